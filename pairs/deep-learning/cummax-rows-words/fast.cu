@@ -17,6 +17,21 @@ __device__ __forceinline__ unsigned value_of(unsigned key)
     return key >> 31 ? key >> 16 & 0x7fffu : 0xffffu ^ key >> 16;
 }
 
+// Two neighbouring lanes have eight numbers each. They exchange four, so that each store of a warp fills whole sectors of
+// 32 bytes: the even lane has what comes first and third, the odd lane what comes second and fourth.
+__device__ __forceinline__ void put_pair(int *to, const int (&own)[8], int lane)
+{
+    const bool odd = lane % 2;
+    int4 other;
+    other.x = __shfl_xor_sync(0xffffffffu, odd ? own[0] : own[4], 1);
+    other.y = __shfl_xor_sync(0xffffffffu, odd ? own[1] : own[5], 1);
+    other.z = __shfl_xor_sync(0xffffffffu, odd ? own[2] : own[6], 1);
+    other.w = __shfl_xor_sync(0xffffffffu, odd ? own[3] : own[7], 1);
+    const int4 low = make_int4(own[0], own[1], own[2], own[3]), high = make_int4(own[4], own[5], own[6], own[7]);
+    __stcs(reinterpret_cast<int4 *>(to - (odd ? 4 : 0)), odd ? other : low);
+    __stcs(reinterpret_cast<int4 *>(to + (odd ? 4 : 8)), odd ? high : other);
+}
+
 struct Carry {
     unsigned order;
     int place;
@@ -79,8 +94,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         const int old = carry.place;
         const unsigned before = exclusive_in_block(key[7], carry, tile);
-        if (left <= 0)
-            continue;
         unsigned result[4];
         int place[8];
 #pragma unroll
@@ -89,8 +102,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             result[j / 2] = j % 2 ? result[j / 2] | value_of(upto) << 16 : value_of(upto);
             place[j] = at ? tile + static_cast<int>(at) - 1 : old;
         }
+        if (whole && tile + 8 * THREADS <= cols)
+            put_pair(places + first + 8 * i, place, threadIdx.x % 32);
+        if (left <= 0)
+            continue;
         if (whole) {
             __stcs(reinterpret_cast<uint4 *>(best) + i, make_uint4(result[0], result[1], result[2], result[3]));
+            if (tile + 8 * THREADS <= cols)
+                continue;
             int4 *to = reinterpret_cast<int4 *>(places + first) + 2 * i;
             __stcs(to, make_int4(place[0], place[1], place[2], place[3]));
             __stcs(to + 1, make_int4(place[4], place[5], place[6], place[7]));

@@ -1,0 +1,85 @@
+#define WIDTH 4
+#define LINES 2
+#define TAPS (WIDTH * WIDTH * 9)
+
+// Four pixels of a row and their neighbours; zeros outside the image.
+__device__ __forceinline__ void load_row(const float *__restrict__ row, int x, int w, bool inside, float (&to)[6])
+{
+    float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (inside && w % 4 == 0) {
+        quad = *reinterpret_cast<const float4 *>(row + x);
+    } else if (inside) {
+        quad.x = row[x];
+        quad.y = x + 1 < w ? row[x + 1] : 0.0f;
+        quad.z = x + 2 < w ? row[x + 2] : 0.0f;
+        quad.w = x + 3 < w ? row[x + 3] : 0.0f;
+    }
+    to[0] = inside && x > 0 ? row[x - 1] : 0.0f;
+    to[1] = quad.x;
+    to[2] = quad.y;
+    to[3] = quad.z;
+    to[4] = quad.w;
+    to[5] = inside && x + 4 < w ? row[x + 4] : 0.0f;
+}
+
+// A block's threads have one group, and each four by two pixels of its four channels: four rows of a channel serve two
+// rows of the result, and a weight both.
+extern "C" __global__ void __launch_bounds__(128)
+    grouped_conv(const float *__restrict__ in, const float *__restrict__ weights, float *__restrict__ out, int groups,
+                 int h, int w)
+{
+    __shared__ float4 taps[WIDTH * 9];
+    const int group = blockIdx.y % groups, quads = (w + 3) / 4;
+    const float *own = weights + group * TAPS;
+    for (int i = threadIdx.x; i < TAPS; i += blockDim.x)
+        reinterpret_cast<float *>(taps)[i % (WIDTH * 9) * WIDTH + i / (WIDTH * 9)] = own[i];
+    __syncthreads();
+    const int item = blockIdx.x * blockDim.x + threadIdx.x, pair = item / quads, x = (item - pair * quads) * 4;
+    const int y = pair * LINES;
+    if (y >= h)
+        return;
+    const size_t plane = static_cast<size_t>(h) * w;
+    const float *from = in + static_cast<size_t>(blockIdx.y) * WIDTH * plane;
+    float sum[LINES][WIDTH][4] = {};
+#pragma unroll
+    for (int c = 0; c < WIDTH; c++) {
+        float value[LINES + 2][6];
+#pragma unroll
+        for (int line = 0; line < LINES + 2; line++) {
+            const int v = y + line - 1;
+            load_row(from + c * plane + v * w, x, w, v >= 0 && v < h, value[line]);
+        }
+#pragma unroll
+        for (int t = 0; t < 9; t++) {
+            const float4 tap = taps[c * 9 + t];
+#pragma unroll
+            for (int line = 0; line < LINES; line++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const float own = value[line + t / 3][t % 3 + j];
+                    sum[line][0][j] = fmaf(tap.x, own, sum[line][0][j]);
+                    sum[line][1][j] = fmaf(tap.y, own, sum[line][1][j]);
+                    sum[line][2][j] = fmaf(tap.z, own, sum[line][2][j]);
+                    sum[line][3][j] = fmaf(tap.w, own, sum[line][3][j]);
+                }
+        }
+    }
+#pragma unroll
+    for (int line = 0; line < LINES; line++) {
+        if (y + line >= h)
+            break;
+        float *to = out + static_cast<size_t>(blockIdx.y) * WIDTH * plane + static_cast<size_t>(y + line) * w + x;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) {
+            const float *own = sum[line][k];
+            if (w % 4 == 0) {
+                __stcs(reinterpret_cast<float4 *>(to + k * plane), make_float4(own[0], own[1], own[2], own[3]));
+                continue;
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                if (x + j < w)
+                    to[k * plane + j] = own[j];
+        }
+    }
+}
