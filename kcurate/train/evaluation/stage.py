@@ -226,14 +226,15 @@ def _completions(
     if judges.place.backend == "cuda":
         found = judges.pool.environment()
         judges.evaluated = evaluated = replace(evaluated, gpu=gpu_named(found.device, found.compiler) or None)
-    tasks = judges.tasks
     adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
     known = None if adapter is None else taught.read(adapter)
     if adapter is not None and known is None:
         record.note(f"{adapter} does not say what it was taught: no task is refused")
-    if not evaluated.allow_taught:
-        taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
+    # The model comes first: a missing key or model is told before the tasks are read, which takes a while.
     with _sampler(config, folder, evaluated, record.note) as sampler:
+        tasks = judges.tasks
+        if not evaluated.allow_taught:
+            taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
         folder.write_about(evaluated)
         turned = judges.pool if evaluated.turns > 1 else None
         rows = generate(
