@@ -16,7 +16,7 @@ import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from deopt_rules import in_order
 from deopt_rules_plot import plot
 from marked import fill
+from worth import worth
 
 from kcurate import resources, store
 from kcurate.deopt.rules import RULES
-from kcurate.records import Candidate
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
@@ -199,20 +199,6 @@ def labels_table(verdicts: Iterable[Row]) -> str:
         rest = counts.total() - counts["confirmed"] - counts["not_faster"]
         lines.append(f"| {name} | {counts['confirmed']} | {counts['not_faster']} | {rest} |")
     return "\n".join(lines)
-
-
-def worth(verdicts: Iterable[Row], pairs: Mapping[str, Candidate]) -> Mapping[str, Mapping[str, float]]:
-    """By pair and labelled technique: the largest confirmed ratio to the same side without it."""
-    removes = {rule.name: rule.technique for rule in RULES}
-    found: dict[str, dict[str, float]] = defaultdict(dict)
-    for row in verdicts:
-        name, rule = row["candidate"].rsplit("/deopt-", 1)
-        pair, technique = pairs.get(name), removes.get(rule)
-        if pair is not None and technique in pair.techniques and row["outcome"] == "confirmed":
-            assert technique is not None, "it is one of the pair's"
-            ratio = round(row["speedup"]["ratio"], 2)
-            found[name][technique] = max(ratio, found[name].get(technique, 0.0))
-    return found
 
 
 def write_worth(verdicts: Iterable[Row]) -> None:

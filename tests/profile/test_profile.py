@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
-from benchmarks import deopt_docs
+from benchmarks.worth import worth
 from kcurate import resources, store
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
@@ -242,7 +242,7 @@ def test_no_label_of_a_built_in_pair_lacks_a_counter_and_an_ablation() -> None:
     text = (resources.pairs_dir().parent / "docs/data/nvidia-h200/deopt.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
     pairs = {one.id: one for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir()))}
-    known = deopt_docs.worth(rows, pairs)
+    known = worth(rows, pairs)
     stale = [one.id for one in pairs.values() if dict(one.worth) != known.get(one.id, {})]
     assert len(known) > 100 and not stale, "run python benchmarks/deopt_docs.py"
     profiles = on_file.read(None)

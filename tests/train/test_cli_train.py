@@ -96,7 +96,7 @@ def test_rewards_come_from_the_judge_and_are_logged(whole: Path) -> None:
         assert sum(line["components"].values()) == pytest.approx(line["judged_reward"])
         assert line["waited_s"] >= 0
         assert line["judge_s"] >= 0
-        assert line["cheats"] == 0
+        assert line["cheats"] == sum(one["outcome"] == "static_reject" for one in own)
 
 
 def test_summary_counts_add_up(whole: Path) -> None:

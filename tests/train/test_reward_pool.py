@@ -182,7 +182,7 @@ def test_a_group_is_what_one_call_has_of_a_task() -> None:
     texts = [reply(SCALE + "\n" * n + f"// {n}\n__device__ int f{n};\n") for n in range(3)]
     with closing(pool_of(judges, "staged-tiers")) as pool:
         judged = pool.score_now([TASK, TASK, other], texts)
-    assert [one.reward for one in judged] == [pytest.approx(10), pytest.approx(5), pytest.approx(10)]
+    assert [one.reward for one in judged] == [pytest.approx(100), pytest.approx(50), pytest.approx(100)]
 
 
 def test_a_resumed_run_judges_nothing_twice(tmp_path: Path) -> None:
