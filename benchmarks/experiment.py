@@ -224,7 +224,7 @@ def trained(
         measure=replace(settings.measure, base=arm.stage is None, sft=arm.stage == "sft"),
     )
     folder = RunFolder(options.work / arm.name)
-    adapter = _start(options) if arm.stage == "grpo" else None
+    adapter = options.out / "adapter" if arm.stage == "grpo" else None
     stages: Any = (arm.stage,) if arm.stage else ()
     train(
         TrainConfig(own, folder.root, stages, adapter, resume=folder.config.exists(), tasks=tasks), note=note
@@ -256,11 +256,6 @@ def _keep(adapter: Path, into: Path) -> None:
     shutil.copytree(adapter, into)
     weights = into / "adapter_model.safetensors"
     save_file({name: one.to(torch.bfloat16) for name, one in load_file(weights).items()}, weights)
-
-
-def _start(options: argparse.Namespace) -> Path:
-    """The adapter of SFT on pairs, from which both GRPO arms start: the kept copy, wherever they run."""
-    return Path(options.out / "adapter")
 
 
 def report(folder: Path) -> None:

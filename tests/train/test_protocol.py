@@ -139,8 +139,13 @@ def test_an_answer_harms_nothing_outside_its_process(
         answer("import os; os.kill(os.getppid(), 9); return 1"),
         answer("while True: pass"),
         answer("return x * x"),
+        answer("import os; os.mkfifo('evaluate.json'); os._exit(0)"),
+        answer("import os; open('evaluate.json', 'w').write('[1]'); os._exit(0)"),
     )
-    assert [row.outcome for row in rows] == [*["launch_error"] * 4, rows[4].outcome, "timeout", "confirmed"]
+    assert [row.outcome for row in rows] == [
+        *["launch_error"] * 4,
+        *(rows[4].outcome, "timeout", "confirmed", "launch_error", "launch_error"),
+    ]
     assert all("Permission denied" in (row.detail or "") for row in rows[:2])
     assert rows[4].outcome in ("launch_error", "mismatch") and not escaped.exists()
 

@@ -32,6 +32,11 @@ def judge(
     return [_row(*one) for one in zip(rows, asked, judged, strict=True)], judged
 
 
+def short(detail: str) -> str:
+    """A detail as a row of completions holds it."""
+    return detail[:MAX_DETAIL_CHARS].encode("utf-8", "replace").decode()
+
+
 def answer_of(row: Completion) -> str | prompts.Answer:
     """What the pool is to read: text, or the answer in the input of a tool (empty text if there is none)."""
     if row.form == "text":
@@ -63,7 +68,7 @@ def _row(row: Completion, task: Task, one: Judged) -> Completion:
         reward=one.reward,
         speedup=one.speedup,
         known=task.known,
-        detail=one.detail[:MAX_DETAIL_CHARS].encode("utf-8", "replace").decode(),
+        detail=short(one.detail),
         judge_s=(row.judge_s or 0.0) + one.judge_s,
         audit=one.audit,
         cheat=one.cheat,

@@ -1,9 +1,10 @@
 """The process that runs KernelBench's own code: its prompts, its build and its evaluator.
 
-It reads `request.json` in its folder and writes `result.json`. The answer and the evaluator share the
-process, as in KernelBench: an answer that wants to can forge the result, but harms nothing else. It changes
-files only in its folder, reads libraries and the checkout, and has no network. Not covered: who starts it
-(`protocol`).
+It is given the file of a request, and writes the result, named like the step, into its folder. The request is
+out of an answer's reach; the folder may be as an answer's earlier step left it. The answer and the evaluator
+share the process, as in KernelBench: an answer that wants to can forge the result, but harms nothing else. It
+changes files only in its folder, reads libraries and the checkout, and has no network. Not covered: who
+starts it (`protocol`).
 """
 
 from __future__ import annotations
@@ -14,22 +15,47 @@ import importlib.util
 import json
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-REQUEST, RESULT = "request.json", "result.json"
 # What KernelBench's `utils` imports for its own clients, and the evaluator does not use.
 CLIENTS = ("dotenv", "litellm", "openai")
 TRIALS, TIMED = 5, 100
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of a build. `static`: why the static check refuses the answer; `why`: why it failed."""
+
+    built: bool = False
+    why: str = ""
+    static: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """KernelBench's result for an answer; times in milliseconds. None in `metadata`: it gave no result."""
+
+    compiled: bool = False
+    correct: bool = False
+    ms: float = -1.0
+    reference_ms: float = -1.0
+    metadata: Mapping[str, str] | None = None
+
+
+def result(step: str) -> str:
+    """The name of the file with the result of a step."""
+    return f"{step}.json"
 
 
 def main() -> None:
     """Enter the sandbox, and do what is asked."""
     from kcurate.judge.workers.inside import isolation
 
-    asked = json.loads(Path(REQUEST).read_bytes())
+    asked = json.loads(Path(sys.argv[2]).read_bytes())
     tree = Path(asked["tree"])
     isolation.enter_folder(Path.cwd(), [tree])
     sys.path.insert(0, str(tree / "src"))
@@ -38,7 +64,7 @@ def main() -> None:
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = _StandIn(name)
     found = STEPS[asked["step"]](asked)
-    Path(RESULT).write_text(json.dumps(found), encoding="utf-8")
+    Path(result(asked["step"])).write_text(json.dumps(found), encoding="utf-8")
 
 
 class _StandIn(ModuleType):
@@ -50,7 +76,7 @@ class _StandIn(ModuleType):
         return lambda *_, **__: None
 
 
-def prompted(asked: Mapping[str, Any]) -> dict[str, str]:
+def prompted(asked: Mapping[str, Any]) -> dict[str, Any]:
     """KernelBench's own prompt for each module, with one example."""
     prompts = importlib.import_module("kernelbench.prompt_constructor_toml")
     return {
@@ -59,22 +85,22 @@ def prompted(asked: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def checked(asked: Mapping[str, Any]) -> dict[str, Any]:
+def checked(asked: Mapping[str, Any]) -> Built:
     """KernelBench's static check of an answer, and what it builds with PyTorch's extensions."""
     if importlib.util.find_spec("kernelbench.kernel_static_checker") is not None:
         static = importlib.import_module("kernelbench.kernel_static_checker")
         valid, errors, _ = static.validate_kernel_static(asked["code"], asked["backend"], "fp32")
         if not valid:
-            return {"static": "; ".join(map(str, errors))}
+            return Built(static="; ".join(map(str, errors)))
     if asked["backend"] == "cuda":
         theirs = importlib.import_module("kernelbench.eval")
         built, _, why = theirs.build_compile_cache(asked["code"], build_dir="build")
-        return {"built": bool(built), "why": str(why or "")}
-    return {"built": True}
+        return Built(bool(built), str(why or ""))
+    return Built(True)
 
 
-def evaluated(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """KernelBench's result for an answer: compiled, correct, and both times in milliseconds."""
+def evaluated(asked: Mapping[str, Any]) -> Found:
+    """What KernelBench's evaluator says of an answer."""
     torch = importlib.import_module("torch")
     theirs = importlib.import_module("kernelbench.eval")
     found = theirs.eval_kernel_against_ref(
@@ -89,18 +115,17 @@ def evaluated(asked: Mapping[str, Any]) -> dict[str, Any]:
         precision=torch.float32,
     )
     if found is None:
-        return {}
+        return Found()
     about = {str(name): str(value) for name, value in found.metadata.items()}
-    return {
-        "compiled": bool(found.compiled),
-        "correct": bool(found.correctness),
-        "ms": float(found.runtime),
-        "reference_ms": float(found.ref_runtime),
-        "metadata": about,
-    }
+    times = float(found.runtime), float(found.ref_runtime)
+    return Found(bool(found.compiled), bool(found.correctness), *times, about)
 
 
-STEPS = {"prompts": prompted, "build": checked, "evaluate": evaluated}
+STEPS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "prompts": prompted,
+    "build": lambda asked: asdict(checked(asked)),
+    "evaluate": lambda asked: asdict(evaluated(asked)),
+}
 
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):

@@ -21,23 +21,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kcurate import progress, time_limits
-from kcurate.errors import InputError
+from kcurate import codec, own_files, progress, time_limits
+from kcurate.errors import InputError, KcurateError
 from kcurate.judge.workers.nursery import run_limited
 from kcurate.records import Candidate, Origin, Outcome, Prompt, Side
 from kcurate.train.evaluation.completions import Completion
+from kcurate.train.evaluation.judging import short
 from kcurate.train.kernelbench import tasks as known
-from kcurate.train.kernelbench.evaluator import REQUEST, RESULT
+from kcurate.train.kernelbench.evaluator import Built, Found, result
 from kcurate.train.reward.answers import Refusal
 from kcurate.train.reward.schemes import OURS, Earned, Scheme, terms_of
 from kcurate.train.task import Task
 
 _BLOCK = re.compile(r"```(?:python|py|cpp)?[ \t]*\n?(.*?)```", re.DOTALL)
-MAX_DETAIL_CHARS = 300
 # KernelBench's prompts have no system part of their own.
 SYSTEM = "You are a helpful assistant"
+# An outcome of ours, the ratio, and what was found.
+Result = tuple[str, float | None, str]
+T = TypeVar("T")
 
 
 def checkout(place: str) -> Path:
@@ -62,7 +65,7 @@ def load(tree: Path, level: int) -> tuple[Task, ...]:
     modules = known.modules(tree, level, None)
     with _folder() as folder:
         asked = {"step": "prompts", "tree": str(tree), "modules": modules}
-        said, found = _run(folder, asked, time_limits.KERNELBENCH_ANSWER_S)
+        said, found = _run(folder, asked, dict[str, str])
     if found is None:
         raise InputError(f"KernelBench's prompts: {_last(said)}", where=str(tree))
     return tuple(_task(name, code, found[name], level) for name, code in modules.items())
@@ -97,7 +100,7 @@ def judge(
     """The rows with what KernelBench's evaluator finds; equal answers to a task are evaluated once."""
     modules = {task.id: task.template.slow.code for task in tasks}
     codes = {(row.task, code): "" for row in rows if (code := code_of(row.reply)) is not None}
-    found: dict[tuple[str, str], tuple[str, float | None, str]] = {}
+    found: dict[tuple[str, str], Result] = {}
     with _folder() as root:
         folders = {key: root / str(at) for at, key in enumerate(codes)}
         requests = {
@@ -105,11 +108,9 @@ def judge(
             for key in folders
         }
 
-        def build(key: tuple[str, str]) -> tuple[str, dict[str, Any] | None]:
+        def build(key: tuple[str, str]) -> tuple[str, Built | None]:
             folders[key].mkdir()
-            return _run(
-                folders[key], {**requests[key], "step": "build"}, time_limits.KERNELBENCH_ANSWER_S, gpu
-            )
+            return _run(folders[key], {**requests[key], "step": "build"}, Built, gpu)
 
         keys = list(folders)
         with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0))) as threads:
@@ -118,7 +119,7 @@ def judge(
             refused = _refused(said, made)
             if refused is None:
                 asked = {**requests[key], "step": "evaluate"}
-                refused = _outcome(*_run(folders[key], asked, time_limits.KERNELBENCH_ANSWER_S, gpu))
+                refused = _outcome(*_run(folders[key], asked, Found, gpu))
             found[key] = refused
             shutil.rmtree(folders[key], ignore_errors=True)
     return _rewarded(rows, found, scheme)
@@ -129,46 +130,43 @@ def backend_of(code: str) -> str:
     return "triton" if re.search(r"^\s*(import|from)\s+triton\b", code, re.MULTILINE) else "cuda"
 
 
-def _refused(said: str, made: dict[str, Any] | None) -> tuple[str, float | None, str] | None:
+def _refused(said: str, made: Built | None) -> Result | None:
     """Why an answer is not evaluated; None if it is."""
     if made is None:
         return (Outcome.COMPILE_ERROR, None, _last(said) or "the build was stopped")
-    if "static" in made:
-        return (Outcome.STATIC_REJECT, None, made["static"])
-    return None if made["built"] else (Outcome.COMPILE_ERROR, None, made["why"])
+    if made.static:
+        return (Outcome.STATIC_REJECT, None, made.static)
+    return None if made.built else (Outcome.COMPILE_ERROR, None, made.why)
 
 
-def _outcome(said: str, made: dict[str, Any] | None) -> tuple[str, float | None, str]:
+def _outcome(said: str, made: Found | None) -> Result:
     """An outcome of ours, the ratio, and the detail of what the evaluator found."""
     if made is None:
         return (Outcome.LAUNCH_ERROR, None, _last(said)) if said else (Outcome.TIMEOUT, None, "stopped")
-    if not made:
+    about = made.metadata
+    if about is None:
         return (OURS, None, "KernelBench's evaluator gave no result")
-    about = made["metadata"]
-    if not made["compiled"]:
+    if not made.compiled:
         return (Outcome.COMPILE_ERROR, None, about.get("compilation_error", ""))
-    if not made["correct"]:
+    if not made.correct:
         failed = about.get("runtime_error")
         return (Outcome.LAUNCH_ERROR if failed else Outcome.MISMATCH, None, failed or str(about))
-    times = made["reference_ms"], made["ms"]
-    if not all(math.isfinite(one) and one > 0 for one in times):
+    if not all(math.isfinite(one) and one > 0 for one in (made.reference_ms, made.ms)):
         return (OURS, None, about.get("error_during_performance", "not timed"))
-    ratio = times[0] / times[1]
+    ratio = made.reference_ms / made.ms
     detail = "KernelBench flags it as an excessive speedup" if "excessive_speedup" in about else ""
     return (Outcome.CONFIRMED if ratio > 1 else Outcome.NOT_FASTER, ratio, detail)
 
 
 def _rewarded(
-    rows: Sequence[Completion], found: Mapping[tuple[str, str], tuple[str, float | None, str]], scheme: Scheme
+    rows: Sequence[Completion], found: Mapping[tuple[str, str], Result], scheme: Scheme
 ) -> list[Completion]:
     made: list[Completion] = []
     for row in rows:
         code = code_of(row.reply)
         unread = (Refusal.UNREADABLE.value, None, "no fenced block")
         outcome, ratio, detail = unread if code is None else found[row.task, code]
-        made.append(
-            replace(row, outcome=str(outcome), speedup=ratio, detail=detail[:MAX_DETAIL_CHARS], judge_s=0.0)
-        )
+        made.append(replace(row, outcome=str(outcome), speedup=ratio, detail=short(detail), judge_s=0.0))
     groups: dict[str, list[int]] = {}
     for at, row in enumerate(made):
         groups.setdefault(row.task, []).append(at)
@@ -186,23 +184,30 @@ def _folder() -> Iterator[Path]:
 
 
 def _run(
-    folder: Path, asked: Mapping[str, Any], limit_s: float, gpu: int | None = None
-) -> tuple[str, dict[str, Any] | None]:
-    """What a process printed (nothing if it was stopped), and its result, if it wrote one."""
-    (folder / RESULT).unlink(missing_ok=True)
-    (folder / REQUEST).write_text(json.dumps(asked), encoding="utf-8")
+    folder: Path, asked: Mapping[str, Any], kind: type[T], gpu: int | None = None
+) -> tuple[str, T | None]:
+    """What a process printed (nothing if it was stopped), and its result, if it wrote one of this kind.
+
+    Its home is a folder inside `folder`. An answer may have written the result itself: it is read as somebody
+    else's file.
+    """
+    home, request = folder / "home", folder / "request.json"
+    home.mkdir(exist_ok=True)
+    request.write_text(json.dumps(asked), encoding="utf-8")
     boot = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); " + (
         "from kcurate.train.kernelbench.evaluator import main; main()"
     )
-    command = [sys.executable, "-c", boot, json.dumps(sys.path)]
-    done = run_limited(
-        command, str(folder), limit_s, {} if gpu is None else {"CUDA_VISIBLE_DEVICES": str(gpu)}
-    )
+    command = [sys.executable, "-c", boot, json.dumps(sys.path), str(request)]
+    more = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": str(gpu)}
+    done = run_limited(command, str(home), time_limits.KERNELBENCH_ANSWER_S, more)
     if done is None:
         return "", None
+    found = home / result(asked["step"])
     try:
-        return done.stdout, json.loads((folder / RESULT).read_bytes())
-    except (OSError, ValueError):
+        return done.stdout, codec.from_data(
+            kind, codec.parse(own_files.read(found), where=found.name), where=""
+        )
+    except KcurateError:
         return done.stdout or "the process died without a word", None
 
 

@@ -48,10 +48,7 @@ def enter(kind: str, backend: str, language: str = "cuda", also: Iterable[Path] 
     `also`: folders in which a CUDA run worker may write.
     """
     cwd = Path.cwd()
-    limits = _limits(kind, backend)
-    for which, value in limits.items():
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(which, (value, value))
+    _limit(kind, backend)
     network = _leave_network()
     # The folder also holds the compiler's cache, so a run worker may not write there.
     native = (backend == "emulator" and kind == "run") or language == "triton"
@@ -75,9 +72,7 @@ def enter_folder(folder: Path, readable: Iterable[Path]) -> None:
 
     It changes files only below `folder`, /dev and /proc, reads libraries and `readable`, and has no network.
     """
-    for which, value in _limits("run", "cuda").items():
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(which, (value, value))
+    _limit("run", "cuda")
     _leave_network()
     tools = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     system = map(Path, ("/bin", "/sbin", "/etc", "/sys", "/dev", "/proc"))
@@ -98,13 +93,15 @@ def _libraries() -> list[Path]:
     return [*prefixes, package, *map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self"))]
 
 
-def _limits(kind: str, backend: str) -> dict[int, int]:
+def _limit(kind: str, backend: str) -> None:
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: MAX_FILE_BYTES}
     if kind == "compile":
         limits[resource.RLIMIT_AS] = COMPILE_MEMORY_BYTES
     elif backend == "emulator":
         limits[resource.RLIMIT_AS] = RUN_MEMORY_BYTES
-    return limits
+    for which, value in limits.items():
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(which, (value, value))
 
 
 def _leave_network() -> bool:
