@@ -67,6 +67,10 @@ INTEGERS = {
     "__byte_perm(x, y, 0x3715)": [
         permuted(x, y, 0x3715) for x, y in zip(X.tolist(), Y.tolist(), strict=True)
     ],
+    # Unlike prmt's, its selectors have three bits.
+    "__byte_perm(x, y, 0xbb99)": [
+        permuted(x, y, 0x3311) for x, y in zip(X.tolist(), Y.tolist(), strict=True)
+    ],
     "__funnelshift_l(x, y, 37)": (WIDE_Y << 32 | WIDE_X) << 5 >> 32,
     "__funnelshift_rc(x, y, 32)": Y,
     "__sad(x, y, 1u)": np.abs(signed(X) - signed(Y)) + 1,

@@ -404,6 +404,8 @@ FLOATS = (RANDOM.standard_normal((3, 256)) * 100).astype(np.float32)
         ("lop3.b32 %0, %1, %2, %3, 0xEA;", lambda a, b, c: (a & b) | c),
         ("lop3.b32 %0, %1, %2, %3, 0x96;", lambda a, b, c: a ^ b ^ c),
         ("prmt.b32 %0, %1, %2, 0x5410;", lambda a, b, c: (a & 0xFFFF) | b << 16),
+        ("prmt.b32 %0, %1, %1, 0xbb99;",
+         lambda a, b, c: (a >> 31) * np.uint32(0xFFFF0000) | (a >> 15 & 1) * np.uint32(0xFFFF)),
         ("shf.l.wrap.b32 %0, %1, %2, 8;", lambda a, b, c: b << 8 | a >> 24),
         ("shf.r.wrap.b32 %0, %1, %2, 8;", lambda a, b, c: b << 24 | a >> 8),
         ("shr.s32 %0, %1, 5;", lambda a, b, c: (a.view(np.int32) >> 5).view(np.uint32)),

@@ -154,6 +154,18 @@ def test_dynamic_shared_memory_past_the_default_and_past_the_device(device: Cuda
         device.launch(module, entry, Grid((1, 1, 1), (1, 1, 1), 4 << 20), args)
 
 
+def test_static_and_dynamic_shared_memory_are_past_the_default_together(device: CudaDevice) -> None:
+    code = """extern "C" __global__ void last(int* p, int n) {
+        extern __shared__ int s[]; __shared__ int own[8];
+        own[n % 8] = n; s[n - 1] = n; __syncthreads(); p[0] = s[n - 1] + own[n % 8]; }"""
+    entry = EntryPoint("last")
+    module = device.load(build(device, code, entry))
+    memory = device.allocate(4)
+    grid = Grid((1, 1, 1), (1, 1, 1), 48 * 1024)
+    device.launch(module, entry, grid, [Pointer(memory), scalar("<i", 12_288)])
+    assert device.read(memory, 0, 4).view(np.int32)[0] == 24_576
+
+
 def test_arguments_that_do_not_fit_are_refused(device: CudaDevice) -> None:
     entry = EntryPoint("k")
     module = device.load(build(device, 'extern "C" __global__ void k(int* p, int n) {}', entry))

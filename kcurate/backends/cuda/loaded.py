@@ -25,8 +25,9 @@ from kcurate.backends.base import (
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.driver import call
 
-# Dynamic shared memory beyond this is opt-in (CUDA C++ Programming Guide, "Shared memory").
-DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
+# Shared memory beyond this, static and dynamic together, is opt-in
+# (CUDA C++ Programming Guide, "Shared memory").
+DEFAULT_SHARED_BYTES = 48 * 1024
 
 
 # Variables of one section so near to each other have only alignment between them.
@@ -42,12 +43,13 @@ class Function:
     """A kernel and the layout of its parameters: (offset, size) in bytes.
 
     `own_shared_bytes`: the dynamic shared memory that Triton asks for (None: not a kernel of Triton's).
+    `dynamic_shared_bytes`: the most that a launch may ask for now.
     """
 
     handle: Any
     params: tuple[tuple[int, int], ...]
     own_shared_bytes: int | None = None
-    dynamic_shared_bytes: int = DEFAULT_DYNAMIC_SHARED_BYTES
+    dynamic_shared_bytes: int = DEFAULT_SHARED_BYTES
 
     def allow_shared(self, wanted_bytes: int) -> None:
         """Opt in to more dynamic shared memory; the driver rejects more than the GPU has."""
@@ -124,7 +126,9 @@ class LoadedModule:
             handle = call(cu.cuModuleGetFunction(self.handle, symbol.encode()))
             params = cubin.parameters(self.compiled.binary, symbol)
             shared = self.compiled.dynamic_shared.get(symbol)
-            self.functions[expression] = Function(handle, params, shared)
+            which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+            static_bytes = call(cu.cuFuncGetAttribute(which, handle))
+            self.functions[expression] = Function(handle, params, shared, DEFAULT_SHARED_BYTES - static_bytes)
         return self.functions[expression]
 
     def variable(self, name: str) -> Variable:

@@ -206,21 +206,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[t % STAGES]));
             __syncwarp();
+            // One more than a column: where the sum is 0 less a product, ptxas 13.0 loses the product's sign.
             int low[2] = {2147483647, 2147483647};
             if (base + TILE <= n) {
 #pragma unroll
                 for (int i = 0; i < 128; i++)
-                    low[i / 2 % 2] = min(low[i / 2 % 2], i / 4 * 8 + i % 2 - sum[i] * STEP);
+                    low[i / 2 % 2] = min(low[i / 2 % 2], 1 + i / 4 * 8 + i % 2 - sum[i] * STEP);
             } else {
 #pragma unroll
                 for (int i = 0; i < 128; i++)
                     if (i / 4 * 8 + i % 2 < most)
-                        low[i / 2 % 2] = min(low[i / 2 % 2], i / 4 * 8 + i % 2 - sum[i] * STEP);
+                        low[i / 2 % 2] = min(low[i / 2 % 2], 1 + i / 4 * 8 + i % 2 - sum[i] * STEP);
             }
 #pragma unroll
             for (int half = 0; half < 2; half++)
                 if (low[half] != 2147483647)
-                    best[half] = min(best[half], static_cast<unsigned>(low[half] + 256 * STEP + base + at));
+                    best[half] = min(best[half], static_cast<unsigned>(low[half] - 1 + 256 * STEP + base + at));
         }
 #pragma unroll
         for (int half = 0; half < 2; half++) {

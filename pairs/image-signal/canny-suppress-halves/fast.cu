@@ -95,7 +95,7 @@ __device__ __forceinline__ unsigned marks_of(int i, const Strengths &above, cons
     const half2 by32 = __float2half2_rn(32.0f);
     const unsigned down = __hgt2_mask(__hfma2(ax, __float2half2_rn(-77.0f), __hmul2(ay, by32)), zero);
     const unsigned slanted = __hgt2_mask(__hfma2(ay, __float2half2_rn(77.0f), __hneg2(__hmul2(ax, by32))), zero);
-    const unsigned signs = __byte_perm(bits(g.x[i]) ^ bits(g.y[i]), 0, 0xbb99);
+    const unsigned signs = ((bits(g.x[i]) ^ bits(g.y[i])) >> 15 & 0x00010001u) * 0xffffu;
     const half2 upper = pair(choose(signs, above.pairs[i + 1], above.pairs[i]));
     const half2 lower = pair(choose(signs, below.pairs[i], below.pairs[i + 1]));
     const half2 before = pair(choose(down, above.own[i], pair(choose(slanted, upper, here.pairs[i]))));

@@ -64,7 +64,8 @@ KCU_API unsigned __fns(unsigned mask, unsigned base, int n)
         if ((mask >> i & 1) && (n -= step) == 0) return unsigned(i);
     return ~0u;
 }
-KCU_API unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
+// prmt.b32 (PTX ISA): a selector of 8 or more spreads its byte's sign.
+KCU_API unsigned selected_bytes(unsigned x, unsigned y, unsigned selector)
 {
     const unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned result = 0;
@@ -75,6 +76,11 @@ KCU_API unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
         result |= byte << 8 * i;
     }
     return result;
+}
+// Three bits of each selector count (CUDA Math API).
+KCU_API unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
+{
+    return selected_bytes(x, y, selector & 0x7777);
 }
 KCU_API unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n)
 {
