@@ -117,7 +117,7 @@ def facts(root: Path, verdicts: Path, out: Path) -> None:
         seen.add(verdict.candidate)
         row = {
             "candidate": verdict.candidate,
-            "program": pair.family,
+            "program": verdict.candidate.split("/")[0],
             "kernel": pair.origin.kernels[0].rsplit("/", 1)[-1],
             "rule": rule,
             "outcome": verdict.outcome.value,
