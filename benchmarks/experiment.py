@@ -225,6 +225,8 @@ def trained(
     )
     folder = RunFolder(options.work / arm.name)
     adapter = options.out / "adapter" if arm.stage == "grpo" else None
+    if adapter is not None and not adapter.is_dir():
+        sys.exit(f"{adapter}: not there; take the row of `pairs` out of rows.jsonl to train it again")
     stages: Any = (arm.stage,) if arm.stage else ()
     train(
         TrainConfig(own, folder.root, stages, adapter, resume=folder.config.exists(), tasks=tasks), note=note
@@ -237,7 +239,11 @@ def trained(
         shutil.copyfile(folder.root / "metrics.jsonl", options.out / f"{arm.name}-metrics.jsonl")
     return {
         "arm": arm.name,
-        **json.loads((folder.root / "environment.json").read_bytes()),
+        **{
+            k: v
+            for k, v in json.loads((folder.root / "environment.json").read_bytes()).items()
+            if k != "argv"
+        },
         "summary": json.loads((folder.root / "summary.json").read_bytes())["counts"],
     }
 
@@ -318,7 +324,7 @@ def _differences(groups: dict[str, dict[str, Group]]) -> str:
                     kind,
                     name,
                     intervals.mean(apart, families, (-1.0, 1.0)).shown("+.3f"),
-                    "" if found is None else f"{found:.3f}",
+                    f"{found:.3f}" if found else "",
                 )
                 lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
