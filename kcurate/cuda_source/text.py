@@ -33,9 +33,10 @@ def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
 
 
 def blank_literals(source: bytes) -> bytes:
-    """Replace comments and the contents of literals with spaces."""
+    """Replace comments and the contents of literals with spaces; line breaks stay."""
     return _TOKEN.sub(
-        lambda m: _spaces(m) if m[0][:1] == b"/" else m[0][:1] + b" " * (len(m[0]) - 2) + m[0][-1:], source
+        lambda m: _spaces(m) if m[0][:1] == b"/" else m[0][:1] + m[0][1:-1].translate(_BLANK) + m[0][-1:],
+        source,
     )
 
 

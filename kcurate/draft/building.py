@@ -303,7 +303,15 @@ class Builder:
         )
         followed = frozenset[str]().union(*map(launching.names_of, (*self.counts.values(), *grid)))
         unfollowed = tuple(name for name, value in limits.items() if value is None and name not in followed)
-        return Draft(self.kernel.id, known, tuple(self.remarks), ladder, self._needs(bounds), unfollowed)
+        return Draft(
+            self.kernel.id,
+            known,
+            tuple(self.remarks),
+            ladder,
+            self._needs(bounds),
+            unfollowed,
+            tuple(limits.items()),
+        )
 
     def _needs(self, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
         """Buffers whose indices end before or after their allocation: name, and elements needed."""

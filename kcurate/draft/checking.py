@@ -16,6 +16,7 @@ from kcurate.draft import admit, reading
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
+from kcurate.judge.counted_runs import CountedRuns
 from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
 from kcurate.problem.outputs import elements
@@ -38,6 +39,7 @@ class AdmittingJudge:
     def __init__(self, gpu: int | None = None) -> None:
         self._gpu = gpu
         self._judges: dict[str, Judge] = {}
+        self._runs = CountedRuns()
         self.most_elements = MAX_TEST_ELEMENTS if gpu is None else MAX_BENCH_ELEMENTS
 
     @classmethod
@@ -69,8 +71,13 @@ class AdmittingJudge:
             judge = self._judges[backend] = Judge(config)
         return judge.judge(candidate)
 
+    def reach(self, candidate: Candidate) -> Sequence[Mapping[str, int]] | None:
+        """How far the kernel goes into its buffers on the emulator; see `CountedRuns.reach`."""
+        return self._runs.reach(candidate)
+
     def close(self) -> None:
         """Stop the workers."""
+        self._runs.close()
         for judge in self._judges.values():
             judge.close()
         self._judges.clear()

@@ -67,6 +67,11 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
     for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
         site = Site(launch, meaning, meaning.scope(launch.at))
+        # What the code was compiled with is no size.
+        given = zip(launch.template_args, arguments, strict=False)
+        site.frozen.update(
+            {text: int(value) for text, value in given if text.isidentifier() and value.isdigit()}
+        )
         if arguments and "{" in "".join(arguments):
             continue
         built = Builder(kernel, device, function, site, template).build(name, arguments)

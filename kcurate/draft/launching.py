@@ -189,20 +189,25 @@ class Configuration:
         return block
 
     def _striding(self, grid: tuple[Poly, ...]) -> tuple[Poly, ...] | None:
-        """The grid with host names unrelated to any size frozen: with grid-stride loops any value works."""
+        """The grid with host names unrelated to any size frozen: with grid-stride loops any value works.
+
+        A name that only the grid has may be a size of a buffer whose allocation is not found.
+        """
         host = self.site.meaning
         own = frozenset[str]().union(*map(names_of, grid))
         texts = [argument.expression for argument in self.site.launch.arguments]
         used: set[str] = set()
+        lost = False
         for param, text in zip(self.kernel.params, texts, strict=False):
             found = allocation(host, text, self.site.scope) if param.pointer else None
             poly = self.site.settle(found[0]) if found else self.values.get(param.name)
             used |= names_of(poly) if poly is not None else set()
+            lost |= param.pointer and found is None
         free = own - used
         if not free:
             return grid
         if "gridDim" not in self.device.text:
-            return grid if all(name in host.defaults for name in free) else None
+            return grid if lost or all(name in host.defaults for name in free) else None
         self.site.frozen.update(
             {name: min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS) for name in free}
         )

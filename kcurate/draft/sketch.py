@@ -49,9 +49,9 @@ class Remark:
 class Draft:
     """A draft of one kernel. `ladder` holds the size settings to try.
 
-    `loose` are sizes without a host value that no buffer or grid depends on. `needs` are buffers whose
-    indices end before or after their allocation: name and elements needed. `held` is what outputs are known
-    to have held before the launch.
+    `limits` are all sizes with their values on the host (None: unknown). `loose` are sizes without a host
+    value that no buffer or grid depends on. `needs` are buffers whose indices end before or after their
+    allocation: name and elements needed. `held` is what outputs are known to have held before the launch.
     """
 
     kernel: str
@@ -60,6 +60,7 @@ class Draft:
     ladder: tuple[Settings, ...] = ()
     needs: tuple[tuple[str, Expr], ...] = ()
     loose: tuple[str, ...] = ()
+    limits: tuple[tuple[str, int | None], ...] = ()
     held: tuple[tuple[str, Init], ...] = ()
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
-from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
+from kcurate.draft import admit, form, infer, pairing, reached, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, AdmittingJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
@@ -209,7 +209,7 @@ def _one(
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
         template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
-    made = infer.draft(kernel, code, units)
+    made = reached.measured(infer.draft(kernel, code, units), code, judge.reach)
     if capture is not None:
         cuda = partial(of_capture, kernel, code, capture, made, most_elements=judge.most_elements)
         return _first_admitted(cuda, made, kernel, record, code, judge, complete)

@@ -9,7 +9,7 @@ the emulator cannot run a side; nothing is concluded from that. Not covered: wha
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kcurate import store, time_limits
@@ -89,6 +89,26 @@ class CountedRuns:
         whole = len(slow.counts) == len(fast.counts) == len(chosen)
         return Counted(tests, (slow.counts[-1], fast.counts[-1]) if whole else None, endless)
 
+    def reach(self, candidate: Candidate) -> list[Mapping[str, int]] | None:
+        """The bytes of each buffer, up to the furthest that the slow side read or wrote, at each test size.
+
+        None where the emulator cannot run all of them, or is not installed.
+        """
+        if self._missing:
+            return None
+        try:
+            compiled = self._compile(candidate, ("slow",))
+        except MissingDependencyError:
+            self._missing = True
+            return None
+        except BackendError:
+            return None
+        if compiled is None:
+            return None
+        chosen = _chosen(candidate, self._seed)[:-1]
+        found = self._run(candidate, "slow", compiled["slow"], chosen)
+        return found.reached if len(found.reached) == len(chosen) else None
+
     def _run(
         self, candidate: Candidate, side: SideName, compiled: Compiled, chosen: Sequence[Trial]
     ) -> _Runs:
@@ -104,9 +124,9 @@ class CountedRuns:
                 proxy.ask(replace(trial.request, on_device=False))
                 proxy.wait_for_inputs()
                 sample = SAMPLED_BLOCKS if trial.at_bench else 0
-                found.counts.append(
-                    proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF)).body.counts
-                )
+                answer = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF)).body
+                found.counts.append(answer.counts)
+                found.reached.append(answer.reached)
         except Ruling as failed:
             found.timed_out = failed.outcome is Outcome.TIMEOUT
         except BackendError:
@@ -115,21 +135,24 @@ class CountedRuns:
             worker.kill()
         return found
 
-    def _compile(self, candidate: Candidate) -> dict[SideName, Compiled] | None:
+    def _compile(
+        self, candidate: Candidate, sides: Sequence[SideName] = SIDES
+    ) -> dict[SideName, Compiled] | None:
         if self._nursery is None:
             self._nursery = Nursery(BACKEND)
             self._compilers = CompileWorkers(self._nursery, Role("compile", BACKEND, 0, {}))
         assert self._compilers is not None
-        made = self._compilers.compile([request_of(candidate, side, examine=True) for side in SIDES])
-        found = {side: one for side, one in zip(SIDES, made, strict=True) if isinstance(one, Compiled)}
-        return found if len(found) == len(SIDES) else None
+        made = self._compilers.compile([request_of(candidate, side, examine=True) for side in sides])
+        found = {side: one for side, one in zip(sides, made, strict=True) if isinstance(one, Compiled)}
+        return found if len(found) == len(sides) else None
 
 
 @dataclass
 class _Runs:
-    """The counts of one side's trials, in order, and whether a time limit ended them."""
+    """What one side did in its trials, in order, and whether a time limit ended them."""
 
     counts: list[Counts] = field(default_factory=list)
+    reached: list[Mapping[str, int]] = field(default_factory=list)
     timed_out: bool = False
 
 

@@ -77,6 +77,14 @@ class EmulatorDevice:
         """What a side compiled to be examined did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed)
 
+    def follow(self, module: Module, pieces: Sequence[tuple[int, int]]) -> None:
+        """Follow how far a side compiled to be examined goes into memory; see `Library.follow`."""
+        _own(module).follow(pieces)
+
+    def reached(self, module: Module) -> tuple[int, ...]:
+        """How far it went into each piece; see `Library.reached`."""
+        return _own(module).reached()
+
     def allocate(self, size_bytes: int) -> Memory:
         """Host memory between protected pages, 256-byte aligned."""
         return self._memories.allocate(size_bytes)

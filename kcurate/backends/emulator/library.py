@@ -67,6 +67,7 @@ class Library:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self._closed = False
+        self._followed = 0
         self._calls = _open(compiled.binary)
         self.kernels: dict[str, Kernel] = {}
         self.variables: dict[str, Variable] = {}
@@ -98,6 +99,23 @@ class Library:
         if self._calls.kcu_count(found, sample, seed):
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*found)
+
+    def follow(self, pieces: Sequence[tuple[int, int]]) -> None:
+        """Follow from now on how far pieces of memory (address, bytes) are read or written.
+
+        Raises:
+            BackendError: the machine is out of memory.
+        """
+        flat = [number for piece in pieces for number in piece]
+        if self._calls.kcu_follow((ctypes.c_ulong * len(flat))(*flat), len(pieces)):
+            raise BackendError("out of memory in the emulator", where="emulator")
+        self._followed = len(pieces)
+
+    def reached(self) -> tuple[int, ...]:
+        """The bytes of each piece that is followed, up to the furthest that was read or written."""
+        found = (ctypes.c_ulong * self._followed)()
+        self._calls.kcu_reached(found)
+        return tuple(found)
 
     def launch(self, kernel: Kernel, grid: Grid, args: Sequence[bytes], limit_s: float) -> Failure | None:
         """Run a kernel; `args` match its parameters in number and size. None: success."""

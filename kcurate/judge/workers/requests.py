@@ -266,9 +266,10 @@ class Forget(Request[Done]):
 
 @dataclass(frozen=True)
 class CountsAnswer:
-    """What the side did in one run."""
+    """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access."""
 
     counts: Counts
+    reached: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

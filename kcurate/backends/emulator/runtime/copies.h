@@ -12,6 +12,8 @@ namespace kcu
 inline void do_copy(Copies &copies, Copy *copy, Copy *before)
 {
     const unsigned taken = copy->bytes - copy->zeros;
+    reach(copy->from, taken);
+    reach(copy->to, taken);
     memcpy(copy->to, copy->from, taken);
     memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
     (before ? before->next : copies.first) = copy->next;
@@ -117,6 +119,7 @@ void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long lo
     state->fiber->busy = true;
     const char *place = reinterpret_cast<const char *>(barrier);
     if (barrier && find_rank(place)) { // of another block, whose memory is elsewhere when it asks
+        reach(from, bytes);
         memcpy(to, from, bytes);
         Bits &remote = valid_barrier(barrier);
         remote.bytes -= bytes;

@@ -140,6 +140,7 @@ static void touch(const void *pointer, size_t bytes, bool read)
     if (!fixed && at - reinterpret_cast<uintptr_t>(s.data) < s.data_bytes) return;
     s.counting.launch.accesses++;
     s.fiber->busy = true;
+    reach(pointer, bytes);
     if (!read) return;
     if (fixed) memset(s.counting.static_read + (at - uintptr_t(__start_kcu_shared)), 1, bytes);
     if (in_dynamic(at)) memset(s.counting.shared_read + (at - uintptr_t(kcu_dynamic)), 1, bytes);

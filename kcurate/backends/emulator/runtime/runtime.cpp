@@ -221,6 +221,23 @@ KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed)
     return 0;
 }
 
+// From now on follow how far `count` pieces of memory are read or written: address and bytes of each.
+KCU_EXPORT int kcu_follow(const unsigned long *pieces, unsigned count)
+{
+    Counting &c = state->counting;
+    give_back(c.reaches, c.reach_count);
+    c.reaches = reserve<Reach>(count);
+    c.reach_count = c.reaches ? count : 0;
+    for (unsigned i = 0; i < c.reach_count; i++) c.reaches[i] = Reach{pieces[2 * i], pieces[2 * i + 1], 0};
+    return c.reach_count != count;
+}
+
+// The bytes of each piece up to the furthest that was read or written.
+KCU_EXPORT void kcu_reached(unsigned long *bytes)
+{
+    for (unsigned i = 0; i < state->counting.reach_count; i++) bytes[i] = state->counting.reaches[i].most;
+}
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }

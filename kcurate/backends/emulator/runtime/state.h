@@ -74,8 +74,17 @@ struct Tally {
     unsigned long shared_bytes, shared_read_bytes; // the most of any launch's dynamic shared memory
     unsigned long static_bytes, static_read_bytes; // of static shared memory, in any launch
 };
+// Memory of which the furthest byte that is read or written is followed: `most` counts from its start.
+struct Reach {
+    uintptr_t start;
+    size_t bytes;
+    unsigned long most;
+};
+
 struct Counting {
     bool on;
+    Reach *reaches;
+    unsigned reach_count;
     unsigned sample, seed; // run only so many blocks of a launch (0: all)
     char *code;            // of this library
     size_t code_bytes;
@@ -150,6 +159,18 @@ struct State {
 };
 
 KCU_HIDDEN extern State *state;
+
+// Memory that is followed is read or written.
+inline void reach(const void *pointer, size_t bytes)
+{
+    const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
+    for (unsigned i = 0; i < state->counting.reach_count; i++) {
+        Reach &one = state->counting.reaches[i];
+        if (at - one.start >= one.bytes) continue;
+        if (at - one.start + bytes > one.most) one.most = at - one.start + bytes;
+        return;
+    }
+}
 
 template <class T> inline T *reserve(size_t count)
 {

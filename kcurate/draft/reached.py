@@ -1,0 +1,140 @@
+"""Extents that neither an allocation nor a guard gives: how far the kernel goes on the emulator is fitted.
+
+Every access is followed, at three size settings in which all sizes differ. What then gives the same number of
+elements at each of them is the extent. It is a guess, tried like any other (`admit`). Not covered: following
+(`kcurate.judge.counted_runs`), kernels whose sizes or grid are open too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from kcurate.draft import fitting, sizes
+from kcurate.draft.admit import plain_candidate, with_problem
+from kcurate.draft.sizes import Settings
+from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.errors import ProblemError
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.expressions import names_in
+from kcurate.records import Buffer, Candidate, Expr, Launch, Problem, Sizes
+
+Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
+# Elements of a buffer whose extent is looked for.
+ROOM = 1 << 22
+SETTINGS = 3
+# A kernel without guards may need multiples of what a block computes: mostly this, else what the grid says.
+TILE, MOST_TILE = 128, 1024
+WHY = "guess: as far as the kernel goes on the emulator"
+
+
+def measured(made: Draft, code: str, reach: Reach) -> Draft:
+    """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
+
+    `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
+    """
+    problem, launch = made.known.problem, _launch(made)
+    if set(made.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE} or launch is None or not made.limits:
+        return made
+    if Reason.NO_EXTENT not in made.reasons:
+        return made
+    block = tuple(one for one in launch.block if isinstance(one, int))
+    large = [name for name, own in made.limits if own is None or own > sizes.SMALL]
+    settings = _settings(dict(made.limits), large or [name for name, _ in made.limits], launch, block)
+    roomy = {name: replace(one, shape=_roomy(one)) for name, one in problem.buffers.items()}
+    tried = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
+    try:
+        found = reach(plain_candidate(with_problem(made, tried).known, code, made.kernel))
+    except ProblemError:
+        return made
+    if found is None:
+        return made
+    names = {name: tuple(one[name] for one in settings) for name in settings[0]}
+    shaped: dict[str, Buffer] = {}
+    for name, buffer in problem.buffers.items():
+        if buffer.shape[0] == OPEN:
+            unit = numpy_dtype(buffer.dtype).itemsize * _inner(buffer)
+            values = tuple(-(-max(1, one[name]) // unit) for one in found)
+            extent = _fitted(values, names, block)
+            if extent is None:
+                return made
+            shaped[name] = replace(buffer, shape=(extent, *buffer.shape[1:]))
+    return _filled(made, problem, shaped, settings, launch, block)
+
+
+def _launch(made: Draft) -> Launch | None:
+    (side,) = made.known.sides.values()
+    return next((step for step in side.plan if isinstance(step, Launch)), None)
+
+
+def _roomy(buffer: Buffer) -> tuple[Expr, ...]:
+    return (ROOM // _inner(buffer), *buffer.shape[1:]) if buffer.shape[0] == OPEN else buffer.shape
+
+
+def _inner(buffer: Buffer) -> int:
+    """Elements of one row of the first axis: lanes of a vector type."""
+    lanes = 1
+    for extent in buffer.shape[1:]:
+        lanes *= extent if isinstance(extent, int) else 1
+    return lanes
+
+
+def _settings(
+    limits: Mapping[str, int | None], large: Sequence[str], launch: Launch, block: Sequence[int]
+) -> tuple[Mapping[str, int], ...]:
+    """Settings in which all large sizes differ, and each from itself; those of the grid are smallest."""
+    in_grid = frozenset[str]().union(*(names_in(one) for one in launch.grid if isinstance(one, str)))
+    first = [name for name in large if name in in_grid]
+    rest = [name for name in large if name not in in_grid]
+    threads = 1
+    for extent in block:
+        threads *= extent
+    shares = [int(one) for each in launch.grid for one in re.findall(r"\b\d+\b", str(each))]
+    unit = max(TILE, threads if len(large) == 1 else 1, *(one for one in shares if one <= MOST_TILE))
+    settings = []
+    for turn in range(SETTINGS):
+        values = {name: own or 1 for name, own in limits.items()}
+        for group, base in ((first, 1), (rest, 1 + len(first))):
+            pool = max(len(group) + (base == 1), SETTINGS)
+            values |= {name: unit * (base + (i + turn) % pool) for i, name in enumerate(group)}
+        settings.append(values)
+    return tuple(settings)
+
+
+def _fitted(values: fitting.Values, names: fitting.Names, block: Sequence[int]) -> Expr | None:
+    """The simplest expression that gives the elements at every setting; a number if they are the same."""
+    if len(set(values)) == 1:
+        return values[0]
+    return next((one for one in (*fitting.extents(values, names, block), *_strided(values, names))), None)
+
+
+def _strided(values: fitting.Values, names: fitting.Names) -> Iterator[str]:
+    """Rows of one length at a distance of another: all whole but the last."""
+    for rows, step, last in permutations(names, 3):
+        given = (names[rows], names[step], names[last])
+        if tuple((r - 1) * s + e for r, s, e in zip(*given, strict=True)) == values:
+            yield f"({rows} - 1)*{step} + {last}"
+
+
+def _filled(
+    made: Draft,
+    problem: Problem,
+    shaped: Mapping[str, Buffer],
+    settings: tuple[Mapping[str, int], ...],
+    launch: Launch,
+    block: Sequence[int],
+) -> Draft:
+    buffers = {**problem.buffers, **shaped}
+    counts = [fitting.poly_of(one.shape[0]) for one in buffers.values()]
+    grid = [fitting.poly_of(one) for one in launch.grid]
+    limits = dict(made.limits)
+    steps = sizes.ladder(limits, [*counts, *grid], block)
+    ladder = (*steps[:1], Settings("as the extents were found", settings[:2]), *steps[1:])
+    bench = sizes.bench(limits, counts)
+    filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
+    places = {f"buffers.{name}.shape" for name in shaped}
+    kept = [one for one in made.remarks if one.place not in places and one.reason is not Reason.ONE_SIZE]
+    remarks = (*kept, *(Remark(place, WHY) for place in sorted(places)))
+    return replace(with_problem(made, filled), remarks=remarks, ladder=ladder)

@@ -1,0 +1,91 @@
+"""Extents that only a run tells: indices behind moved pointers and in device functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcurate import store
+from kcurate.draft.stage import DraftConfig, draft
+from kcurate.extract.stage import ExtractConfig, run
+from kcurate.records import KnownProblem
+
+LAUNCHER = """
+#define TILE 16
+__device__ float inside(const float *m, int rows, int cols, int row, int col, int step)
+{
+    return row < rows && col < cols ? m[row * step + col] : 0.0f;
+}
+
+__global__ void columns(const float *left, const float *right, float *sum, int width, int depth)
+{
+    left += blockIdx.y * TILE * depth;
+    right += blockIdx.x * TILE;
+    sum += blockIdx.y * TILE * width + blockIdx.x * TILE;
+    float own = 0.0f;
+    for (int k = 0; k < depth; k++)
+        own += left[threadIdx.y * depth + k] * right[k * width + threadIdx.x];
+    sum[threadIdx.y * width + threadIdx.x] = own;
+}
+
+__global__ void clipped(const float *in, float *out, int rows, int cols, int step)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    float own = inside(in, rows, cols, row, col, step);
+    if (row < rows && col < cols)
+        out[row * cols + col] = own + inside(in, rows, cols, row, col + 1, step);
+}
+
+__global__ void triangle(const float *in, float *out, int n)
+{
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    const float *own = in + row * (row + 1) / 2;
+    float sum = 0.0f;
+    for (int i = 0; i <= row; i++)
+        sum += own[i];
+    out[row] = sum;
+}
+
+void launch(const float *a, const float *b, float *c, int m, int n, int k, int step)
+{
+    columns<<<dim3(n / TILE, m / TILE), dim3(TILE, TILE)>>>(a, b, c, n, k);
+    clipped<<<dim3((n + TILE - 1) / TILE, (m + TILE - 1) / TILE), dim3(TILE, TILE)>>>(a, c, m, n, step);
+    triangle<<<m / 64, 64>>>(a, c, m);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reached")
+    tree = folder / "tree"
+    tree.mkdir()
+    (tree / "kernels.cu").write_text(LAUNCHER)
+    run(ExtractConfig((tree,), folder / "work", compile=False))
+    draft(DraftConfig(folder / "work"))
+    return folder / "work"
+
+
+def folder_of(workspace: Path, kernel: str) -> Path:
+    (found,) = (path.parent for path in workspace.rglob(f"{kernel}/kernel.json"))
+    return found
+
+
+def shapes(workspace: Path, kernel: str) -> dict[str, tuple[int | str, ...]]:
+    known = store.read_json(folder_of(workspace, kernel) / "problem.json", KnownProblem)
+    return {name: buffer.shape for name, buffer in known.problem.buffers.items()}
+
+
+def test_pointers_that_move_are_followed(workspace: Path) -> None:
+    assert shapes(workspace, "columns") == {"left": ("k*m",), "right": ("k*n",), "sum": ("m*n",)}
+
+
+def test_device_functions_are_followed_and_a_last_row_may_be_shorter(workspace: Path) -> None:
+    assert shapes(workspace, "clipped")["in"] == ("(m - 1)*step + n",)
+
+
+def test_what_no_expression_gives_stays_open(workspace: Path) -> None:
+    folder = folder_of(workspace, "triangle")
+    assert not (folder / "problem.json").exists()
+    assert "neither an allocation nor a guard" in (folder / "problem.toml").read_text()
