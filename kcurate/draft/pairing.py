@@ -6,7 +6,7 @@ the other kernel's plan (`counterpart`), which kernels make a pair (`kcurate.ext
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -109,10 +109,17 @@ def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[Half, Half]
     ]
     if not found:
         return
-    variant = found[0][0].variant
-    slow = [Half(kernel, folder, pair.slow.code) for kernel, folder in found if kernel.variant == variant]
-    fast = [Half(kernel, folder, pair.fast.code) for kernel, folder in found if kernel.variant != variant]
+    slow_ones = _slow_ones([kernel for kernel, _ in found], len(folders))
+    slow = [Half(one, folder, pair.slow.code) for one, folder in found if one.id in slow_ones]
+    fast = [Half(one, folder, pair.fast.code) for one, folder in found if one.id not in slow_ones]
     for one in slow:
         for other in fast:
             if one.kernel.name == other.kernel.name or len(slow) == len(fast) == 1:
                 yield one, other
+
+
+def _slow_ones(kernels: Sequence[Kernel], known: int) -> frozenset[str]:
+    """The slow side's kernels: those of its variant folder, or the first of two versions."""
+    if len(kernels) == known == 2:
+        return frozenset((kernels[0].id,))
+    return frozenset(one.id for one in kernels if one.variant == kernels[0].variant)

@@ -1,0 +1,84 @@
+"""Versions of a kernel in trees without variant folders: natural pairs of the first with each later one.
+
+Kernels of one file, or of numbered files of one folder, are taken for versions of one another if they have
+the same parameters and their names begin with the same word (`sgemm_naive`, `sgemmVectorize`). What was taken
+wrongly the judge refuses: both sides must solve one problem alike, and the later one must be faster. Not
+covered: variant folders (`pairs`), the problem (`kcurate.draft.pairing`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
+
+from kcurate.extract.pairs import Match, SourceFile, compare
+from kcurate.records import Kernel
+from kcurate.suites import Place
+
+# Kernels with fewer parameters have them in common by chance.
+LEAST_PARAMS = 3
+# More kernels with equal parameters are a collection rather than versions: only so many are paired.
+MOST_VERSIONS = 16
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NUMBER = re.compile(r"\A\d+|\d+\Z")
+_PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "basic"))
+
+
+def match_versions(kernels: Iterable[Kernel], code: Callable[[Kernel], bytes]) -> list[Match]:
+    """The first version with each later one; `code` is a kernel's own file.
+
+    First are names that say so (`naive`), then the numbers of files and names, then the order of the text.
+    """
+    groups: dict[tuple[object, ...], list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        words = _words(kernel.name)
+        if len(kernel.params) >= LEAST_PARAMS and words and kernel.variant is None:
+            groups[kernel.benchmark, _place(kernel), words[0], _signature(kernel)].append(kernel)
+    found = []
+    for group in groups.values():
+        first, *later = sorted(group, key=_order)[:MOST_VERSIONS]
+        found += [_match(first, kernel, code) for kernel in later if kernel.name != first.name]
+    return found
+
+
+def _match(first: Kernel, later: Kernel, code: Callable[[Kernel], bytes]) -> Match:
+    slow, fast = (
+        SourceFile(one.span.path, Place(one.benchmark, None, one.name), (one,), code(one))
+        for one in (first, later)
+    )
+    outcome = compare(slow, fast)
+    name = f"{first.name}-{later.name}"
+    return Match(first.benchmark, name, "version", None, slow, fast, outcome)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _place(kernel: Kernel) -> str:
+    """The file, or the folder of files that begin or end with a number."""
+    path = PurePosixPath(kernel.span.path)
+    return str(path.parent if _NUMBER.search(path.stem) else path)
+
+
+def _signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
+    def plain(type_: str) -> str:
+        return " ".join(re.sub(r"\b(?:const|__restrict__|__restrict|restrict)\b", " ", type_).split())
+
+    return tuple((one.name, plain(one.type)) for one in kernel.params)
+
+
+def _order(kernel: Kernel) -> tuple[object, ...]:
+    stem = PurePosixPath(kernel.span.path).stem
+    words = _words(kernel.name)
+    file = _NUMBER.search(stem)
+    numbers = tuple(int(word) for word in words if word.isdigit())[-1:]
+    return (
+        not _PLAIN & {*words, *_words(stem)},
+        int(file[0]) if file else 0,
+        numbers,
+        kernel.span.path,
+        kernel.span.start_byte,
+    )

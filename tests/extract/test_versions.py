@@ -1,0 +1,79 @@
+"""Versions of a kernel in trees without variant folders: which are paired, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kcurate import store
+from kcurate.draft.stage import DraftConfig, draft
+from kcurate.extract.stage import ExtractConfig, run
+from kcurate.records import Candidate
+
+SCALE = """
+__global__ void %s(const float *in, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = %s;
+}
+"""
+LAUNCH = """
+void run_%s(int n) {
+  float *a, *b;
+  cudaMalloc(&a, n * sizeof(float));
+  cudaMalloc(&b, n * sizeof(float));
+  %s<<<(n + 127) / 128, 128>>>(a, b, n);
+}
+"""
+
+
+def kernel(name: str, value: str = "2.0f * in[i]", launch: bool = True) -> str:
+    return SCALE % (name, value) + (LAUNCH % (name, name) if launch else "")
+
+
+def pairs(folder: Path, files: dict[str, str]) -> dict[str, Candidate]:
+    for name, text in files.items():
+        path = folder / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    run(ExtractConfig((folder / "tree",), folder / "work", compile=False))
+    root = folder / "work" / "pairs"
+    found = [store.read_candidate(one) for one in store.find_candidates(root)] if root.exists() else []
+    return {one.id.rsplit("/", 1)[-1]: one for one in found}
+
+
+def test_the_first_version_of_a_file_is_paired_with_each_later_one(tmp_path: Path) -> None:
+    text = (
+        kernel("scale_fast", "in[i] + in[i]") + kernel("scale_naive") + kernel("scale2", "ldexpf(in[i], 1)")
+    )
+    found = pairs(tmp_path, {"scale.cu": text + kernel("shift", "in[i] + 1.0f")})
+    assert set(found) == {"scale_naive-scale_fast", "scale_naive-scale2"}
+    assert "scale_naive" in found["scale_naive-scale2"].slow.code
+    assert "ldexpf" in found["scale_naive-scale2"].fast.code
+
+
+def test_numbered_files_of_a_folder_are_versions_and_others_are_not(tmp_path: Path) -> None:
+    files = {
+        "steps/10_scale.cu": kernel("scale_last", "in[i] + in[i]"),
+        "steps/2_scale.cu": kernel("scale_first"),
+        "apart/left.cu": kernel("half_a", "0.5f * in[i]"),
+        "apart/right.cu": kernel("half_b", "in[i] / 2.0f"),
+    }
+    assert set(pairs(tmp_path, files)) == {"scale_first-scale_last"}
+
+
+def test_other_parameters_are_another_kernel(tmp_path: Path) -> None:
+    other = kernel("scale_b").replace("float *out", "double *out")
+    assert pairs(tmp_path, {"scale.cu": kernel("scale_a") + other}) == {}
+
+
+def test_a_version_gets_the_problem_that_both_solve(tmp_path: Path) -> None:
+    text = kernel("scale_v1") + kernel("scale_v2", "in[i] + in[i]") + kernel("scale_v3", "3.0f * in[i]")
+    pairs(tmp_path, {"scale.cu": text})
+    summary = draft(DraftConfig(tmp_path / "work"))
+    assert summary.items["pairs"] == {"problem_given": 1, "refused": 1}
+    found = {
+        one.name: store.read_candidate(one) for one in store.find_candidates(tmp_path / "work" / "pairs")
+    }
+    given, refused = found["scale_v1-scale_v2"], found["scale_v1-scale_v3"]
+    assert given.problem is not None and given.slow.plan and given.fast.plan
+    assert refused.problem is None
