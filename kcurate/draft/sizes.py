@@ -89,12 +89,25 @@ def ladder(
     found = []
     for step in steps:
         most = MAX_TEST_ELEMENTS if step is steps[1] else COMMON_TEST_ELEMENTS
-        grown = [_grown(counts, one, large, most) for one in step.test]
+        grown = [_grown(counts, _spaced(counts, one), large, most) for one in step.test]
         test = tuple(one for i, one in enumerate(grown) if one is not None and one not in grown[:i])
         if len(test) > 1 and test not in seen:
             seen.append(test)
             found.append(Settings(step.what, test))
     return tuple(found)
+
+
+def _spaced(counts: Sequence[Poly], sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The setting with rows no nearer than they are long, where `(rows - 1)*step + length` is an extent."""
+    spaced = dict(sizes)
+    for terms in (one.terms for one in counts):
+        alone = {term[0]: count for term, count in terms.items() if len(term) == 1}
+        for step in (name for name, count in alone.items() if count == -1):
+            rows = any(len(term) == 2 and step in term and count == 1 for term, count in terms.items())
+            length = [name for name, count in alone.items() if count == 1]
+            if rows and len(length) == 1 and {step, *length} <= spaced.keys():
+                spaced[step] = max(spaced[step], spaced[length[0]])
+    return spaced
 
 
 def _grown(

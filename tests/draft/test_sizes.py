@@ -88,3 +88,8 @@ def test_the_size_to_time_is_the_hosts_within_the_limit() -> None:
     assert sizes.bench({"n": None}, [n]) == {"n": 1 << 22}
     assert sizes.bench({"n": None}, [nn]) == {"n": 2048}
     assert sizes.bench({"n": 1 << 20}, [nn]) == {"n": 1 << 14}
+
+
+def test_rows_are_no_nearer_than_they_are_long() -> None:
+    found = ladder(("step*m - step + n", "m*n"), {"m": None, "n": None, "step": None})
+    assert all(setting["step"] >= setting["n"] for some in found.values() for setting in some)
