@@ -277,12 +277,13 @@ def report(folder: Path) -> None:
         f"{name} {rows[0]['packages'].get(name)}" for name in ("torch", "transformers", "trl")
     )
     spent = ", ".join(f"{row['arm']} {row['seconds']:.0f}" for row in rows)
-    parts = [f"One {where}. Seconds an arm: {spent}.\n"]
+    missing = ", ".join(f"`{arm.name}`" for arm in ARMS if arm.name not in groups)
+    parts = [f"One {where}. Seconds an arm: {spent}. {f'Not run yet: {missing}.' if missing else ''}\n"]
     for kind, chosen in KINDS.items():
         parts.append(
             _means(kind, {arm: [g for t, g in found.items() if chosen(t)] for arm, found in groups.items()})
         )
-    parts.append(_differences(groups))
+    parts += [_differences(groups), _outcomes({arm: _read(folder / f"{arm}.parquet") for arm in groups})]
     fill(PAGE, Path(__file__).name, "\n".join(parts))
 
 
@@ -313,7 +314,7 @@ def _differences(groups: dict[str, dict[str, Group]]) -> str:
         if first not in groups or second not in groups:
             continue
         both = sorted(set(groups[first]) & set(groups[second]))
-        for kind, chosen in KINDS.items():
+        for kind, chosen in KINDS.items() if what == "primary" else (("all", KINDS["all"]),):
             for name in ("attained share", "any faster in 8", "copied"):
                 tasks = [task for task in both if chosen(task)]
                 families = [groups[first][task].family for task in tasks]
@@ -327,7 +328,21 @@ def _differences(groups: dict[str, dict[str, Group]]) -> str:
                     f"{found:.3f}" if found else "",
                 )
                 lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
+
+
+def _outcomes(arms: dict[str, list[Completion]]) -> str:
+    """What became of the completions, and how many were cut at the length limit."""
+    counts = {arm: Counter(one.outcome for one in found) for arm, found in arms.items()}
+    names = sorted(set().union(*counts.values()), key=lambda name: -sum(of[name] for of in counts.values()))
+    lines = [
+        "Outcomes of the completions:\n",
+        f"| outcome | {' | '.join(arms)} |",
+        f"|---|{'---:|' * len(arms)}",
+    ]
+    lines += [f"| `{name}` | {' | '.join(str(of[name]) for of in counts.values())} |" for name in names]
+    cut = [sum(one.status == "truncated" for one in found) for found in arms.values()]
+    return "\n".join([*lines, f"| cut at the limit | {' | '.join(map(str, cut))} |"])
 
 
 def main() -> None:

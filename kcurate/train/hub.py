@@ -1,16 +1,21 @@
 """Pushes a run's card, curves and adapters to a model repository on the Hub, in one commit.
 
+What names a path of this machine (settings, arguments, the base model of an adapter) is pushed without it.
 Not covered: datasets (`kcurate.dataset.push`), what is in the card (`model_card`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from kcurate import store
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
 from kcurate.hub import failures
 from kcurate.notes import Note, silent
+from kcurate.train import model_card
+from kcurate.train.config import to_toml
 from kcurate.train.plans import ALL
 from kcurate.train.run_folder import RunFolder
 
@@ -44,7 +49,7 @@ def push(
     try:
         validate_repo_id(repo)
         api.create_repo(repo, repo_type="model", private=private, exist_ok=True)
-        operations = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
+        operations = [CommitOperationAdd(name, _public(run, path)) for name, path in files.items()]
         done = api.create_commit(
             repo, operations, commit_message="Adapters made by kcurate train", repo_type="model"
         )
@@ -71,6 +76,18 @@ def token_for(repo: str) -> str:
     if token is None:
         raise MissingDependencyError("no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`")
     return str(token)
+
+
+def _public(run: RunFolder, path: Path) -> str | bytes:
+    """What is pushed of a file: its path, or its text without paths of this machine."""
+    if path == run.config:
+        return to_toml(model_card.public(run.settings())).encode()
+    if path.name == "environment.json":
+        return store.pretty_json({**json.loads(path.read_bytes()), "argv": None})
+    if path.name == "adapter_config.json":
+        about = {"base_model_name_or_path": run.settings().model.shown}
+        return store.pretty_json({**json.loads(path.read_bytes()), **about})
+    return str(path)
 
 
 def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:

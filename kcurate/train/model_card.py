@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +62,30 @@ def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> s
     parts.append("## How it was made\n")
     parts += [f"- {_COUNTS.get(name, name)}: {value}" for name, value in about.items()]
     parts.append(f"- where: {_where(run)}\n")
-    parts.append(f"```toml\n{to_toml(_public(settings))}```")
+    parts.append(f"```toml\n{to_toml(public(settings))}```")
     return "\n".join(parts) + "\n"
 
 
-def _public(settings: TrainSettings) -> TrainSettings:
-    """The settings without paths of this machine: a folder is its last part."""
-    tasks, (kind, mark, path) = settings.tasks, settings.tasks.source.partition(":")
-    return replace(
-        settings,
-        model=replace(settings.model, name=settings.model.shown, base=""),
-        tasks=replace(tasks, source=f"{kind}{mark}{_short(path)}", dataset=tuple(map(_short, tasks.dataset))),
-        judge=replace(settings.judge, token_file=_short(settings.judge.token_file)),
-    )
+def public(settings: TrainSettings) -> TrainSettings:
+    """The settings without paths of this machine: a file or folder is its last part."""
+    short: TrainSettings = _short(settings)
+    return replace(short, model=replace(short.model, name=settings.model.shown, base=""))
 
 
-def _short(place: str) -> str:
-    return Path(place).absolute().name if place and Path(place).exists() else place
+def _short(value: Any) -> Any:
+    """A value with each path in it cut to its last part; also one after a colon, as in `kernelbench:PATH`."""
+    if isinstance(value, str):
+        kind, mark, rest = value.rpartition(":")
+        path = Path(rest)
+        local = rest and "://" not in value and (path.is_absolute() or path.exists())
+        return f"{kind}{mark}{path.absolute().name}" if local else value
+    if isinstance(value, Mapping):
+        return {name: _short(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_short, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: _short(getattr(value, one.name)) for one in fields(value)})
+    return value
 
 
 def _metadata(settings: TrainSettings) -> str:

@@ -42,7 +42,7 @@ class ModelSettings:
     def shown(self) -> str:
         """The model's name on the Hub, or of its folder or file; never a path of this machine."""
         path = Path(self.name)
-        if self.base or not path.exists():
+        if self.base or not (path.exists() or path.is_absolute()):
             return self.base or self.name
         for folder in path.absolute().parts:  # of the Hub's cache
             if folder.startswith("models--"):

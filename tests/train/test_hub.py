@@ -15,7 +15,7 @@ from kcurate.errors import InputError, MissingDependencyError, RemoteError
 from kcurate.train import hub as models_hub
 from kcurate.train import model_card
 from kcurate.train.config import resolve
-from kcurate.train.run_folder import RunFolder
+from kcurate.train.run_folder import RunFolder, write_environment
 from kcurate.train.settings import ModelSettings
 
 REPO = "me/cuda-coder"
@@ -56,8 +56,8 @@ def test_adapters_card_and_settings_go_up_in_one_commit(run: RunFolder, hub: Hub
     assert repo.private
     assert repo.head == commit
     tree = repo.commits[-1][1]
-    assert json.loads(tree["adapter_config.json"]) == {"stage": "grpo"}, "the last stage is what loads"
-    assert json.loads(tree["sft/adapter_config.json"]) == {"stage": "sft"}
+    assert json.loads(tree["adapter_config.json"])["stage"] == "grpo", "the last stage is what loads"
+    assert json.loads(tree["sft/adapter_config.json"])["stage"] == "sft"
     assert tree["adapter_model.safetensors"] == b"grpo" * 50_000
     assert b"base_model: org/base-model" in tree["README.md"]
     assert b"learning_rate" in tree["config.toml"]
@@ -79,6 +79,30 @@ def test_a_model_is_named_without_a_path_of_this_machine(tmp_path: Path) -> None
         assert str(tmp_path) not in text
         assert (f"base_model: {named}\n" in text) == (named == "org/base")
     assert ModelSettings("org/base").shown == "org/base"
+
+
+def test_nothing_that_is_pushed_names_a_path_of_this_machine(
+    run: RunFolder, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what is there, nor what has gone, such as weights that were unpacked for a while."""
+    place, gone = tmp_path / "here", str(tmp_path / "gone" / "tiny.gguf")
+    place.mkdir()
+    sets = [f"sft.trl={{deepspeed='{place}/zero.json', lists=['{place}']}}", f"judge.token_file='{place}'"]
+    tasks = {"dataset": [str(place)], "source": f"kernelbench:{place}"}
+    settings = resolve(sets=sets, options={"model": {"name": gone}, "tasks": tasks})
+    run.start(settings)
+    monkeypatch.setattr("sys.argv", ["kcurate", "train", "--out", str(run.root)])
+    write_environment(run, 1)
+    for name in ("sft", "grpo"):
+        config = run.adapter(name) / "adapter_config.json"  # type: ignore[arg-type]
+        config.write_text(json.dumps({"base_model_name_or_path": str(run.base), "r": 16}))
+    model_card.write(run, settings, {})
+    push(run, hub)
+    tree = hub.repos[REPO].commits[-1][1]
+    assert {"config.toml", "environment.json", "sft/adapter_config.json"} <= set(tree)
+    assert not [name for name, data in tree.items() if str(tmp_path).encode() in data]
+    assert json.loads(tree["adapter_config.json"]) == {"base_model_name_or_path": "tiny", "r": 16}
+    assert b"zero.json" in tree["config.toml"] and b'"kernelbench:here"' in tree["config.toml"]
 
 
 def test_pushing_again_needs_no_new_repository(run: RunFolder, hub: Hub) -> None:

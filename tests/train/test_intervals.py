@@ -116,3 +116,9 @@ def test_a_difference_that_is_said_to_be_detectable_is_found_four_times_in_five(
         found = intervals.mean(list(values), list(names), seed=run)
         hits += found.low is not None and found.low > 0
     assert 0.7 < hits / 300 < 0.9
+
+
+def test_nothing_is_called_detectable_where_nothing_differed() -> None:
+    names = [str(i) for i in range(20)]
+    assert intervals.detectable([0.0] * 20, names) is None
+    assert intervals.detectable([0.0] * 19 + [1.0], names) is not None

@@ -135,7 +135,12 @@ def test_completions_are_read_back_as_they_were(tmp_path: Path) -> None:
 
 def test_two_models_are_compared_on_the_tasks_of_both() -> None:
     first = [one for i in range(12) for one in several(f"t{i}", ("copied", 1.0), ("mismatch", None))]
-    second = [one for i in range(2, 14) for one in several(f"t{i}", ("confirmed", 2.0), ("mismatch", None))]
+    ratios = {5: 2**0.5, 6: 2**1.5}  # a spread in speed alone
+    second = [
+        one
+        for i in range(2, 14)
+        for one in several(f"t{i}", ("confirmed", ratios.get(i, 2.0)), ("mismatch", None))
+    ]
     found = compare(first, second, timed=True)
     assert (found.tasks, found.families, found.left_out) == (10, 10, 4)
     by_name = {one.name: one for one in found.differences}
@@ -149,6 +154,7 @@ def test_two_models_are_compared_on_the_tasks_of_both() -> None:
     assert {one.name for one in found.differences} <= set(texts)
     grey = [one for one in drawn.iter("{http://www.w3.org/2000/svg}rect") if one.get("fill") == "#eaeef2"]
     assert len(grey) == sum(one.detectable is not None for one in found.differences) > 0
+    assert by_name["attained"].detectable and by_name["copied"].detectable is None
     untimed = {one.name for one in compare(first, second, timed=False).differences}
     assert "faster" not in untimed and "correct" in untimed
     with pytest.raises(InputError, match="no task is in both"):

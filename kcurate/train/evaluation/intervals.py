@@ -68,12 +68,13 @@ def mean(
 def detectable(values: Sequence[float], families: Sequence[str]) -> float | None:
     """The difference that would be found in four of five repetitions, from the spread of these differences.
 
-    None below `LEAST_FAMILIES` families, where no interval is given.
+    None below `LEAST_FAMILIES` families, where no interval is given, and where nothing differed: there is
+    no spread to tell it from.
     """
     sums, counts = _by_family(values, families)
     if len(sums) < LEAST_FAMILIES:
         return None
-    return (Z + Z_POWER) * float(_error(sums, counts))
+    return (Z + Z_POWER) * float(_error(sums, counts)) or None
 
 
 def _by_family(values: Sequence[float], families: Sequence[str]) -> tuple[Array, Array]:
