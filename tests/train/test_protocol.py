@@ -97,6 +97,18 @@ def test_the_prompt_is_the_checkouts_own(tree: Path) -> None:
     assert task.prompt.task == f"cuda one_shot fp32: {MODULE}"
 
 
+def test_libraries_can_be_installed_anywhere(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `pip install --target` and `--user` do."""
+    libraries = tmp_path / "libraries"
+    (libraries / "squares-1.dist-info").mkdir(parents=True)
+    (libraries / "squares.py").write_text("def of(x):\n    return x * x\n")
+    monkeypatch.syspath_prepend(str(libraries))
+    (row,) = judged(tree, answer("import squares; return squares.of(x)"))
+    assert row.outcome == "confirmed", row.detail
+
+
 def test_a_result_becomes_an_outcome_and_the_ratio_is_theirs(tree: Path) -> None:
     rows = judged(
         tree,

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# What KernelBench's `utils` imports for its own clients, and the evaluator does not use.
-CLIENTS = ("dotenv", "litellm", "openai")
+# What KernelBench imports for its own clients, and the evaluator does not use.
+CLIENTS = ("dotenv", "litellm", "openai", "requests")
 TRIALS, TIMED = 5, 100
 
 
@@ -57,7 +57,8 @@ def main() -> None:
 
     asked = json.loads(Path(sys.argv[2]).read_bytes())
     tree = Path(asked["tree"])
-    isolation.enter_folder(Path.cwd(), [tree])
+    installed = [one for one in map(Path, filter(None, sys.path)) if any(one.glob("*.dist-info"))]
+    isolation.enter_folder(Path.cwd(), [tree, *installed])
     sys.path.insert(0, str(tree / "src"))
     sys.modules.setdefault("tomli", tomllib)
     for name in CLIENTS:

@@ -95,9 +95,19 @@ def code_of(reply: str) -> str | None:
 
 
 def judge(
-    rows: Sequence[Completion], tasks: Sequence[Task], tree: Path, scheme: Scheme, *, gpu: int, jobs: int = 0
+    rows: Sequence[Completion],
+    tasks: Sequence[Task],
+    tree: Path,
+    scheme: Scheme,
+    *,
+    gpu: int,
+    jobs: int = 0,
+    at_once: int = 1,
 ) -> list[Completion]:
-    """The rows with what KernelBench's evaluator finds; equal answers to a task are evaluated once."""
+    """The rows with what KernelBench's evaluator finds; equal answers to a task are evaluated once.
+
+    `at_once`: how many are evaluated at once; above 1 the times mean nothing.
+    """
     modules = {task.id: task.template.slow.code for task in tasks}
     codes = {(row.task, code): "" for row in rows if (code := code_of(row.reply)) is not None}
     found: dict[tuple[str, str], Result] = {}
@@ -115,13 +125,18 @@ def judge(
         keys = list(folders)
         with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0))) as threads:
             built = list(progress.each(threads.map(build, keys), "building", total=len(keys)))
-        for key, (said, made) in progress.each(list(zip(keys, built, strict=True)), "evaluating"):
+
+        def judged(key: tuple[str, str], said: str, made: Built | None) -> Result:
             refused = _refused(said, made)
             if refused is None:
                 asked = {**requests[key], "step": "evaluate"}
                 refused = _outcome(*_run(folders[key], asked, Found, gpu))
-            found[key] = refused
             shutil.rmtree(folders[key], ignore_errors=True)
+            return refused
+
+        with ThreadPoolExecutor(at_once) as threads:
+            all_ = threads.map(judged, keys, *zip(*built, strict=True)) if built else iter(())
+            found.update(zip(keys, progress.each(all_, "evaluating", total=len(keys)), strict=True))
     return _rewarded(rows, found, scheme)
 
 
