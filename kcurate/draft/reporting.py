@@ -10,10 +10,14 @@ from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.pairing import Given, PairOutcome
 from kcurate.runs import Run
 
+# The outcome of a problem that is admitted at its one recorded size.
+SINGLE_SIZE = "single_size"
+SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
+
 
 def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str) -> None:
     """Also a note. A kernel passed if deopt can use a problem of it: its suite's, or an admitted one."""
-    run.note(f"{name}: {line}")
+    run.note(f"{name}: {line}; {SECOND}" if outcome == SINGLE_SIZE else f"{name}: {line}")
     form = record.with_name(FORM_NAME)
     passed = outcome == "known" or record.with_name(RECORD_NAME).is_file()
     run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))

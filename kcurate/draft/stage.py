@@ -36,8 +36,6 @@ from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
 
 NO_HOST_CODE = "no host code found"
-# The outcome of a problem that is admitted at its one recorded size.
-SINGLE_SIZE = "single_size"
 COMPLETED = "# Open places were filled in by a program; admitted."
 # Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
@@ -236,24 +234,26 @@ def _first_admitted(
         *([(text, "read off the text")] if text is not None else []),
         (recorded_("fixed"), "recorded, its one size"),
     )
-    settled: list[tuple[str, str, str]] = []
+    settled = ("", "", "")
     tried: list[KnownProblem] = []
     path = record.parent / FORM_NAME
     for made, source in sources:
         early = made.known.problem.single_size and source is not sources[-1][1]
-        if made.known in tried or early or (made.reasons and settled):
+        if made.known in tried or early or (made.reasons and settled[0]):
             continue
         tried.append(made.known)
-        before = path.read_bytes() if settled else None
+        before = path.read_bytes() if settled[0] else None
         outcome, why, line = _settled(made, record, kernel, code, (f"Source: {source}.",), judge, None)
         if outcome == "admitted":
-            outcome = SINGLE_SIZE if made.known.problem.single_size else outcome
+            outcome = reporting.SINGLE_SIZE if made.known.problem.single_size else outcome
             return outcome, source, f"{line} ({source})"
-        if before is not None:  # the file stays that of the first source
+        # The first source counts; but a recorded launch that is refused says more than an open text.
+        if before is not None and (settled[0] != "open" or source is not sources[-1][1]):
             store.write_bytes(path, before)
-        settled.append((outcome, why, f"{line} ({source})"))
+        else:
+            settled = outcome, why, f"{line} ({source})"
     done = _completed(path, kernel, code, judge, complete) if complete else None
-    return done or settled[0]
+    return done or settled
 
 
 def _kept(path: Path, code: str) -> tuple[str, str, str]:

@@ -26,6 +26,15 @@ template <typename T> __global__ void clamp(T *x, T most, int n) {
   if (i < n && x[i] > most) x[i] = most;
 }
 """
+# The text says all, but no second size; what it computes proves nothing at the first one.
+CONSTANT = """
+__global__ void ones(float *out) { out[threadIdx.x] = 1.0f; }
+int main() {
+  float *out;
+  cudaMalloc(&out, 64 * sizeof(float));
+  ones<<<1, 64>>>(out);
+}
+"""
 HOST = """
 int main() {
   float *x, *y;
@@ -94,10 +103,22 @@ def test_kernel_of_one_size_is_counted_apart(tmp_path: Path) -> None:
     arrays = {"in": reals(48 * 48), "out": reals(48 * 48)}
     made = launch([1], [48, 8], (At("in"), At("out")), arrays, ["out"])
     root = workspace(tmp_path, FIXED, [captured("transpose", made)])
-    summary, known, _ = drafted(root)
+    summary, known, lines = drafted(root)
     assert summary.items["kernels"] == {"single_size": 1}
     assert known is not None
     assert known.problem.single_size
+    assert any("kcurate capture --also" in line for line in lines)
+
+
+def test_refusal_of_the_recorded_size_is_told_not_what_the_text_leaves_open(tmp_path: Path) -> None:
+    made = launch([1], [64], (At("out"),), {"out": reals(64)}, ["out"])
+    root = workspace(tmp_path, CONSTANT, [captured("ones", made)])
+    summary, known, lines = drafted(root)
+    assert (summary.items["kernels"], known) == ({"refused": 1}, None)
+    assert any("accept a constant (recorded, its one size)" in line for line in lines)
+    text = next(root.rglob(FORM_NAME)).read_text()
+    assert "# Source: recorded, its one size." in text
+    assert "# ?" not in text
 
 
 def test_unreadable_record_is_named_and_the_others_are_used(tmp_path: Path) -> None:
