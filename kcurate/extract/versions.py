@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import PurePosixPath
 
 from kcurate.extract.pairs import Match, SourceFile, compare
@@ -29,7 +30,8 @@ _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "
 def match_versions(kernels: Iterable[Kernel], code: Callable[[Kernel], bytes]) -> list[Match]:
     """The first version with each later one; `code` is a kernel's own file.
 
-    First are names that say so (`naive`), then the numbers of files and names, then the order of the text.
+    First are names that say so (`naive`), then the numbers of files, and of names that differ in nothing else,
+    then the order of the text.
     """
     groups: dict[tuple[object, ...], list[Kernel]] = defaultdict(list)
     for kernel in kernels:
@@ -38,7 +40,8 @@ def match_versions(kernels: Iterable[Kernel], code: Callable[[Kernel], bytes]) -
             groups[kernel.benchmark, _place(kernel), words[0], _signature(kernel)].append(kernel)
     found = []
     for group in groups.values():
-        first, *later = sorted(group, key=_order)[:MOST_VERSIONS]
+        numbered = len({tuple(word for word in _words(one.name) if not word.isdigit()) for one in group}) == 1
+        first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
         found += [_match(first, kernel, code) for kernel in later if kernel.name != first.name]
     return found
 
@@ -70,11 +73,11 @@ def _signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, plain(one.type)) for one in kernel.params)
 
 
-def _order(kernel: Kernel) -> tuple[object, ...]:
+def _order(kernel: Kernel, *, numbered: bool) -> tuple[object, ...]:
     stem = PurePosixPath(kernel.span.path).stem
     words = _words(kernel.name)
     file = _NUMBER.search(stem)
-    numbers = tuple(int(word) for word in words if word.isdigit())[-1:]
+    numbers = tuple(int(word) for word in words if word.isdigit() and numbered)
     return (
         not _PLAIN & {*words, *_words(stem)},
         int(file[0]) if file else 0,

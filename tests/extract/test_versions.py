@@ -77,3 +77,8 @@ def test_a_version_gets_the_problem_that_both_solve(tmp_path: Path) -> None:
     given, refused = found["scale_v1-scale_v2"], found["scale_v1-scale_v3"]
     assert given.problem is not None and given.slow.plan and given.fast.plan
     assert refused.problem is None
+
+
+def test_widths_in_names_are_no_versions(tmp_path: Path) -> None:
+    text = kernel("scale_f32") + kernel("scale_f32x4", "in[i] + in[i]")
+    assert set(pairs(tmp_path, {"scale.cu": text})) == {"scale_f32-scale_f32x4"}
