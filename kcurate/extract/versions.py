@@ -30,8 +30,8 @@ _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "
 def match_versions(kernels: Iterable[Kernel], code: Callable[[Kernel], bytes]) -> list[Match]:
     """The first version with each later one; `code` is a kernel's own file.
 
-    First are names that say so (`naive`), then the numbers of files, and of names that differ in nothing else,
-    then the order of the text.
+    First are names that say so (`naive`), then the numbers of files, and of names that differ in nothing
+    else, then the order of the text.
     """
     groups: dict[tuple[object, ...], list[Kernel]] = defaultdict(list)
     for kernel in kernels:

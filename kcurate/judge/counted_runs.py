@@ -106,11 +106,17 @@ class CountedRuns:
         if compiled is None:
             return None
         chosen = _chosen(candidate, self._seed)[:-1]
-        found = self._run(candidate, "slow", compiled["slow"], chosen)
+        found = self._run(candidate, "slow", compiled["slow"], chosen, follow=True)
         return found.reached if len(found.reached) == len(chosen) else None
 
     def _run(
-        self, candidate: Candidate, side: SideName, compiled: Compiled, chosen: Sequence[Trial]
+        self,
+        candidate: Candidate,
+        side: SideName,
+        compiled: Compiled,
+        chosen: Sequence[Trial],
+        *,
+        follow: bool = False,
     ) -> _Runs:
         """Run one side on each trial in a worker of its own, until one fails."""
         assert self._nursery is not None, "compiled first"
@@ -124,7 +130,7 @@ class CountedRuns:
                 proxy.ask(replace(trial.request, on_device=False))
                 proxy.wait_for_inputs()
                 sample = SAMPLED_BLOCKS if trial.at_bench else 0
-                answer = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF)).body
+                answer = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF, follow)).body
                 found.counts.append(answer.counts)
                 found.reached.append(answer.reached)
         except Ruling as failed:

@@ -274,11 +274,15 @@ class CountsAnswer:
 
 @dataclass(frozen=True)
 class Count(Request[CountsAnswer]):
-    """Run at most `sample` blocks (0: all) of each launch, chosen by `seed`, and count; on the emulator."""
+    """Run at most `sample` blocks (0: all) of each launch, chosen by `seed`, and count; on the emulator.
+
+    `follow`: also tell how far each buffer is read or written.
+    """
 
     slot: str
     sample: int
     seed: int
+    follow: bool = False
 
 
 @dataclass(frozen=True)

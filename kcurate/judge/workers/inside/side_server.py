@@ -210,12 +210,11 @@ class SideServer:
         prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
         try:
             prepared.reset(asked.seed, "zeros")
-            places = [
-                (one.memory.address + one.before, one.buffer.size_bytes) for one in prepared.slots.values()
-            ]
+            slots = prepared.slots if asked.follow else {}
+            places = [(one.memory.address + one.before, one.buffer.size_bytes) for one in slots.values()]
             self._device.follow(module, places)
             prepared.run()
-            reached = dict(zip(prepared.slots, self._device.reached(module), strict=True))
+            reached = dict(zip(slots, self._device.reached(module), strict=True))
         finally:
             prepared.close()
         return Reply(CountsAnswer(self._device.counts(module), reached))
