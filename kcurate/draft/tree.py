@@ -27,6 +27,7 @@ MAX_SIBLINGS = 24
 # Longest launch configuration, in lines.
 MAX_LAUNCH_LINES = 40
 MAX_BYTES = 1 << 20
+_MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t](?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
@@ -94,13 +95,15 @@ def _holds(root: Path, kernel: Kernel) -> bool:
 
 
 def _launched(root: Path, site: LaunchSite) -> bool:
-    """Whether the file has this launch on the recorded line."""
+    """Whether the file has this launch on the recorded line, or in a macro, which is used there."""
     data = _bytes(root / site.path)
     if data is None:
         return False
-    lines = blank_literals(data).split(b"\n")[site.line - 1 :][:MAX_LAUNCH_LINES]
-    launch = f"<<<{site.grid},{site.block}".encode()
-    return b"".join(launch.split()) in b"".join(b"".join(lines).split())
+    text = blank_literals(data)
+    lines = text.split(b"\n")[site.line - 1 :][:MAX_LAUNCH_LINES]
+    launch = b"".join(f"<<<{site.grid},{site.block}".encode().split())
+    macros = b"".join(b"".join(_MACRO.findall(text)).replace(b"\\", b"").split())
+    return launch in b"".join(b"".join(lines).split()) or launch in macros
 
 
 def _bytes(path: Path) -> bytes | None:

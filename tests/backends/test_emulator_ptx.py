@@ -347,12 +347,22 @@ def test_what_is_not_emulated_ends_a_run_only_where_it_is_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "reason"),
-    [("cuda/barrier", "unsupported"), ("cub/block/block_scan.cuh", "unsupported"), ("stdio.h", "error")],
+    ("header", "used", "reason"),
+    [
+        ("cuda/barrier", "cuda::barrier<cuda::thread_scope_block>* b;", "unsupported"),
+        ("cub/block/block_scan.cuh", "cub::BlockScan<int, 32> s;", "unsupported"),
+        ("stdio.h", "", "error"),
+    ],
 )
-def test_headers_that_only_a_gpu_compiles_are_unsupported(header: str, reason: str) -> None:
-    made = refuse(f"#include <{header}>\n__global__ void f() {{}}")
+def test_headers_that_only_a_gpu_compiles_are_unsupported(header: str, used: str, reason: str) -> None:
+    made = refuse(f"#include <{header}>\n__global__ void f() {{ {used} }}")
     assert made.reason == reason and header in made.log
+
+
+def test_such_a_header_may_stand_there_unused() -> None:
+    code = f"#include <cuda_fp8.h>\n#include <cuda/barrier>\n{kernel('x[t] = a[t] + 1;')}"
+    found = run(code, np.zeros(32, np.uint32), np.arange(32, dtype=np.uint32))[0]
+    assert np.array_equal(found, np.arange(32) + 1)
 
 
 def test_named_barriers_hand_data_from_warp_to_warp() -> None:

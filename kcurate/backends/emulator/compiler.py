@@ -77,6 +77,10 @@ class EmulatorCompiler:
                 return CompileFailure("timeout", "the compiler took too long")
             if isinstance(made, str):
                 full = _OUT_OF_MEMORY.search(made) is not None
+                lacking = [] if full else source.lacking(code)
+                if lacking:
+                    what = f"#include <{lacking[0]}>: the emulator has no such header"
+                    return CompileFailure("unsupported", f"{source.SOURCE_NAME}: error: {what}")
                 return CompileFailure("memory" if full else "error", made)
             binary = made
             toolchain.keep(kept, binary)

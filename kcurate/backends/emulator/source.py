@@ -57,14 +57,14 @@ class Refused(Exception):  # noqa: N818 - a fact about the code, which becomes a
 
 
 class Unsupported(Refused):
-    """The code is allowed, and includes something that the emulator lacks."""
+    """The code is allowed, and asks for something that the emulator lacks."""
 
 
 def prepare(code: str) -> str:
     """The code as host C++, with unchanged line numbers.
 
     Raises:
-        Refused: a header that is not ours, or a zero byte. Unsupported: a header that only NVRTC has.
+        Refused: a header that no side may include, or a zero byte.
     """
     if "\0" in code:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
@@ -73,6 +73,13 @@ def prepare(code: str) -> str:
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
     text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
+
+
+def lacking(code: str) -> list[str]:
+    """The headers that a side may include and the emulator lacks, as the code includes them."""
+    rests = (match.groups()[1:] for match in _DIRECTIVE.finditer(_without_comments(code)))
+    found = (_INCLUDE.match(rest) for name, rest in rests if name == "include")
+    return [one[1] for one in found if one is not None and one[1] in IN_SIDES - EMULATED]
 
 
 def translation_unit(
@@ -203,9 +210,10 @@ def _directive(match: re.Match[str]) -> str:
     indent, name, rest = match.groups()
     if name in _LOADING:
         included = _INCLUDE.match(rest) if name == "include" else None
+        if included is not None and included[1] in IN_SIDES - EMULATED:
+            return indent  # often nothing of it is used
         if included is None or included[1] not in EMULATED:
-            kind = Unsupported if included and included[1] in IN_SIDES else Refused
-            raise kind(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
+            raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
         return f"{indent}#include <{included[1]}>"
     return indent if name == "pragma" else match.group()
 
