@@ -67,6 +67,19 @@ def test_tree_with_another_launch_is_not_the_kernels(tmp_path: Path) -> None:
     assert all("no host code found" in line for line in lines)
 
 
+def test_launches_may_stand_in_macros(tmp_path: Path) -> None:
+    folder = tmp_path / "gamma"
+    folder.mkdir()
+    text = SCALE.format(n=6000, block=64)
+    launch = text[text.index("  scale<<<") :].removesuffix("}\n")
+    macro = "#define RUN(name) \\\n  name<<<(n + 64 - 1) / 64, \\\n    64>>>(d, 2.0f, n);\n"
+    (folder / "main.cu").write_text(macro + text.replace(launch, "  RUN(scale)\n"))
+    extract(ExtractConfig((folder,), tmp_path / "work", compile=False))
+    draft(DraftConfig(tmp_path / "work"))
+    assert "no host code found" not in forms(tmp_path / "work")["gamma"]
+    assert "bench = {n = 6000}" in forms(tmp_path / "work")["gamma"]
+
+
 def test_tree_may_be_given_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "here" / "alpha", 5000, 128)
     root = tmp_path / "work"
