@@ -38,8 +38,16 @@ def test_a_side_with_inline_ptx_is_judged(one: Judge) -> None:
     [
         ("", 'asm volatile("wgmma.fence.sync.aligned;");', "wgmma.fence.sync.aligned"),
         ("", 'asm volatile("discard.global.L2 [%0], 128;" :: "l"(x));', "discard.global.L2"),
-        ("#include <cub/block/block_scan.cuh>\n", "", "cub/block/block_scan.cuh"),
-        ("#include <cuda/barrier>\n", "", "cuda/barrier"),
+        (
+            "#include <cub/block/block_scan.cuh>\n",
+            "cub::BlockScan<int, 32> scan;",
+            "cub/block/block_scan.cuh",
+        ),
+        (
+            "#include <cuda/barrier>\n",
+            "cuda::barrier<cuda::thread_scope_block> *barrier;",
+            "cuda/barrier",
+        ),
     ],
 )
 def test_what_the_emulator_lacks_is_unsupported_by_name(
