@@ -86,6 +86,10 @@ def scalar_bytes(name: str, value: float) -> bytes:
         ProblemError: an integer that does not fit, or an unknown type.
     """
     kind = numpy_dtype(name)
+    try:
+        float(value)
+    except OverflowError as error:
+        raise ProblemError(f"{value} does not fit {name}") from error
     if name in _INTEGERS:
         size, signed = _INTEGERS[name]
         low = -(1 << 8 * size - 1) if signed else 0

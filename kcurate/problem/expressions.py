@@ -223,7 +223,7 @@ def evaluate(expression: Expr, names: Names) -> int:
         ProblemError: it cannot be parsed, uses an unknown name, divides by zero, or leaves +-2**62.
     """
     if not isinstance(expression, str):
-        if not math.isfinite(expression):
+        if isinstance(expression, float) and not math.isfinite(expression):
             raise ProblemError(f"{expression} is not an integer")
         return _limited(int(expression))  # JSON may write an integer as 4.0
     value: int = _parse(expression)[0](names)

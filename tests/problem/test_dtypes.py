@@ -68,6 +68,8 @@ def test_scalars_are_little_endian_c_values(name: str, data: st.DataObject) -> N
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("float32", 10**400),
+        ("int32", 10**400),
         ("uint8", 256),
         ("uint8", -1),
         ("int32", 1 << 31),
