@@ -237,13 +237,11 @@ def trained(
     shutil.copyfile(folder.completions(name), options.out / f"{arm.name}.parquet")
     if folder.root.joinpath("metrics.jsonl").exists():
         shutil.copyfile(folder.root / "metrics.jsonl", options.out / f"{arm.name}-metrics.jsonl")
+    environment = json.loads((folder.root / "environment.json").read_bytes())
+    del environment["argv"]  # paths of the machine
     return {
         "arm": arm.name,
-        **{
-            k: v
-            for k, v in json.loads((folder.root / "environment.json").read_bytes()).items()
-            if k != "argv"
-        },
+        **environment,
         "summary": json.loads((folder.root / "summary.json").read_bytes())["counts"],
     }
 
@@ -325,7 +323,7 @@ def _differences(groups: dict[str, dict[str, Group]]) -> str:
                     kind,
                     name,
                     intervals.mean(apart, families, (-1.0, 1.0)).shown("+.3f"),
-                    f"{found:.3f}" if found else "",
+                    "" if found is None else f"{found:.3f}",
                 )
                 lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])

@@ -34,7 +34,7 @@ from kcurate import prompts
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.problem import shown
 from kcurate.problem.expressions import evaluate
-from kcurate.records import Buffer, Launch, Side, ValueArg
+from kcurate.records import Buffer, Launch, Outcome, Side, ValueArg
 from kcurate.train.evaluation.completions import Completion, given_hash
 from kcurate.train.kernelbench import protocol, tasks
 from kcurate.train.reward import schemes
@@ -45,7 +45,7 @@ from kcurate.train.task import Task
 NUMBERS = (1, 3, 12, 15, 19, 21, 22, 23, 24, 25, 26, 29, 38, 39, 47, 48, 49, 89, 94, 96)
 BENCH_BYTES = 64 << 20
 HONEST = ("plain", "slow")
-ACCEPTED = ("confirmed", "not_faster", "ambiguous_timing", "correct")
+ACCEPTED = frozenset(one.value for one in Outcome if one.correct)
 C_TYPES = {"int32": "int", "int64": "long long", "float32": "float"}
 SPOIL = """
 extern "C" __global__ void spoil(float* out, long long n) {
@@ -288,7 +288,7 @@ def run(options: argparse.Namespace) -> None:
                     outcome, detail = ours(judge, one.task, each.ours)
                     rival = rivals[one.task.id, each.kind]
                     row = {"task": one.task.id, "answer": each.kind, "ours": outcome, "theirs": rival.outcome}
-                    row |= {"ours_detail": detail[:200], "theirs_detail": rival.detail[:200]}
+                    row |= {"ours_detail": detail[:200], "theirs_detail": (rival.detail or "")[:200]}
                     lines.append(json.dumps({**row, "machine": machine}) + "\n")
             with options.out.open("a") as file:
                 file.writelines(lines)

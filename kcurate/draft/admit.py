@@ -8,6 +8,7 @@ setting, which is not run; the judge's rules (`kcurate.judge`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -132,12 +133,14 @@ def _mentions(step: Step) -> frozenset[str]:
     return frozenset(str(value) for value in vars(step).values() if isinstance(value, str))
 
 
+def row_elements(buffer: Buffer) -> int:
+    """Elements of one row of the first axis; symbolic inner extents count as 1."""
+    return math.prod(extent for extent in buffer.shape[1:] if isinstance(extent, int))
+
+
 def _rows(buffer: Buffer, elements: int) -> int:
-    """Rows of the first axis that hold at least `elements`; symbolic inner extents count as 1."""
-    inner = 1
-    for extent in buffer.shape[1:]:
-        inner *= extent if isinstance(extent, int) else 1
-    return -(-elements // inner)
+    """Rows of the first axis that hold at least `elements`."""
+    return -(-elements // row_elements(buffer))
 
 
 def _offset(buffer: Buffer, rows: int) -> str:

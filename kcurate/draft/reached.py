@@ -7,13 +7,15 @@ elements at each of them is the extent. It is a guess, tried like any other (`ad
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import chain, permutations
 
 from kcurate.draft import fitting, sizes
-from kcurate.draft.admit import plain_candidate, with_problem
+from kcurate.draft.admit import plain_candidate, row_elements, with_problem
+from kcurate.draft.counterpart import launches_of
 from kcurate.draft.sizes import Settings
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.errors import ProblemError
@@ -35,10 +37,11 @@ def measured(made: Draft, code: str, reach: Reach) -> Draft:
 
     `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
     """
-    problem, launch = made.known.problem, _launch(made)
-    if set(made.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE} or launch is None or not made.limits:
+    if Reason.NO_EXTENT not in made.reasons or set(made.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE}:
         return made
-    if Reason.NO_EXTENT not in made.reasons:
+    (side,) = made.known.sides.values()
+    problem, launch = made.known.problem, next(iter(launches_of(side.plan)), None)
+    if launch is None or not made.limits:
         return made
     block = tuple(one for one in launch.block if isinstance(one, int))
     large = [name for name, own in made.limits if own is None or own > sizes.SMALL]
@@ -55,7 +58,7 @@ def measured(made: Draft, code: str, reach: Reach) -> Draft:
     shaped: dict[str, Buffer] = {}
     for name, buffer in problem.buffers.items():
         if buffer.shape[0] == OPEN:
-            unit = numpy_dtype(buffer.dtype).itemsize * _inner(buffer)
+            unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
             values = tuple(-(-max(1, one[name]) // unit) for one in found)
             extent = _fitted(values, names, block)
             if extent is None:
@@ -64,35 +67,19 @@ def measured(made: Draft, code: str, reach: Reach) -> Draft:
     return _filled(made, problem, shaped, settings, launch, block)
 
 
-def _launch(made: Draft) -> Launch | None:
-    (side,) = made.known.sides.values()
-    return next((step for step in side.plan if isinstance(step, Launch)), None)
-
-
 def _roomy(buffer: Buffer) -> tuple[Expr, ...]:
-    return (ROOM // _inner(buffer), *buffer.shape[1:]) if buffer.shape[0] == OPEN else buffer.shape
-
-
-def _inner(buffer: Buffer) -> int:
-    """Elements of one row of the first axis: lanes of a vector type."""
-    lanes = 1
-    for extent in buffer.shape[1:]:
-        lanes *= extent if isinstance(extent, int) else 1
-    return lanes
+    return (ROOM // row_elements(buffer), *buffer.shape[1:]) if buffer.shape[0] == OPEN else buffer.shape
 
 
 def _settings(
     limits: Mapping[str, int | None], large: Sequence[str], launch: Launch, block: Sequence[int]
 ) -> tuple[Mapping[str, int], ...]:
     """Settings in which all large sizes differ, and each from itself; those of the grid are smallest."""
-    in_grid = frozenset[str]().union(*(names_in(one) for one in launch.grid if isinstance(one, str)))
+    in_grid = frozenset[str]().union(*map(names_in, launch.grid))
     first = [name for name in large if name in in_grid]
     rest = [name for name in large if name not in in_grid]
-    threads = 1
-    for extent in block:
-        threads *= extent
     shares = [int(one) for each in launch.grid for one in re.findall(r"\b\d+\b", str(each))]
-    unit = max(TILE, threads if len(large) == 1 else 1, *(one for one in shares if one <= MOST_TILE))
+    unit = max(TILE, math.prod(block) if len(large) == 1 else 1, *(one for one in shares if one <= MOST_TILE))
     settings = []
     for turn in range(SETTINGS):
         values = {name: own or 1 for name, own in limits.items()}
@@ -107,7 +94,7 @@ def _fitted(values: fitting.Values, names: fitting.Names, block: Sequence[int]) 
     """The simplest expression that gives the elements at every setting; a number if they are the same."""
     if len(set(values)) == 1:
         return values[0]
-    return next((one for one in (*fitting.extents(values, names, block), *_strided(values, names))), None)
+    return next(chain(fitting.extents(values, names, block), _strided(values, names)), None)
 
 
 def _strided(values: fitting.Values, names: fitting.Names) -> Iterator[str]:

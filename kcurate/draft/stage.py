@@ -207,20 +207,19 @@ def _one(
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
         template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
-    made = reached.measured(infer.draft(kernel, code, units), code, judge.reach)
+    text = infer.draft(kernel, code, units)
+    measured = partial(reached.measured, text, code, judge.reach)
     if capture is not None:
-        cuda = partial(of_capture, kernel, code, capture, made, most_elements=judge.most_elements)
-        return _first_admitted(cuda, made, kernel, record, code, judge, complete)
-    if units:
-        return _settled(made, record, kernel, code, (), judge, complete)
-    more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    outcome, why, line = _settled(made, record, kernel, code, more, judge, complete)
-    return outcome, why, f"{line}; {NO_HOST_CODE}"
+        cuda = partial(of_capture, kernel, code, capture, text, most_elements=judge.most_elements)
+        return _first_admitted(cuda, measured, kernel, record, code, judge, complete)
+    more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
+    outcome, why, line = _settled(measured(), record, kernel, code, more, judge, complete)
+    return outcome, why, line if units else f"{line}; {NO_HOST_CODE}"
 
 
 def _first_admitted(
     recorded_: Callable[[Trust], Draft],
-    text: Draft | None,
+    text: Callable[[], Draft] | None,
     kernel: Kernel,
     record: Path,
     code: str,
@@ -228,16 +227,17 @@ def _first_admitted(
     complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Try what a running program did, then what the text says, then the recorded size alone."""
-    sources = (
-        (recorded_("apart"), "recorded"),
-        (recorded_("joined"), "recorded, equal sizes taken as one"),
+    sources: tuple[tuple[Callable[[], Draft], str], ...] = (
+        (partial(recorded_, "apart"), "recorded"),
+        (partial(recorded_, "joined"), "recorded, equal sizes taken as one"),
         *([(text, "read off the text")] if text is not None else []),
-        (recorded_("fixed"), "recorded, its one size"),
+        (partial(recorded_, "fixed"), "recorded, its one size"),
     )
     settled = ("", "", "")
     tried: list[KnownProblem] = []
     path = record.parent / FORM_NAME
-    for made, source in sources:
+    for make, source in sources:
+        made = make()
         early = made.known.problem.single_size and source is not sources[-1][1]
         if made.known in tried or early or (made.reasons and settled[0]):
             continue

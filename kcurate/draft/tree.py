@@ -11,9 +11,10 @@ import posixpath
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
-from kcurate.cuda_source import blank_literals
+from kcurate.cuda_source import blank_literals, expansion
 from kcurate.cuda_source.preprocess import definitions, splice
 from kcurate.cuda_source.statements import Code
 from kcurate.errors import InputError
@@ -27,7 +28,6 @@ MAX_SIBLINGS = 24
 # Longest launch configuration, in lines.
 MAX_LAUNCH_LINES = 40
 MAX_BYTES = 1 << 20
-_MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t](?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
@@ -102,8 +102,8 @@ def _launched(root: Path, site: LaunchSite) -> bool:
     text = blank_literals(data)
     lines = text.split(b"\n")[site.line - 1 :][:MAX_LAUNCH_LINES]
     launch = b"".join(f"<<<{site.grid},{site.block}".encode().split())
-    macros = b"".join(b"".join(_MACRO.findall(text)).replace(b"\\", b"").split())
-    return launch in b"".join(b"".join(lines).split()) or launch in macros
+    bodies = chain([b"".join(lines)], (one.body for one in expansion.definitions(text)))
+    return any(launch in b"".join(body.split()) for body in bodies)
 
 
 def _bytes(path: Path) -> bytes | None:

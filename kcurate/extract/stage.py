@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import progress, store, time_limits
+from kcurate import progress, time_limits
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
 from kcurate.extract import compiling
@@ -95,7 +95,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             workspace = Workspace(config.workspace)
             record.begin(config, paths=[path.resolve() for path in config.paths])
             finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
-        matches = [_pairs(tree, workspace, record.note) for tree in finished]
+        matches = [_pairs(tree, workspace.pairs, record.note) for tree in finished]
         outcomes = [
             file_outcomes(files, tree, config.min_device_fraction)
             for files, tree in zip(trees, finished, strict=True)
@@ -218,11 +218,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
     return replace(tree, kernels=tuple(kernels))
 
 
-def _own_code(workspace: Workspace, kernel: Kernel) -> bytes:
-    return store.read_kernel_code(workspace.kernels / kernel.id).encode()
-
-
-def _pairs(tree: TreeKernels, workspace: Workspace, note: Note) -> list[Match]:
+def _pairs(tree: TreeKernels, folder: Path, note: Note) -> list[Match]:
     """Match the variants of a tree, or a kernel's versions, and write the pairs."""
     by_path: dict[str, list[Kernel]] = {}
     for kernel in tree.kernels:
@@ -235,6 +231,6 @@ def _pairs(tree: TreeKernels, workspace: Workspace, note: Note) -> list[Match]:
             files.append(SourceFile(shown(path), place, kernels, tree.file_codes.get(path, b"")))
     matches = match_files(files, tree.tree.manifest.layout.pairs)
     if not tree.tree.facts:
-        matches += match_versions(tree.kernels, lambda one: _own_code(workspace, one))
-    write_candidates(workspace.pairs, tree.tree, matches, note)
+        matches += match_versions(tree.kernels, tree.codes)
+    write_candidates(folder, tree.tree, matches, note)
     return matches

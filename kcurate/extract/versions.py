@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -27,33 +27,31 @@ _NUMBER = re.compile(r"\A\d+|\d+\Z")
 _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "basic"))
 
 
-def match_versions(kernels: Iterable[Kernel], code: Callable[[Kernel], bytes]) -> list[Match]:
-    """The first version with each later one; `code` is a kernel's own file.
+def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> list[Match]:
+    """The first version with each later one; `codes` has each kernel's own file by its id.
 
-    First are names that say so (`naive`), then the numbers of files, and of names that differ in nothing
-    else, then the order of the text.
+    Kernels in Triton are left out. First are names that say so (`naive`), then the numbers of files, and of
+    names that differ in nothing else, then the order of the text.
     """
     groups: dict[tuple[object, ...], list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        words = _words(kernel.name)
+        words = _words(kernel.name) if kernel.language == "cuda" else ()
         if len(kernel.params) >= LEAST_PARAMS and words and kernel.variant is None:
             groups[kernel.benchmark, _place(kernel), words[0], _signature(kernel)].append(kernel)
     found = []
     for group in groups.values():
         numbered = len({tuple(word for word in _words(one.name) if not word.isdigit()) for one in group}) == 1
         first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
-        found += [_match(first, kernel, code) for kernel in later if kernel.name != first.name]
+        slow = _file(first, codes)
+        for kernel in (one for one in later if one.name != first.name):
+            fast, name = _file(kernel, codes), f"{first.name}-{kernel.name}"
+            found.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
     return found
 
 
-def _match(first: Kernel, later: Kernel, code: Callable[[Kernel], bytes]) -> Match:
-    slow, fast = (
-        SourceFile(one.span.path, Place(one.benchmark, None, one.name), (one,), code(one))
-        for one in (first, later)
-    )
-    outcome = compare(slow, fast)
-    name = f"{first.name}-{later.name}"
-    return Match(first.benchmark, name, "version", None, slow, fast, outcome)
+def _file(kernel: Kernel, codes: Mapping[str, bytes]) -> SourceFile:
+    place = Place(kernel.benchmark, None, kernel.name)
+    return SourceFile(kernel.span.path, place, (kernel,), codes[kernel.id])
 
 
 def _words(name: str) -> list[str]:

@@ -64,15 +64,9 @@ class CountedRuns:
 
     def count(self, candidate: Candidate) -> Counted | None:
         """Run both sides; None where the emulator cannot, or is not installed."""
-        if self._missing or any(getattr(candidate, side).language != "cuda" for side in SIDES):
+        if any(getattr(candidate, side).language != "cuda" for side in SIDES):
             return None
-        try:
-            compiled = self._compile(candidate)
-        except MissingDependencyError:
-            self._missing = True
-            return None
-        except BackendError:
-            return None
+        compiled = self._compile(candidate, SIDES)
         if compiled is None:
             return None
         chosen = _chosen(candidate, self._seed)
@@ -94,15 +88,7 @@ class CountedRuns:
 
         None where the emulator cannot run all of them, or is not installed.
         """
-        if self._missing:
-            return None
-        try:
-            compiled = self._compile(candidate, ("slow",))
-        except MissingDependencyError:
-            self._missing = True
-            return None
-        except BackendError:
-            return None
+        compiled = self._compile(candidate, ("slow",))
         if compiled is None:
             return None
         chosen = _chosen(candidate, self._seed)[:-1]
@@ -141,14 +127,21 @@ class CountedRuns:
             worker.kill()
         return found
 
-    def _compile(
-        self, candidate: Candidate, sides: Sequence[SideName] = SIDES
-    ) -> dict[SideName, Compiled] | None:
-        if self._nursery is None:
-            self._nursery = Nursery(BACKEND)
-            self._compilers = CompileWorkers(self._nursery, Role("compile", BACKEND, 0, {}))
-        assert self._compilers is not None
-        made = self._compilers.compile([request_of(candidate, side, examine=True) for side in sides])
+    def _compile(self, candidate: Candidate, sides: Sequence[SideName]) -> dict[SideName, Compiled] | None:
+        """The sides, compiled to count; None where the emulator is not installed or lacks something."""
+        if self._missing:
+            return None
+        try:
+            if self._nursery is None:
+                self._nursery = Nursery(BACKEND)
+                self._compilers = CompileWorkers(self._nursery, Role("compile", BACKEND, 0, {}))
+            assert self._compilers is not None
+            made = self._compilers.compile([request_of(candidate, side, examine=True) for side in sides])
+        except MissingDependencyError:
+            self._missing = True
+            return None
+        except BackendError:
+            return None
         found = {side: one for side, one in zip(sides, made, strict=True) if isinstance(one, Compiled)}
         return found if len(found) == len(sides) else None
 

@@ -359,6 +359,13 @@ def test_headers_that_only_a_gpu_compiles_are_unsupported(header: str, used: str
     assert made.reason == reason and header in made.log
 
 
+def test_such_a_header_is_named_in_a_file_with_carriage_returns() -> None:
+    made = refuse(
+        "#include <cuda/barrier>\r\n__global__ void f() { cuda::barrier<cuda::thread_scope_block>* b; }"
+    )
+    assert made.reason == "unsupported" and "cuda/barrier" in made.log
+
+
 def test_such_a_header_may_stand_there_unused() -> None:
     code = f"#include <cuda_fp8.h>\n#include <cuda/barrier>\n{kernel('x[t] = a[t] + 1;')}"
     found = run(code, np.zeros(32, np.uint32), np.arange(32, dtype=np.uint32))[0]

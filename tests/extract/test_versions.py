@@ -82,3 +82,23 @@ def test_a_version_gets_the_problem_that_both_solve(tmp_path: Path) -> None:
 def test_widths_in_names_are_no_versions(tmp_path: Path) -> None:
     text = kernel("scale_f32") + kernel("scale_f32x4", "in[i] + in[i]")
     assert set(pairs(tmp_path, {"scale.cu": text})) == {"scale_f32-scale_f32x4"}
+
+
+def test_triton_kernels_are_no_versions(tmp_path: Path) -> None:
+    module = "import triton\nimport triton.language as tl\n"
+    for number in (1, 2):
+        module += f"""
+@triton.jit
+def scale_v{number}(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * {number}, mask=at < n)
+"""
+    run(ExtractConfig((_written(tmp_path / "tree" / "scale.py", module),), tmp_path / "work", compile=False))
+    assert len(list((tmp_path / "work" / "kernels").rglob("kernel.py"))) == 2
+    assert not (tmp_path / "work" / "pairs").exists()
+
+
+def _written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path.parent

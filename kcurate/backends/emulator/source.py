@@ -29,6 +29,7 @@ _LEXEMES = re.compile(
 )
 _INCLUDE = re.compile(r"[ \t]*[<\"]([\w./+-]+)[>\"][ \t]*$")
 _DIRECTIVE = re.compile(r"^([ \t]*)(?:\#|%:|\?\?=)[ \t]*(\w+)(.*)$", re.MULTILINE)
+_LACKED = IN_SIDES - EMULATED
 _LOADING = frozenset({"include", "include_next", "import", "embed", "ident", "sccs", "line"})
 _DYNAMIC = re.compile(
     r"\bextern\b(?P<first>[^;(){}\[\]=]*?)\b__shared__\b(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
@@ -68,8 +69,7 @@ def prepare(code: str) -> str:
     """
     if "\0" in code:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
-    text = _without_comments(code.replace("\r\n", "\n"))
-    text = _DIRECTIVE.sub(_directive, text)
+    text = _DIRECTIVE.sub(_directive, _lexed(code))
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
     text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
@@ -77,9 +77,13 @@ def prepare(code: str) -> str:
 
 def lacking(code: str) -> list[str]:
     """The headers that a side may include and the emulator lacks, as the code includes them."""
-    rests = (match.groups()[1:] for match in _DIRECTIVE.finditer(_without_comments(code)))
-    found = (_INCLUDE.match(rest) for name, rest in rests if name == "include")
-    return [one[1] for one in found if one is not None and one[1] in IN_SIDES - EMULATED]
+    rests = (match[3] for match in _DIRECTIVE.finditer(_lexed(code)) if match[2] == "include")
+    found = (_INCLUDE.match(rest) for rest in rests)
+    return [one[1] for one in found if one is not None and one[1] in _LACKED]
+
+
+def _lexed(code: str) -> str:
+    return _without_comments(code.replace("\r\n", "\n"))
 
 
 def translation_unit(
@@ -210,7 +214,7 @@ def _directive(match: re.Match[str]) -> str:
     indent, name, rest = match.groups()
     if name in _LOADING:
         included = _INCLUDE.match(rest) if name == "include" else None
-        if included is not None and included[1] in IN_SIDES - EMULATED:
+        if included is not None and included[1] in _LACKED:
             return indent  # often nothing of it is used
         if included is None or included[1] not in EMULATED:
             raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
