@@ -15,6 +15,9 @@ from kcurate.cuda_source import edit
 # What the grammar takes for a cast, `(n) + 1`, and for a template, `a < b && c > (d)`.
 _NAME_IN_BRACKETS = re.compile(r"(?<![\w)\]>])(?<![\w)\]] )\(\s*(\w+)\s*\)(?=\s*[-+*&])")
 _NAME_COMPARED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)(?=\s*<(?![<=]|[\w\s:*]*>\s*\())")
+_FUNCTION_POINTER = re.compile(rb"\(\s*\*\s*\w*\s*\)")
+# Stands for what is in brackets while the rest is read.
+_VALUE = "_kcurate_value"
 # The arithmetic types whose names may stand before a value: `uint(n)`, `(half) + x`.
 _TYPE = re.compile(
     r"bool|float|double|(?:__)?half|(?:__)?nv_bfloat16|s?size_t|ptrdiff_t|u?int\d+_t|u_char|"
@@ -51,6 +54,13 @@ def name(text: str) -> Node:
     return Node("name", text=text)
 
 
+class _Product(Exception):  # noqa: N818 - an event inside this module
+    """`(a * (b * c)) - d`, taken for a cast of `-d` to a function type: `inside` the brackets is a value."""
+
+    def __init__(self, inside: edit.Node) -> None:
+        self.inside = inside
+
+
 class _Refused(Exception):  # noqa: N818 - an event inside this module
     """Not an expression that is understood here."""
 
@@ -65,8 +75,24 @@ def parse(text: str) -> Node | None:
     found = edit.expression(_NAME_COMPARED.sub(r"(\1)", text).encode())
     try:
         return _tree(found) if found is not None else None
+    except _Product as product:
+        return _with_product(found, product.inside)
     except (_Refused, ValueError, RecursionError):
         return None
+
+
+def _with_product(whole: edit.Node, inside: edit.Node) -> Node | None:
+    """The tree with what stands in brackets as a value."""
+    text, begin = whole.text, whole.start_byte
+    stand_in = _VALUE
+    while stand_in.encode() in text:
+        stand_in += "_"
+    value = parse(inside.text.decode())
+    before, after = text[: inside.start_byte - begin], text[inside.end_byte - begin :]
+    around = parse((before + stand_in.encode() + after).decode())
+    if value is None or around is None:
+        return None
+    return substitute(around, lambda node: value if node == name(stand_in) else None)
 
 
 def _tree(syntax: edit.Node) -> Node:
@@ -79,7 +105,10 @@ def _tree(syntax: edit.Node) -> Node:
         inside = syntax.named_children[0]
         return Node("sizeof", text=edit.bare(inside).text.decode())
     if kind == "cast_expression":
-        return _cast(syntax.child_by_field_name("type").text.decode(), _tree(syntax.named_children[-1]))
+        type_ = syntax.child_by_field_name("type")
+        if b"(" in type_.text and not _FUNCTION_POINTER.search(type_.text):
+            raise _Product(type_)
+        return _cast(type_.text.decode(), _tree(syntax.named_children[-1]))
     if kind == "call_expression":
         return _call(syntax)
     if kind == "field_expression":

@@ -46,6 +46,11 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     [
         ("((i) + n*((j) + m*(k)))", "i + n*(j + m*k)"),  # no cast of `+n`
         ("(n) - 1", "n - 1"),
+        ("(n * (m * k)) - n * 2", "n * (m * k) - n * 2"),  # no cast of `-n`
+        (
+            "(n * (m * (k * n))) * (n * (k & m)) + (n * (m * m)) - k",
+            "n * (m * (k * n)) * (n * (k & m)) + n * (m * m) - k",
+        ),
         ("i > (a) && j < b && k > (c)", "(i > a) && (j < b) && (k > c)"),
         ("n < 4 && m > (k)", "(n < 4) && (m > k)"),  # no template
         ("(size_t)n * 4", "((size_t)n) * 4"),
