@@ -97,19 +97,23 @@ _GRID_STRIDE = re.compile(
 _SHARED_ATOMIC = re.compile(rb"\batomic\w+\s*\(\s*&?\s*(\w+)")
 _DECLARED_NAME = re.compile(rb"\s*(?:volatile\s+)?[\w:<>,\s]{1,200}?\s\**(\w+)\s*(?:\[|;|,|\Z)")
 _PADDED = re.compile(rb"\[[^\[\]]*\+\s*1\s*\]")
+_HALF = re.compile(rb"\bhalf\b")
+# A half of something, declared or assigned to: no file can use the type then.
+_HALF_VARIABLE = re.compile(
+    rb"\b(?:int|unsigned|long|short|char|bool|auto|float|double|\w+_t)\s+half\b|\bhalf\s*(?:<<|>>|[-+*/%&|^])?=(?!=)"
+)
 # Only so many bytes of a `__shared__` declaration are examined, to bound the time on hostile input.
 _STATEMENT_BYTES = 1000
 
 
 def features(code: bytes) -> tuple[str, ...]:
     """Language features in the code, sorted."""
-    bare = blank_literals(code)
-    return tuple(sorted(_shown(_FEATURES, bare)))
+    return tuple(sorted(_shown(_FEATURES, _bare(code))))
 
 
 def techniques(code: bytes) -> tuple[str, ...]:
     """Optimisation techniques visible in the code, sorted; names from `schemas/techniques.json`."""
-    bare = blank_literals(code)
+    bare = _bare(code)
     found = _shown(_TECHNIQUES, bare)
     if b"asm" in code:
         found |= _shown(_IN_ASM, blank_comments(code))
@@ -126,6 +130,12 @@ def techniques(code: bytes) -> tuple[str, ...]:
     if b"gridDim" in bare and _GRID_STRIDE.search(bare):
         found.add("grid-stride-loop")
     return tuple(sorted(found))
+
+
+def _bare(code: bytes) -> bytes:
+    """The code without literals and comments, and without variables that are called as a type is."""
+    bare = blank_literals(code)
+    return _HALF.sub(b"", bare) if b"half" in bare and _HALF_VARIABLE.search(bare) else bare
 
 
 def _shared_declarations(bare: bytes) -> list[bytes]:

@@ -41,9 +41,13 @@ def draft(kernel: Kernel, code: str, units: Iterable[Code]) -> Draft:
 
 
 def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
-    """The unit's launches of a kernel; if other namespaces have the name, those known to its record."""
+    """The unit's launches of a kernel; if other kernels have the name, those known to its record.
+
+    They may be in other namespaces, or in another file of the folder.
+    """
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
-    if len({launch.qualified for launch in named}) < 2:
+    defined = sum(one.name == kernel.name for one in unit.functions)
+    if defined < 2 and len({launch.qualified for launch in named}) < 2:
         return named
     sites = {_seen(site) for site in kernel.launch_sites}
     return [launch for launch in named if _seen(launch) in sites] or named

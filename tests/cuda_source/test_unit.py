@@ -297,3 +297,17 @@ def test_techniques_of_ptx_and_of_hopper_are_seen(statement: str, technique: str
     code = "__global__ void k(float *p) { %s }"
     assert technique in techniques((code % statement).encode())
     assert technique not in techniques((code % f"/* {statement} */ const char *s = 0;").encode())
+
+
+@pytest.mark.parametrize(
+    ("statement", "seen"),
+    [
+        ("for (int half = 16; half > 0; half /= 2) *p += half;", False),
+        ("unsigned n = 8, half = n / 2; *p += half;", False),
+        ("half h = *p; *p = h;", True),
+        ("int n = sizeof(half) == 2; *p = n;", True),
+    ],
+)
+def test_a_variable_called_half_is_no_half_precision(statement: str, seen: bool) -> None:
+    code = f"__global__ void k(float *p) {{ {statement} }}".encode()
+    assert ("mixed-precision" in techniques(code), "half-precision" in features(code)) == (seen, seen)

@@ -171,3 +171,17 @@ def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
     assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}
     assert "beta/main/scale: RecursionError: too deep" in said.err
     assert str(record) in said.err.strip().splitlines()[-1]
+
+
+def test_each_version_in_a_folder_is_read_with_its_own_launch(tmp_path: Path) -> None:
+    tree = write(tmp_path / "alpha", 5000, 128)
+    other = "__global__ void scale(float *x, float s, int n) {\n  int i = 4 * blockIdx.x + threadIdx.x;\n"
+    other += "  if (threadIdx.x < 4 && i < n) x[i] *= s;\n}\n"
+    other += "void fast(float *x, int n) { scale<<<(n + 3) / 4, 32>>>(x, 2.0f, n); }\n"
+    (tree / "fast.cu").write_text(other)
+    root = tmp_path / "work"
+    extract(ExtractConfig((tree,), root, compile=False))
+    draft(DraftConfig(root))
+    found = {path.parent.parent.name: path.read_text() for path in (root / "kernels").rglob(FORM_NAME)}
+    assert "block = [128]" in found["main"]
+    assert "block = [32]" in found["fast"]
