@@ -7,8 +7,10 @@ covered: what contents are like (`describing`), writing the records (`stage`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ from kcurate.records import (
 
 # Values that no generator makes are kept up to so many bytes, for people to look at.
 SAMPLE_BYTES = 64 << 10
+# That look at contents: NumPy leaves the interpreter to others meanwhile.
+THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Describer:
 
     def __init__(self, folder: Path, texts: Texts, data: Path, *, keep: bool) -> None:
         self._folder, self._texts, self._data, self._keep = folder, texts, data, keep
+        # Of the files that several launches share, by what their elements are.
+        self._found: dict[tuple[str, Element, int], Contents] = {}
 
     def captures(self, process: RawProcess) -> list[Capture]:
         """A record for each kernel that was looked at; `extern "C"` kernels may share a name.
@@ -61,7 +67,7 @@ class Describer:
         Raises:
             RecordError: a line is not in the form that recorders write.
         """
-        with of_a_recorder(self._folder):
+        with of_a_recorder(self._folder), ThreadPoolExecutor(THREADS) as self._pool:
             return self._captures(process)
 
     def _captures(self, process: RawProcess) -> list[Capture]:
@@ -117,7 +123,7 @@ class Describer:
             grid=tuple(line["grid"]),
             block=tuple(line["block"]),
             args=args,
-            buffers=tuple(self._buffer(one, elements.get(at)) for at, one in enumerate(line["buffers"])),
+            buffers=tuple(self._pool.map(self._buffer, line["buffers"], map(elements.get, count()))),
             symbols=tuple(
                 self._symbol(one, code)
                 for one in line.get("symbols", ())
@@ -153,6 +159,8 @@ class Describer:
         path = self._folder / Path(name).name if name else None
         if path is None or kind is None or not path.is_file():
             return None
+        if (known := self._found.get((path.name, kind, size_bytes))) is not None:
+            return known
         dtype = numpy_dtype(kind.dtype)
         kept = path.stat().st_size // dtype.itemsize
         values = np.memmap(path, dtype, "r", shape=(kept,)) if kept else np.empty(0, dtype)
@@ -162,7 +170,7 @@ class Describer:
             sample = store.content_id(whole)
             store.write_bytes(self._data / f"{sample}.bin", whole, durable=False)
             found = replace(found, sample=sample)
-        return found
+        return self._found.setdefault((path.name, kind, size_bytes), found)
 
 
 @lru_cache(maxsize=16)

@@ -87,16 +87,19 @@ def run(
     only: Path | None = None,
     emulated: Path | None = None,
     timeout_s: float | None = None,
+    *,
+    after: bool = False,
 ) -> Ended:
     """Run the program to its end.
 
     `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
-    `timeout_s`: after so many seconds the program and its children are ended.
+    `timeout_s`: after so many seconds the program and its children are ended. `after`: what buffers hold
+    after a launch is written too.
 
     Raises:
         InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
     """
-    environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only)}
+    environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only, after)}
     if emulated is not None:
         environment["KCURATE_CAPTURE_RUN"] = str(emulated)
     program: subprocess.Popen[bytes] | None = None
@@ -159,12 +162,13 @@ def _recorder(source: CaptureSource) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
 
 
-def _settings(folder: Path, limits: Limits, only: Path | None) -> Mapping[str, str]:
+def _settings(folder: Path, limits: Limits, only: Path | None, after: bool) -> Mapping[str, str]:
     found = {
         "KCURATE_CAPTURE_DIR": str(folder.resolve()),
         "KCURATE_CAPTURE_PER_KERNEL": str(limits.per_kernel),
         "KCURATE_CAPTURE_BYTES": str(limits.total_bytes),
         "KCURATE_CAPTURE_BUFFER_BYTES": str(limits.buffer_bytes),
+        "KCURATE_CAPTURE_AFTER": str(int(after)),
         "KCURATE_CAPTURE_SECONDS": f"{limits.seconds:g}",
     }
     if only is not None:

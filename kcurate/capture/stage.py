@@ -108,8 +108,9 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
             for number, given in enumerate(runs):
                 folder = place / str(number)
                 folder.mkdir()
+                command, limits = [program, *given], config.limits
                 ended = running.run(
-                    [program, *given], source, folder, config.limits, only, index, config.timeout_s
+                    command, source, folder, limits, only, index, config.timeout_s, after=config.keep_data
                 )
                 codes.append(ended.code)
                 if ended.code:

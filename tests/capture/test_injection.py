@@ -187,11 +187,29 @@ def test_a_kernel_with_a_counter_among_its_arguments_does_not_fill_the_disk(play
 def test_the_bytes_of_all_contents_are_limited(play: Any) -> None:
     played = play("many", "4", variables={"BYTES": str(7 << 19)})
     found = [buffer for line in played.launches[:3] for buffer in line["buffers"]]
-    assert [bool(buffer["before"]) for buffer in found] == [True, True, True, False, False, False]
-    assert [buffer["changed"] for buffer in found] == [False, False, True, None, None, None]
-    assert [buffer["after"] for buffer in found] == [None] * 6  # no room for the third
+    # The third launch finds its output changed, and no room; its input is as the first found it.
+    assert [bool(buffer["before"]) for buffer in found] == [True, True, True, True, False, True]
+    assert [buffer["changed"] for buffer in found] == [False, False, True, False, None, False]
+    assert [bool(buffer["after"]) for buffer in found] == [False, False, True, False, False, False]
     assert sum(path.stat().st_size for path in played.folder.glob("*.bin")) == 3 << 20
     assert "KCURATE_CAPTURE_BYTES" in played.notes["limit"]
+
+
+def test_launches_share_the_contents_of_what_has_not_changed(play: Any) -> None:
+    played = play("many", "3")
+    (out, read), (out_again, read_again), (out_changed, read_third) = (
+        [buffer["before"] for buffer in line["buffers"]] for line in played.launches
+    )
+    assert out == out_again != out_changed and read == read_again == read_third
+    # 1 MiB each: the input, the output as it was, after the second and the third launch, before the third.
+    assert len(list(played.folder.glob("*.bin"))) == 5
+
+
+def test_what_changed_is_told_without_the_contents_after_it(play: Any) -> None:
+    played = play("many", "2", variables={"AFTER": "0"})
+    assert [line["buffers"][0]["changed"] for line in played.launches] == [False, True]
+    assert all(buffer["after"] is None for line in played.launches for buffer in line["buffers"])
+    assert len(list(played.folder.glob("*.bin"))) == 2
 
 
 def test_a_large_buffer_is_cut_and_then_unchanged_is_not_known(play: Any) -> None:
@@ -260,15 +278,11 @@ def test_a_program_that_replaces_itself_keeps_the_contents_of_the_first(play: An
     played = play("exec")
     first, second = played.processes
     assert first[0]["pid"] == second[0]["pid"]
-    names = [
-        b[w]
+    own, others = (
+        {b[w] for line in lines for b in line.get("buffers", ()) for w in ("before", "after") if b[w]}
         for lines in (first, second)
-        for line in lines
-        for b in line.get("buffers", ())
-        for w in ("before", "after")
-    ]
-    kept = [name for name in names if name]
-    assert len(kept) == len(set(kept)) == 4
+    )
+    assert own and others and not own & others
     assert played.contents(first[1]["buffers"][0]["after"]) == [0, 2, 4, 6]
 
 

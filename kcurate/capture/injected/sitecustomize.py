@@ -58,6 +58,7 @@ class Recorder:
         self.per_kernel = int(limit("PER_KERNEL", 4))
         self.left_bytes = limit("BYTES", 4 << 30)
         self.buffer_bytes = limit("BUFFER_BYTES", 256 << 20)
+        self.after = bool(limit("AFTER", 1))
         self.until = time.monotonic() + limit("SECONDS", 600)
         only = os.environ.get("KCURATE_CAPTURE_ONLY")
         self.only = set(Path(only).read_text(encoding="utf-8").split("\n")) if only else None
@@ -190,7 +191,7 @@ class Recorder:
             new = None if old is None else self.contents(storage)
             changed = None if new is None else old != new
             own = {"bytes": int(storage.nbytes()), "memory": "device", "changed": changed}
-            after = self._kept(new) if changed else None
+            after = self._kept(new) if changed and self.after else None
             made.line["buffers"].append({**own, "before": self._kept(old), "after": after})
         self.write(made.line, made.device)
 

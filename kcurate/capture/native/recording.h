@@ -65,6 +65,7 @@ struct Buffer {
   Allocation place;
   std::optional<bool> changed;
   std::string before, after;  // names of files; empty: none
+  bool own = false;           // `before` was written for this launch
 };
 struct Symbol {
   std::string name, before;
@@ -277,7 +278,11 @@ class Recorder {
     if (!form.is_new) return;
     claimed_[form.id] = false;
     looked_[launch.kernel] -= form.look;
-    for (const Buffer& buffer : launch.buffers) unlink((folder_ + buffer.before).c_str());
+    for (const Buffer& buffer : launch.buffers) {
+      if (!buffer.own) continue;
+      unlink((folder_ + buffer.before).c_str());
+      written_.erase({buffer.place.base, buffer.place.bytes});
+    }
     for (const Symbol& symbol : launch.symbols) unlink((folder_ + symbol.before).c_str());
   }
 
@@ -295,21 +300,35 @@ class Recorder {
 
   // Write what the buffers and symbols hold.
   void look_before(Launch& launch, const Read& read) {
-    for (Buffer& buffer : launch.buffers)
-      buffer.before = write_contents(buffer.place.base, buffer.place.bytes, read);
+    for (Buffer& buffer : launch.buffers) look_before(buffer, read);
     for (Symbol& symbol : launch.symbols) symbol.before = write_contents(symbol.address, symbol.bytes, read);
   }
 
-  // Compare the buffers with what `look_before` wrote; write those that changed.
+  // The file of an earlier launch serves as long as the buffer holds the same.
+  void look_before(Buffer& buffer, const Read& read) {
+    const auto [base, bytes, memory] = buffer.place;
+    {
+      std::lock_guard<std::mutex> guard(mutex_);
+      if (const auto at = written_.find({base, bytes}); at != written_.end()) buffer.before = at->second;
+    }
+    if (!buffer.before.empty() && same_as(buffer.before, base, std::min(bytes, buffer_bytes_), read).value_or(false))
+      return;
+    buffer.before = write_contents(base, bytes, read);
+    buffer.own = !buffer.before.empty();
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (buffer.own) written_[{base, bytes}] = buffer.before;
+  }
+
+  // Compare the buffers with what `look_before` wrote; write those that changed, if that is wanted.
   void look_after(Launch& launch, const Read& read) {
     for (Buffer& buffer : launch.buffers) {
       if (buffer.before.empty()) continue;
       const uint64_t size = std::min(buffer.place.bytes, buffer_bytes_);
       const std::optional<bool> same = same_as(buffer.before, buffer.place.base, size, read);
       if (!same) continue;
-      if (!*same) buffer.changed = true, buffer.after = write_contents(buffer.place.base, buffer.place.bytes, read);
       // Of a buffer that was cut, the rest may have changed.
-      else if (size == buffer.place.bytes) buffer.changed = false;
+      if (!*same || size == buffer.place.bytes) buffer.changed = !*same;
+      if (!*same && after_) buffer.after = write_contents(buffer.place.base, buffer.place.bytes, read);
     }
   }
 
@@ -362,6 +381,7 @@ class Recorder {
     per_kernel_ = number("KCURATE_CAPTURE_PER_KERNEL", 4);
     bytes_left_ = bytes_ = number("KCURATE_CAPTURE_BYTES", 4ull << 30);
     buffer_bytes_ = number("KCURATE_CAPTURE_BUFFER_BYTES", 256ull << 20);
+    after_ = number("KCURATE_CAPTURE_AFTER", 1) != 0;
     const char* seconds = getenv("KCURATE_CAPTURE_SECONDS");
     char* end = nullptr;
     const double given = seconds ? strtod(seconds, &end) : 0;
@@ -408,6 +428,7 @@ class Recorder {
     lost_ = 0;
     bytes_left_ = bytes_;
     forms_.clear(), times_.clear(), claimed_.clear(), order_.clear(), others_.clear(), looked_.clear(), noted_.clear();
+    written_.clear();
   }
 
   // In the child: a file of its own, begun when there is something to write.
@@ -597,12 +618,13 @@ class Recorder {
   }
 
   std::mutex mutex_;
-  bool enabled_ = false, filtered_ = false, started_ = false, ended_ = false;
+  bool enabled_ = false, filtered_ = false, after_ = true, started_ = false, ended_ = false;
   std::string folder_, path_, source_, device_, forked_from_;
   std::set<std::string> only_, noted_;
   std::map<std::string, bool> wanted_;
   std::map<std::string, std::map<std::string, int>> forms_;  // by kernel
   std::map<std::string, uint64_t> looked_, others_;
+  std::map<std::pair<uint64_t, uint64_t>, std::string> written_;  // the newest file of an allocation
   std::vector<uint64_t> times_;
   std::vector<bool> claimed_;
   std::vector<int> order_;
