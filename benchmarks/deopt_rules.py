@@ -117,7 +117,7 @@ def facts(root: Path, verdicts: Path, out: Path) -> None:
         seen.add(verdict.candidate)
         row = {
             "candidate": verdict.candidate,
-            "program": verdict.candidate.split("/")[0],
+            "program": program(verdict.candidate),
             "kernel": pair.origin.kernels[0].rsplit("/", 1)[-1],
             "rule": rule,
             "outcome": verdict.outcome.value,
@@ -134,6 +134,12 @@ def facts(root: Path, verdicts: Path, out: Path) -> None:
             table[name][row["outcome"]] += 1
             table[name]["1.5x or more"] += row["outcome"] == "confirmed" and row["speedup"] >= 1.5
     show(f"{len(rows)} candidates", table)
+
+
+def program(candidate: str) -> str:
+    """The program whose run was recorded: a folder of captured programs, or of the suite that HeCBench is."""
+    first, second, *_ = candidate.split("/")
+    return f"{second}-cuda" if first == "hecbench" else first
 
 
 def before_judging(candidate: Candidate) -> str | None:

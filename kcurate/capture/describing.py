@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float, numpy_dtype
-from kcurate.records import Contents, Init
+from kcurate.records import MOST_VALUE, Contents, Init
 
 Array = npt.NDArray[Any]
 # Elements looked at together: they stay in the cache.
@@ -32,8 +32,6 @@ LIMIT = 1.95
 COUNTED_RANGE = 1 << 16
 COUNTED = 1 << 24
 LEAST_ORDERED = 3
-# Larger values are none that generators and expressions can name.
-MOST = 2.0**61
 # From this share of zeros on, zeros and other values are described apart.
 SPARSE = 0.3
 _NARROW = frozenset(name for name, unit in UNIT_ROUNDOFF.items() if unit >= 2.0**-11) | {"float8_e8m0"}
@@ -186,7 +184,7 @@ def _fitted(
     flat: Array, dtype: str, facts: dict[str, int | float | bool], sample: tuple[Array, Array], partial: bool
 ) -> Init | None:
     low, high = facts["lowest"], facts["highest"]
-    if not -MOST <= low <= high <= MOST:
+    if not -MOST_VALUE <= low <= high <= MOST_VALUE:
         return None
     if low == high:
         return Init("zeros") if low == 0 else Init("ones") if low == 1 else Init("constant", {"value": low})

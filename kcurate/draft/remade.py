@@ -16,7 +16,7 @@ from kcurate.draft.contents import Extents, contents
 from kcurate.draft.regions import Region
 from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
-from kcurate.records import Contents, Expr, Init
+from kcurate.records import MOST_VALUE, Contents, Expr, Init
 
 # Of so many uniform values below a limit, the largest is this near to it, in parts of the mean distance.
 NEAR = 10
@@ -32,6 +32,10 @@ def plain(seen: Contents | None, element: Element) -> Found:
     if seen.init is not None:
         return seen.init, ""
     low, high = seen.facts["lowest"], seen.facts["highest"]
+    if element.dtype in types.FLOATS and max(-low, high) > MOST_VALUE:
+        return plain(None, element)[
+            0
+        ], "guess: recorded, it looks like memory that nothing was written to"
     if element.dtype in types.FLOATS and not seen.facts.get("integral"):
         range_ = {"low": low, "high": high if high > low else low + 1}
         return Init("uniform", range_), "the recorded range; no generator makes such values"

@@ -16,6 +16,7 @@ from kcurate.records.attempt import (
     WrongAttempt,
 )
 from kcurate.records.capture import (
+    MOST_VALUE,
     Capture,
     CapturedArg,
     CapturedBuffer,
@@ -81,6 +82,7 @@ from kcurate.records.verdict import (
 )
 
 __all__ = [
+    "MOST_VALUE",
     "SIDES",
     "Arg",
     "Argument",

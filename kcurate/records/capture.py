@@ -14,6 +14,9 @@ from kcurate.records.problem import Init
 CaptureSource = Literal["cupti", "cudart", "triton"]
 MemoryKind = Literal["device", "managed", "host"]
 
+# Larger values are none that generators and expressions can name; floats so large are bits of something else.
+MOST_VALUE = 2.0**61
+
 
 @dataclass(frozen=True)
 class Contents:

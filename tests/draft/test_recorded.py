@@ -15,7 +15,9 @@ from kcurate.cuda_source import whole_file
 from kcurate.draft.admit import Admission, admit
 from kcurate.draft.checking import AdmittingJudge
 from kcurate.draft.recorded import recorded
+from kcurate.draft.remade import plain
 from kcurate.draft.sketch import Draft, Reason
+from kcurate.problem.c_types import Element
 from kcurate.problem.dtypes import DTYPES
 from kcurate.records import (
     BufferArg,
@@ -25,6 +27,7 @@ from kcurate.records import (
     CapturedLaunch,
     CapturedPointer,
     CapturedSymbol,
+    Init,
     Kernel,
     Launch,
     PointersArg,
@@ -603,3 +606,11 @@ def test_output_that_is_partly_written_starts_with_what_it_held(judge: Admitting
     assert cost.role == "inout"
     assert cost.init is not None
     assert (cost.init.kind, cost.init.params) == ("constant", {"value": -1})
+
+
+def test_memory_that_nothing_was_written_to_holds_a_guess() -> None:
+    empty = np.frombuffer(b"\x71\x3c\x9f\x74", np.float32)  # 1e32, which is a whole number
+    made, comment = plain(described(empty, "float32"), Element("float32"))
+    assert made == Init("uniform", {"low": -1, "high": 1}) and "nothing was written" in comment
+    whole = described(np.array([3.0, 9.0, 1.0, 1.0], np.float32), "float32")
+    assert plain(replace(whole, init=None), Element("float32"))[0] == Init("integers", {"low": 1, "high": 10})

@@ -58,8 +58,7 @@ class Recorder:
         self.per_kernel = int(limit("PER_KERNEL", 4))
         self.left_bytes = limit("BYTES", 4 << 30)
         self.buffer_bytes = limit("BUFFER_BYTES", 256 << 20)
-        self.after = bool(limit("AFTER", 1))
-        self.until = time.monotonic() + limit("SECONDS", 600)
+        self.after, self.until = bool(limit("AFTER", 1)), time.monotonic() + limit("SECONDS", 600)
         only = os.environ.get("KCURATE_CAPTURE_ONLY")
         self.only = set(Path(only).read_text(encoding="utf-8").split("\n")) if only else None
         self.begin()
