@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,6 +35,7 @@ from kcurate.records import Environment, Origin
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
+ROOT = Path(__file__).resolve().parents[3]
 GOOD = 'extern "C" __global__ void k(float* p) { p[threadIdx.x] *= 2; }'
 BOMB = """
 template <int A, int B, int C> struct Bomb {
@@ -198,3 +201,18 @@ def test_an_invalid_answer_kills_the_worker() -> None:
             worker.answer(5)
         assert not worker.alive
     other.close()
+
+
+def test_numpy_may_lie_outside_pythons_own_folders(tmp_path: Path) -> None:
+    import numpy
+
+    own = Path(numpy.__file__).parent
+    for folder in (own, own.with_name("numpy.libs")):
+        shutil.copytree(folder, tmp_path / "packages" / folder.name, ignore=shutil.ignore_patterns("tests"))
+    paths = [str(tmp_path / "packages"), str(ROOT)]
+    done = subprocess.run(
+        [sys.executable, "-m", "kcurate", "validate", "--backend", "emulator", "-w", str(tmp_path / "work"),
+         "reduction-scan/reduce-sum-shuffle", "--json"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["items"]["candidates"] == {"correct": 1}, done.stdout

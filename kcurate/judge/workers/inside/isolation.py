@@ -86,6 +86,11 @@ def _libraries() -> list[Path]:
     """Folders of libraries that a process may still have to load."""
     package = Path(__file__).resolve().parents[3]
     prefixes = [Path(prefix) for prefix in {sys.prefix, sys.base_prefix, *site.getsitepackages()}]
+    # Of a user's own packages (`pip install --user`), or on PYTHONPATH.
+    prefixes += [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
+    if (numpy := sys.modules.get("numpy")) is not None:
+        found = Path(str(numpy.__file__)).parent
+        prefixes += [found, found.with_name("numpy.libs")]
     if "triton" in sys.modules:
         from kcurate.backends.triton.installed import folder as triton_folder
 
