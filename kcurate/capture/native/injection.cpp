@@ -258,6 +258,16 @@ void complete(Launch& launch, const Kernel& kernel, const std::vector<std::strin
   for (const std::string& value : values) launch.add_argument(value.data(), value.size(), find_allocation);
 }
 
+// All that tells one launch from another.
+std::string bytes_of(const std::string& kernel, const Launch& launch, const std::vector<std::string>& values) {
+  std::string made = kernel;
+  const Dim3 rest{launch.shared, launch.cooperative, 0};
+  for (const Dim3& d : {launch.grid, launch.block, launch.cluster, rest})
+    made.append(reinterpret_cast<const char*>(&d), sizeof d);
+  for (const std::string& value : values) made += value;
+  return made;
+}
+
 void read_attributes(Launch& launch, const CUlaunchAttribute* attributes, unsigned count) {
   for (unsigned i = 0; attributes && i < count; ++i) {
     const CUlaunchAttributeValue& value = attributes[i].value;
@@ -525,9 +535,20 @@ std::unique_ptr<Pending> launch_entered(const CUpti_CallbackData& data, CUpti_Ca
   auto kernel = kernel_of(call.function, data.symbolName);
   auto pending = std::make_unique<Pending>();
   pending->stream = call.stream;
-  if (kernel->wanted) complete(call.launch, *kernel, values_of(*kernel, call.params, call.extra));
+  std::string bytes;
+  if (kernel->wanted) {
+    const std::vector<std::string> values = values_of(*kernel, call.params, call.extra);
+    bytes = bytes_of(kernel->name, call.launch, values);
+    if (const auto known = Recorder::instance().repeated(bytes)) {
+      call.launch.kernel = kernel->name;
+      pending->launches.emplace_back(kernel, std::move(call.launch), *known);
+      return pending;
+    }
+    complete(call.launch, *kernel, values);
+  }
   pending->launches.emplace_back(kernel, std::move(call.launch), Form{});
   before(*pending, true);
+  if (kernel->wanted) Recorder::instance().remember(bytes, std::get<Form>(pending->launches[0]));
   return pending;
 }
 

@@ -38,6 +38,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -253,6 +254,19 @@ class Recorder {
     return form;
   }
 
+  // The form of a launch with the same bytes as an earlier one, pointers included: telling which of them point into
+  // an allocation takes a call of the driver each. What `remember` was told.
+  std::optional<Form> repeated(const std::string& bytes) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto at = repeated_.find(bytes);
+    return at == repeated_.end() ? std::nullopt : std::optional<Form>(at->second);
+  }
+
+  void remember(const std::string& bytes, const Form& form) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (!form.is_new && repeated_.size() < kRepeated) repeated_.emplace(bytes, form);
+  }
+
   // The launch was made: count it, and write it down if its form is new.
   void launched(const Form& form, const Launch& launch) {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -371,6 +385,7 @@ class Recorder {
  private:
   static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20, kSpare = 64 << 20;
   static constexpr size_t kForms = 1024;  // of one kernel: a loop may pass its counter
+  static constexpr size_t kRepeated = 8192;
 
   Recorder() {
     const char* folder = getenv("KCURATE_CAPTURE_DIR");
@@ -428,7 +443,7 @@ class Recorder {
     lost_ = 0;
     bytes_left_ = bytes_;
     forms_.clear(), times_.clear(), claimed_.clear(), order_.clear(), others_.clear(), looked_.clear(), noted_.clear();
-    written_.clear();
+    written_.clear(), repeated_.clear();
   }
 
   // In the child: a file of its own, begun when there is something to write.
@@ -625,6 +640,7 @@ class Recorder {
   std::map<std::string, std::map<std::string, int>> forms_;  // by kernel
   std::map<std::string, uint64_t> looked_, others_;
   std::map<std::pair<uint64_t, uint64_t>, std::string> written_;  // the newest file of an allocation
+  std::unordered_map<std::string, Form> repeated_;  // by the bytes of a launch
   std::vector<uint64_t> times_;
   std::vector<bool> claimed_;
   std::vector<int> order_;

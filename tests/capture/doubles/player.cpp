@@ -45,7 +45,7 @@ static std::map<uintptr_t, Block> blocks;
 static std::map<std::string, std::pair<void*, size_t>> variables;
 static CUpti_CallbackFunc callback;
 static std::set<std::pair<int, unsigned>> enabled;
-static int subscriptions, capturing, busy, copies;
+static int subscriptions, capturing, busy, copies, asked_about;
 static bool refuse_launch, refuse_copy, refuse_subscription;
 static std::vector<Node*>* graph;
 
@@ -145,6 +145,7 @@ REPLACED CUresult cuLibraryGetGlobal(CUdeviceptr* at, size_t* bytes, CUlibrary, 
 REPLACED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* asked, void** answers, CUdeviceptr p) {
   auto at = blocks.upper_bound(p);
   const bool known = at != blocks.begin() && p - std::prev(at)->first < std::prev(at)->second.size;
+  ++asked_about;
   const Block block = known ? std::prev(at)->second : Block{0, 0, 0};
   for (unsigned i = 0; i < count; ++i) {
     if (asked[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
@@ -350,6 +351,12 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
        float *out = allocate<float>(1 << 18), *in = allocate<float>(1 << 18);
        for (int i = 1; i <= atoi(arg[2]); ++i) launch_scale(out, in, float(i), 1 << 18);
        return printf("%d copies\n", copies), 0;
+     }},
+    {"again",  // the same launches, over and over, and another now and then
+     [](int, char**) {
+       float *out = allocate<float>(64), *in = allocate<float>(64);
+       for (int i = 0; i < 40; ++i) launch_scale(out, in, i % 20 ? 2.0f : 3.0f, 64);
+       return printf("%d pointers\n", asked_about), 0;
      }},
     {"large",  // more than one copy each; the second launch changes the last byte alone
      [](int, char**) {
