@@ -119,11 +119,12 @@ class Describer:
             for one in line["args"] or ()
         )
         elements = _elements(args, [one for one in types if one != "constexpr"], code)
+        each = self._pool.map if any(one["before"] for one in line["buffers"]) else map
         return CapturedLaunch(
             grid=tuple(line["grid"]),
             block=tuple(line["block"]),
             args=args,
-            buffers=tuple(self._pool.map(self._buffer, line["buffers"], map(elements.get, count()))),
+            buffers=tuple(each(self._buffer, line["buffers"], map(elements.get, count()))),
             symbols=tuple(
                 self._symbol(one, code)
                 for one in line.get("symbols", ())

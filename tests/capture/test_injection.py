@@ -186,10 +186,10 @@ def test_only_some_forms_of_a_kernel_are_looked_at(play: Any, per_kernel: str, l
 
 def test_a_kernel_with_a_counter_among_its_arguments_does_not_fill_the_disk(play: Any) -> None:
     played = play("many", "1100", variables={"PER_KERNEL": "0"})
-    assert len(played.launches) == 1024
+    assert len(played.launches) == 256
     times = played.of("times")[-1]
-    assert len(times["forms"]) == 1024 and times["others"] == {SCALE: 76}
-    assert "after 1024" in played.notes["limit"]
+    assert len(times["forms"]) == 256 and times["others"] == {SCALE: 844}
+    assert "after 256" in played.notes["limit"]
 
 
 def test_the_bytes_of_all_contents_are_limited(play: Any) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FOLDER = os.environ.get("KCURATE_CAPTURE_DIR")
-MAX_FORMS, ORDERED, EVERY = 1024, 4096, 4096
+MAX_FORMS, ORDERED, EVERY = 256, 4096, 4096
 FREE_BYTES = 64 << 20
 USUAL = {"num_warps": 4, "num_stages": 3}
 # Element types by the last word of a tensor's dtype, as Triton names them.

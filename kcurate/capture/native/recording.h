@@ -384,7 +384,7 @@ class Recorder {
 
  private:
   static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20, kSpare = 64 << 20;
-  static constexpr size_t kForms = 1024;  // of one kernel: a loop may pass its counter
+  static constexpr size_t kForms = 256;  // of one kernel: a loop may pass its counter
   static constexpr size_t kRepeated = 8192;
 
   Recorder() {
