@@ -359,6 +359,7 @@ struct Pending {
   std::vector<std::tuple<std::shared_ptr<const Kernel>, Launch, Form>> launches;
   CUstream stream = nullptr;
   bool look = false;  // of the one launch
+  std::string bytes;  // all that the one launch is made of
 };
 
 void describe_device() {
@@ -406,7 +407,7 @@ void after(Pending& pending, CUresult result) {
       recorder.launched_other(kernel->name);
     } else {
       if (pending.look) look_after(launch, pending.stream);
-      recorder.launched(form, launch);
+      recorder.launched(form, launch, pending.bytes);
     }
   }
 }
@@ -535,11 +536,10 @@ std::unique_ptr<Pending> launch_entered(const CUpti_CallbackData& data, CUpti_Ca
   auto kernel = kernel_of(call.function, data.symbolName);
   auto pending = std::make_unique<Pending>();
   pending->stream = call.stream;
-  std::string bytes;
   if (kernel->wanted) {
     const std::vector<std::string> values = values_of(*kernel, call.params, call.extra);
-    bytes = bytes_of(kernel->name, call.launch, values);
-    if (const auto known = Recorder::instance().repeated(bytes)) {
+    pending->bytes = bytes_of(kernel->name, call.launch, values);
+    if (const auto known = Recorder::instance().known(kernel->name, pending->bytes)) {
       call.launch.kernel = kernel->name;
       pending->launches.emplace_back(kernel, std::move(call.launch), *known);
       return pending;
@@ -548,7 +548,6 @@ std::unique_ptr<Pending> launch_entered(const CUpti_CallbackData& data, CUpti_Ca
   }
   pending->launches.emplace_back(kernel, std::move(call.launch), Form{});
   before(*pending, true);
-  if (kernel->wanted) Recorder::instance().remember(bytes, std::get<Form>(pending->launches[0]));
   return pending;
 }
 

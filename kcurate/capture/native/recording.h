@@ -239,7 +239,7 @@ class Recorder {
     std::map<std::string, int>& known = forms_[launch.kernel];
     const std::string which = key(launch);
     if (known.size() >= kForms && !known.count(which)) {
-      note_locked("limit", launch.kernel + ": forms after " + std::to_string(kForms) + " were only counted");
+      note_full(launch.kernel);
       return {};
     }
     auto [at, unseen] = known.try_emplace(which, static_cast<int>(times_.size()));
@@ -254,21 +254,19 @@ class Recorder {
     return form;
   }
 
-  // The form of a launch with the same bytes as an earlier one, pointers included: telling which of them point into
-  // an allocation takes a call of the driver each. What `remember` was told.
-  std::optional<Form> repeated(const std::string& bytes) {
+  // The form of a launch whose bytes, pointers included, are those of an earlier one, or which comes after the last
+  // form of its kernel: telling which words point into an allocation takes a call of the driver each.
+  std::optional<Form> known(const std::string& kernel, const std::string& bytes) {
     std::lock_guard<std::mutex> guard(mutex_);
-    const auto at = repeated_.find(bytes);
-    return at == repeated_.end() ? std::nullopt : std::optional<Form>(at->second);
+    if (const auto at = repeated_.find(bytes); at != repeated_.end()) return Form{at->second};
+    const auto forms = forms_.find(kernel);
+    if (forms == forms_.end() || forms->second.size() < kForms) return {};
+    note_full(kernel);
+    return Form{};
   }
 
-  void remember(const std::string& bytes, const Form& form) {
-    std::lock_guard<std::mutex> guard(mutex_);
-    if (!form.is_new && repeated_.size() < kRepeated) repeated_.emplace(bytes, form);
-  }
-
-  // The launch was made: count it, and write it down if its form is new.
-  void launched(const Form& form, const Launch& launch) {
+  // The launch was made: count it, and write it down if its form is new. `bytes`: all that it was made of, or empty.
+  void launched(const Form& form, const Launch& launch, const std::string& bytes = "") {
     std::lock_guard<std::mutex> guard(mutex_);
     if (form.is_new) {
       claimed_[form.id] = write_line(line(form, launch));  // else the next launch of this form is new again
@@ -281,6 +279,7 @@ class Recorder {
       ++others_[launch.kernel];
     } else {
       ++times_[form.id];
+      if (!bytes.empty() && claimed_[form.id] && repeated_.size() < kRepeated) repeated_.emplace(bytes, form.id);
       if (order_.size() < kOrder) order_.push_back(form.id);
     }
     counted();
@@ -511,6 +510,10 @@ class Recorder {
       noted_.insert(what);
   }
 
+  void note_full(const std::string& kernel) {
+    note_locked("limit", kernel + ": forms after " + std::to_string(kForms) + " were only counted");
+  }
+
   void counted() {
     ended_ = false;
     if (++launches_ % kTimesEvery == 0) write_times();
@@ -640,7 +643,7 @@ class Recorder {
   std::map<std::string, std::map<std::string, int>> forms_;  // by kernel
   std::map<std::string, uint64_t> looked_, others_;
   std::map<std::pair<uint64_t, uint64_t>, std::string> written_;  // the newest file of an allocation
-  std::unordered_map<std::string, Form> repeated_;  // by the bytes of a launch
+  std::unordered_map<std::string, int> repeated_;  // forms by the bytes of a launch
   std::vector<uint64_t> times_;
   std::vector<bool> claimed_;
   std::vector<int> order_;
