@@ -4,7 +4,8 @@
 
 Each pair's published fast side gets `--each` single mistakes (kcurate.mutate.broken). Code is compiled by
 NVRTC first, so that a compile error is what users see; the rest goes to the judge. What the judge refuses is
-appended to pairs/repairs.jsonl as a fact without code. Run again, it goes on where it stopped, with the pairs
+appended to pairs/repairs.jsonl as a fact without code. One pair in eight also gets the given code back as an
+answer, which is refused before judging. Run again, it goes on where it stopped, with the pairs
 that have fewer facts than `--each`; facts whose change gives something else by now are dropped. Prints counts
 by outcome and by change.
 """
@@ -16,7 +17,7 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate import prompts, resources, store
@@ -30,7 +31,10 @@ from kcurate.judge.referees.local import Referees
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every, in_turns
 from kcurate.neutral import neutral
-from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Verdict, WrongAttempt
+from kcurate.problem import shown
+from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Prompt, Verdict, WrongAttempt
+from kcurate.train.reward.answers import Refusal, Refused, read
+from kcurate.train.task import Task
 
 # What tells a writer that the answer is wrong; other outcomes say nothing of it, or that it is right.
 WRONG = frozenset(
@@ -40,6 +44,8 @@ WRONG = frozenset(
     )
 )  # fmt: skip
 NVRTC = "NVRTC for sm_90"
+# One pair in so many is answered with its own code.
+GIVEN_BACK_EVERY = 8
 # Trials between two looks at the clock.
 CHUNK = 8
 
@@ -70,10 +76,25 @@ def fact(trial: Trial, verdict: Verdict, device: str) -> WrongAttempt:
         change=trial.change,
         place=trial.place,
         side=repairs.side_id(trial.candidate.fast),
-        outcome=verdict.outcome,
+        outcome=verdict.outcome.value,
         findings=prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict),
         device=device,
     )
+
+
+def given_back(pairs: Iterable[Candidate]) -> Iterator[WrongAttempt]:
+    """The facts of answers that are the given code."""
+    for pair in pairs:
+        if int(store.content_id(pair.id), 16) % GIVEN_BACK_EVERY or pair.slow.language != pair.fast.language:
+            continue
+        task = Task(pair.id, pair.family, Prompt("", "", ""), pair)
+        found = read(task, prompts.write_answer(shown.answer_of(pair.slow, pair.slow)))
+        if not isinstance(found, Refused) or found.outcome is not Refusal.COPIED:
+            raise SystemExit(f"{pair.id}: its own code is no copy: {found}")
+        unchanged = AttemptOutcome.UNCHANGED
+        text = prompts.feedback("fast", unchanged, found.detail)
+        place = repairs.side_id(pair.slow)
+        yield WrongAttempt(pair.id, repairs.GIVEN_BACK, 0, place, unchanged.value, text, "before judging")
 
 
 def main() -> None:
@@ -104,6 +125,8 @@ def main() -> None:
         if (one.pair.id, one.change, one.place) not in done
     ]
     known += judged(todo, options, until)
+    done = {(one.pair, one.change, one.place) for one in known}
+    known += [one for one in given_back(pairs.values()) if (one.pair, one.change, one.place) not in done]
     known.sort(key=lambda one: (one.pair, one.change, one.place))
     path.unlink(missing_ok=True)
     for one in known:

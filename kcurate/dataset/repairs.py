@@ -7,7 +7,7 @@ judging wrong answers (`benchmarks/repairs.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kcurate import codec, prompts, resources, store
@@ -15,6 +15,9 @@ from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.problem import shown
 from kcurate.records import Candidate, Prompt, Side, WrongAttempt
+
+# The answer that models give most often: the code that they were given.
+GIVEN_BACK = "given_back"
 
 
 def facts() -> Path:
@@ -27,10 +30,17 @@ def side_id(side: Side) -> str:
     return store.content_id(side.code, codec.canonical_json(shown.launch_data(side)))
 
 
+def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
+    """The wrong answers that a change makes of a published pair, by place."""
+    if change == GIVEN_BACK:
+        return (pair.slow,)
+    return [one.side for one in every(pair.fast, ATTEMPTS, change)] if change in ATTEMPTS else ()
+
+
 def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
     """The wrong side of a published pair; None if the change does not give it any more."""
-    found = every(pair.fast, ATTEMPTS, fact.change) if fact.change in ATTEMPTS else ()
-    side = found[fact.place].side if fact.place < len(found) else None
+    found = wrong_sides(pair, fact.change)
+    side = found[fact.place] if fact.place < len(found) else None
     return side if side is not None and side_id(side) == fact.side else None
 
 

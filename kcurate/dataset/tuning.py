@@ -207,7 +207,7 @@ def _repairs(
             prompt=prompt,
             completion=right[fact.pair],
             change=fact.change,
-            wrong_outcome=fact.outcome.value,
+            wrong_outcome=fact.outcome,
             wrong_device=fact.device,
         )
 

@@ -33,9 +33,7 @@ def plain(seen: Contents | None, element: Element) -> Found:
         return seen.init, ""
     low, high = seen.facts["lowest"], seen.facts["highest"]
     if element.dtype in types.FLOATS and max(-low, high) > MOST_VALUE:
-        return plain(None, element)[
-            0
-        ], "guess: recorded, it looks like memory that nothing was written to"
+        return plain(None, element)[0], "guess: recorded, it looks like memory that nothing was written to"
     if element.dtype in types.FLOATS and not seen.facts.get("integral"):
         range_ = {"low": low, "high": high if high > low else low + 1}
         return Init("uniform", range_), "the recorded range; no generator makes such values"

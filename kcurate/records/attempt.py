@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal
 
 from kcurate.records.pair import SideName
-from kcurate.records.verdict import Outcome, Verdict
+from kcurate.records.verdict import Verdict
 
 
 class ReplyStatus(StrEnum):
@@ -171,9 +171,16 @@ class Attempt:
         return f"round {self.round}" if self.sample == 1 else f"round {self.round}, answer {self.sample}"
 
 
+# Outcomes of a verdict that tell a writer that an answer is wrong, and one of what is refused before judging.
+WrongOutcome = Literal[
+    "malformed", "static_reject", "compile_error", "launch_error", "timeout", "mismatch", "nondeterministic",
+    "padded", "not_faster", "unchanged",
+]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class WrongAttempt:
-    """A judged wrong version of a pair's fast side, without code: a change of `kcurate.mutate` and a verdict.
+    """A judged wrong answer to a pair, without code: its fast side with a change, or its given side.
 
     `change` and `place` make it again from the published pair; `side` is the hash of what they must give.
     `findings` is what a model is told. `device`: where it was judged.
@@ -183,6 +190,6 @@ class WrongAttempt:
     change: str
     place: int
     side: str
-    outcome: Outcome
+    outcome: WrongOutcome
     findings: str
     device: str

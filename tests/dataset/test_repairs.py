@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dataset.making import pair
 
-from kcurate.dataset.repairs import facts, remade, repairs, side_id
+from kcurate.dataset.repairs import GIVEN_BACK, facts, remade, repairs, side_id
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.records import Candidate, Outcome, WrongAttempt
@@ -33,6 +33,16 @@ def test_a_wrong_plan_is_shown() -> None:
     assert '"plan"' in prompt.task
 
 
+def test_the_given_code_is_a_wrong_answer_too() -> None:
+    one = pair("demo/a")
+    fact = WrongAttempt(
+        one.id, GIVEN_BACK, 0, side_id(one.slow), "unchanged", "It is the given code.", "before judging"
+    )
+    ((_, prompt),) = repairs({one.id: one}, [fact], {one.id: ""})
+    assert "It is the given code." in prompt.task and remade(one, fact) == one.slow
+    assert remade(one, replace(fact, place=1)) is None
+
+
 def test_a_fact_of_other_code_is_left_out() -> None:
     one = pair("demo/a")
     fact = fact_of(one, "lost_tail")
@@ -48,5 +58,5 @@ def test_the_facts_on_file_are_of_many_kinds() -> None:
     lines = facts().read_text().splitlines()
     assert len(known) == len(lines) == len({(one.pair, one.change, one.place) for one in known})
     assert len(known) >= 400
-    assert len({one.change for one in known}) >= 10 and len({one.outcome for one in known}) >= 6
+    assert len({one.change for one in known}) >= 10 and len({one.outcome for one in known}) >= 8
     assert not {one.outcome for one in known} & {Outcome.CORRECT, Outcome.CONFIRMED, Outcome.HARNESS_ERROR}
