@@ -25,6 +25,7 @@ class Strategy(StrEnum):
 
     GREEDY = "greedy"
     RANDOM = "random"
+    LISTED = "listed"
 
 
 def tune(
@@ -39,8 +40,12 @@ def tune(
         ),
     ] = None,
     strategy: Annotated[
-        Strategy, typer.Option(help="Uphill to better neighbours, or settings by chance.")
-    ] = Strategy.GREEDY,
+        Strategy | None,
+        typer.Option(
+            help="Uphill to better neighbours, settings by chance, or those that a kernel in Triton lists "
+            "for autotuning.  [default: listed if it does, else greedy]"
+        ),
+    ] = None,
     trials: Annotated[
         int, typer.Option(min=1, metavar="N", help="At most so many trials, those on file included.")
     ] = 40,
@@ -57,9 +62,8 @@ def tune(
     from kcurate.cli import output
     from kcurate.tune import stage
 
-    config = stage.TuneConfig(
-        workspace, pair, side.value, _values(value or []), strategy.value, trials, search_seed, backend, gpu
-    )
+    values, order = _values(value or []), strategy and strategy.value
+    config = stage.TuneConfig(workspace, pair, side.value, values, order, trials, search_seed, backend, gpu)
     done = stage.run(config, note=output.note)
     if json:
         output.report(done.summary, as_json=True, more={"tuned": _plain(done)})

@@ -1,4 +1,4 @@
-"""`kcurate tune`: a side's block size and named constants searched with the judge.
+"""`kcurate tune`: a side's block size and constants, or its launch's in Triton, searched with the judge.
 
 | where | what |
 |---|---|

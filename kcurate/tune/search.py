@@ -1,8 +1,9 @@
 """In which order settings are tried: by chance, or uphill from what the side has.
 
 A strategy asks for the score of a setting, higher is better (None: it is wrong there, or not timed), until it
-has no more to ask or the caller stops it. Both are in Kernel Tuner too (van Werkhoven, 2019): random
-sampling, and greedy hill climbing over neighbours, one knob at its next value. Not covered: scores.
+has no more to ask or the caller stops it. Two are in Kernel Tuner too (van Werkhoven, 2019): random
+sampling, and greedy hill climbing over neighbours, one knob at its next value. The third tries given
+settings, such as those that a kernel's author lists. Not covered: scores.
 """
 
 from __future__ import annotations
@@ -50,6 +51,16 @@ def climb(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
             if found is not None and found > best * (1 + LEAST_GAIN):
                 at, best, better = {**at, name: value}, found, True
                 break
+
+
+def each(settings: Sequence[Setting]) -> Strategy:
+    """The side's own setting, then these."""
+
+    def strategy(knobs: Sequence[Knob], score: Score, _: random.Random) -> None:
+        for one in (start(knobs), *settings):
+            score({knob.name: one[knob.name] for knob in knobs})
+
+    return strategy
 
 
 Strategy = Callable[[Sequence[Knob], Score, random.Random], None]

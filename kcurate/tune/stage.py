@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,30 +21,32 @@ from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
-from kcurate.records import Candidate, Outcome, Side, SideName, Sizes, Summary, Verdict
+from kcurate.records import Candidate, Kernel, Outcome, Side, SideName, Sizes, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.tune import search
-from kcurate.tune.knobs import LINKS, Knob, Link, changed, find
+from kcurate.tune.knobs import LINKS, Knob, Link, changed, find, listed, relaunched
 from kcurate.tune.search import Setting
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
 from kcurate.workspace import Workspace
 
 STAGE = "tune"
+LISTED = "listed"
 
 
 @dataclass(frozen=True)
 class TuneConfig:
     """What to tune, and how. `values`: the knobs to vary and at what; empty: all that are found.
 
-    `trials`: judgements at most, those on file included.
+    `strategy`: of `search.STRATEGIES`, or `listed`: the configurations that a kernel in Triton lists for
+    tuning, which is the default where there are some. `trials`: judgements at most, those on file included.
     """
 
     workspace: Path
     pair: str
     side: SideName = "fast"
     values: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    strategy: str = "greedy"
+    strategy: str | None = None
     trials: int = 40
     seed: int = 0
     backend: str = "auto"
@@ -60,6 +62,11 @@ class Trial:
     detail: str
     us: float | None
     ratio: float | None
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The values of the setting."""
+        return tuple(self.setting.values())
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,12 @@ def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
         folder = names.one(config.pair, workspace, (names.PAIR,))
         candidate = store.read_candidate(folder)
         side: Side = getattr(candidate, config.side)
-        if candidate.problem is None or side.language != "cuda":
-            raise InputError("only sides in CUDA with a problem can be tuned", where=str(folder))
-        knobs = find(side, config.values)
+        if candidate.problem is None or side.language not in ("cuda", "triton"):
+            what = "only sides in CUDA or Triton with a problem can be tuned"
+            raise InputError(what, where=str(folder))
+        settings = _listed(config, workspace, candidate, side)
+        values = {name: [one[name] for one in settings] for name in (settings or [{}])[0]}
+        knobs = find(side, values or config.values)
         if not knobs:
             raise InputError(f"the {config.side} side has no named constant", where=str(folder))
         place = choose(config.backend, config.gpu, note=record.note)
@@ -99,7 +109,9 @@ def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
         with contextlib.closing(judge.Judge(JudgeConfig(place.backend, place.gpus[0]))) as judging:
             book = Ledger(workspace, judging.environment())
             trials = _Trials(candidate, side, knobs, judging, book, config)
-            trials.search()
+            trials.search(
+                search.each(settings) if settings else search.STRATEGIES[config.strategy or "greedy"]
+            )
         found = tuple(trials.done.values())
         for one in found:
             why = f"{one.ratio:.3f}x" if one.ratio is not None else one.detail
@@ -109,8 +121,31 @@ def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
         confirmed = [one for one in found if one.outcome is Outcome.CONFIRMED and one.ratio is not None]
         best = max(confirmed, key=lambda one: one.ratio or 0.0, default=None)
         device = book.environment.device
-        pair = _write(workspace, candidate, config.side, trials.made(best.setting), device) if best else None
+        pair = _write(workspace, candidate, config.side, trials.sides[best.key], device) if best else None
         return Tuned(summary, device, trials.timed, found, best, pair)
+
+
+def _listed(
+    config: TuneConfig, workspace: Workspace, candidate: Candidate, side: Side
+) -> list[dict[str, int]]:
+    """The settings that the side's kernels list, as far as extract left their records in the workspace.
+
+    None if others are asked for.
+
+    Raises:
+        InputError: these are asked for, and there are none.
+    """
+    if config.strategy not in (None, LISTED) or (config.values and not config.strategy):
+        return []
+    found: list[dict[str, int]] = []
+    for name in candidate.origin.kernels if side.language == "triton" else ():
+        path = workspace.kernels / name / "kernel.json"
+        if path.is_file():
+            found += listed(side, store.read_json(path, Kernel).configurations)
+    if config.strategy == LISTED and not found:
+        what = "no kernel in the workspace lists configurations for this side"
+        raise InputError(what, where=config.pair, hint="extract its tree, or choose --strategy greedy")
+    return found
 
 
 def spelled(setting: Setting) -> str:
@@ -131,23 +166,19 @@ class _Trials:
         config: TuneConfig,
     ) -> None:
         self.done: dict[tuple[int, ...], Trial] = {}
+        self.sides: dict[tuple[int, ...], Side] = {}
         self._candidate, self._side, self._knobs = candidate, side, knobs
         self._judge, self._book, self._config = judging, book, config
         self._links: dict[str, Link] = {}
         self._left = config.trials
 
-    def search(self) -> None:
+    def search(self, strategy: search.Strategy) -> None:
         """Try settings until the strategy or the number of trials ends."""
-        strategy = search.STRATEGIES[self._config.strategy]
         with (
             progress.bar(f"{STAGE} on {self._book.environment.device}", self._left, "trial") as self._bar,
             contextlib.suppress(_NoTrialsLeftError),
         ):
             strategy(self._knobs, self._score, random.Random(self._config.seed))
-
-    def made(self, setting: Setting) -> Side:
-        """The side at a setting."""
-        return changed(self._side, self._knobs, setting, self._links)
 
     def _score(self, setting: Setting) -> float | None:
         key = tuple(setting.values())
@@ -159,17 +190,13 @@ class _Trials:
         """The verdict at a setting, and on the way which link each changed constant has."""
         if setting == search.start(self._knobs):
             return Trial(setting, Outcome.CORRECT, "as it is", None, 1.0 if self.timed else None)
-        moved = [knob.name for knob in self._knobs if setting[knob.name] != knob.value]
-        unknown = [name for name in moved if name not in self._links]
         sides: dict[str, tuple[dict[str, Link], Side]] = {}
-        for link in LINKS:
-            links = {**self._links, **dict.fromkeys(unknown, link)}
-            side = changed(self._side, self._knobs, setting, links)
+        for links, side in self._ways(setting):
             sides.setdefault(repr(side), (links, side))
         for links, side in sides.values():
             verdict = self._judged(side)
             if verdict.outcome.correct:
-                self._links = links
+                self._links, self.sides[tuple(setting.values())] = links, side
                 break
         ratio = None
         if verdict.outcome.correct and verdict.fast and verdict.slow:
@@ -177,6 +204,17 @@ class _Trials:
             ratio = theirs / ours if ours and theirs else None
         us = verdict.fast.median_us if verdict.fast else None
         return Trial(setting, verdict.outcome, verdict.detail, us, ratio)
+
+    def _ways(self, setting: Setting) -> Iterator[tuple[dict[str, Link], Side]]:
+        """The sides that a setting may mean, likelier ones first."""
+        if self._side.language == "triton":
+            yield from ((self._links, side) for side in relaunched(self._side, setting))
+            return
+        moved = [knob.name for knob in self._knobs if setting[knob.name] != knob.value]
+        unknown = [name for name in moved if name not in self._links]
+        for link in LINKS:
+            links = {**self._links, **dict.fromkeys(unknown, link)}
+            yield links, changed(self._side, self._knobs, setting, links)
 
     @property
     def timed(self) -> bool:

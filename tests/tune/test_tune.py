@@ -9,17 +9,21 @@ from pathlib import Path
 import pytest
 import small
 
-from kcurate import cli, judge, resources, store
+from kcurate import cli, judge, store
 from kcurate.errors import InputError
 from kcurate.records import (
     BufferArg,
     Candidate,
+    Configuration,
     Environment,
     For,
+    Kernel,
     Launch,
     Outcome,
     Side,
     SideReport,
+    Source,
+    Span,
     Verdict,
     steps,
 )
@@ -194,8 +198,92 @@ def test_what_cannot_be_tuned_is_refused_in_one_line(tmp_path: Path) -> None:
     store.write_candidate(tmp_path / "pair", bare)
     with pytest.raises(InputError, match="no named constant"):
         stage.run(config)
-    triton = next(
-        folder for folder in store.find_candidates(resources.pairs_dir()) if "-triton" in folder.name
+    listless = replace(config, strategy="listed")
+    store.write_candidate(tmp_path / "pair", pair())
+    with pytest.raises(InputError, match="lists configurations"):
+        stage.run(listless)
+    torch = Side("def f(x): return x", (), language="torch")
+    store.write_candidate(tmp_path / "pair", replace(pair(), slow=torch))
+    with pytest.raises(InputError, match="only sides in CUDA or Triton"):
+        stage.run(replace(config, side="slow"))
+
+
+ROWS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, y, a, n, ROWS: tl.constexpr, COLS: tl.constexpr):
+    at = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None] * COLS + tl.arange(0, COLS)[None, :]
+    tl.store(y + at, tl.load(x + at, mask=at < n) * a, mask=at < n)
+"""
+IN_TRITON = Side(
+    ROWS,
+    (Launch("scale", ("ceil_div(n, 4 * 4)",), (), ("x", "y", "a", "n"), constexprs={"ROWS": 4, "COLS": 4}),),
+    language="triton",
+)
+
+
+def test_a_grid_in_triton_follows_the_constants_in_every_way() -> None:
+    names = [one.name for one in knobs.find(IN_TRITON)]
+    assert names == ["ROWS", "COLS", "num_warps", "num_stages"]
+    made = list(knobs.relaunched(IN_TRITON, {"ROWS": 8, "COLS": 2, "num_warps": 2, "num_stages": 3}))
+    found = [launches(one)[0] for one in made]
+    assert [one.grid[0] for one in found[:3]] == [
+        "ceil_div(n, 8 * 2)", "ceil_div(n, 8 * 8)", "ceil_div(n, 8 * 4)",
+    ]  # fmt: skip
+    assert all(one.constexprs == {"ROWS": 8, "COLS": 2} and one.num_warps == 2 for one in found)
+    assert len(made) == knobs.MOST_WAYS
+
+
+def test_configurations_that_a_launch_cannot_have_are_left_out() -> None:
+    lists = (
+        Configuration({"ROWS": 8, "COLS": 2}, 2, 4),
+        Configuration({"ROWS": 8, "COLS": "n"}),
+        Configuration({"ROWS": 8, "OTHER": 2}),
     )
-    with pytest.raises(InputError, match="only sides in CUDA"):
-        stage.run(replace(config, pair=str(triton)))
+    assert knobs.listed(IN_TRITON, lists) == [{"ROWS": 8, "COLS": 2, "num_warps": 2, "num_stages": 4}]
+
+
+class TimedByWarps(Timed):
+    """Likes many warps."""
+
+    def judge(self, trial: Candidate) -> Verdict:
+        (launch,) = launches(trial.fast)
+        ratio = int(launch.num_warps) / 4
+        outcome = Outcome.CONFIRMED if ratio > 1 else Outcome.NOT_FASTER
+        slow, fast = SideReport(median_us=13.0), SideReport(median_us=13.0 / ratio)
+        return Verdict(trial.id, verdict_key(trial), outcome, GPU, slow=slow, fast=fast)
+
+
+def test_the_fastest_of_the_configurations_that_a_kernel_lists_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = written(tmp_path)
+    own = Kernel(
+        id="tree/scale", source=Source("tree"), benchmark="tree", variant=None, name="scale",
+        span=Span("scale.py", 0, 1, 1, 1), root="scale.py", params=(), language="triton",
+        configurations=tuple(Configuration({"ROWS": n, "COLS": 4}, n, 4 - n // 4) for n in (8, 2)),
+    )  # fmt: skip
+    store.write_json(config.workspace / "kernels" / own.id / "kernel.json", own)
+    origin = replace(pair().origin, kernels=(own.id,))
+    store.write_candidate(tmp_path / "pair", replace(pair(), fast=IN_TRITON, origin=origin))
+    monkeypatch.setattr(judge, "Judge", TimedByWarps)
+    done = stage.run(config)
+    assert [stage.spelled(one.setting) for one in done.trials] == [
+        "ROWS=4 COLS=4 num_warps=4 num_stages=3",
+        "ROWS=8 COLS=4 num_warps=8 num_stages=2",
+        "ROWS=2 COLS=4 num_warps=2 num_stages=4",
+    ]
+    assert done.pair is not None
+    (launch,) = launches(store.read_candidate(done.pair).fast)
+    assert (launch.constexprs["ROWS"], launch.num_warps, launch.num_stages) == (8, 8, 2)
+    assert launch.grid == ("ceil_div(n, 8 * 4)",)
+
+
+def test_settings_in_triton_are_right_or_wrong_without_a_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    config = replace(written(tmp_path), values={"ROWS": [8]})
+    store.write_candidate(tmp_path / "pair", replace(pair(), fast=IN_TRITON))
+    (_, tried) = stage.run(config).trials
+    assert (tried.outcome, tried.ratio) == (Outcome.CORRECT, None)
