@@ -143,7 +143,7 @@ def asked(task: Task, text: str) -> Asked:
         for kind, one in sides.items()
     ]
     if number(task) % 2:
-        plan = {"plan": [{"call": "Model", "args": list(given.plan[0].args), "out": ["out"]}]}  # type: ignore[union-attr]
+        plan = {"plan": [{"call": "Model", "args": list(given.plan[0].args), "to": ["out"]}]}  # type: ignore[union-attr]
         ours = f"```cuda\n{side.code}```\n```json\n{json.dumps(plan)}\n```\n"
         made.append(Answer("torch", ours, bare(module) + TORCH))
     return Asked(task, module, tuple(made))
