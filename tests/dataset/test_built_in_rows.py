@@ -231,17 +231,23 @@ def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
     assert gpus == {"NVIDIA H200 (compute capability 9.0)"}
 
 
-@pytest.mark.parametrize("check", sorted({one for some in CHECKED.values() for one in some}, key=str))
-def test_every_answer_keeps_the_rules(rows: list[Row], check: Check) -> None:
-    broken = {}
+@pytest.fixture(scope="module")
+def answered(rows: list[Row]) -> list[tuple[Row, Answer, Side]]:
+    """Each row with what its answer is read as."""
+    found = []
     for row in rows:
         assert row.pair.problem is not None
         answer = read_reply(row.answer, "text")
         assert isinstance(answer, Answer)
         side = side_of(answer, row.pair.slow, row.pair.problem)
         assert isinstance(side, Side)
-        if found := check(row, answer, side):
-            broken[row.pair.id] = found
+        found.append((row, answer, side))
+    return found
+
+
+@pytest.mark.parametrize("check", sorted({one for some in CHECKED.values() for one in some}, key=str))
+def test_every_answer_keeps_the_rules(answered: list[tuple[Row, Answer, Side]], check: Check) -> None:
+    broken = {row.pair.id: found for row, answer, side in answered if (found := check(row, answer, side))}
     assert not broken
 
 

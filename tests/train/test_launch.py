@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from accelerate.commands.config.config_args import load_config_from_file
 
 from kcurate import backends
 from kcurate.errors import InputError, MissingDependencyError
@@ -95,6 +94,8 @@ def test_a_sharded_run_goes_on_from_its_checkpoint(model: Path, pairs: Path, tmp
 
 @pytest.mark.parametrize("name", ["ddp.yaml", "fsdp.yaml"])
 def test_shipped_launch_files_are_read_by_accelerate(name: str) -> None:
+    from accelerate.commands.config.config_args import load_config_from_file
+
     found = load_config_from_file(str(ACCELERATE / name))
     assert found.num_processes == 2
     assert str(found.distributed_type).endswith({"ddp.yaml": "MULTI_GPU", "fsdp.yaml": "FSDP"}[name])

@@ -14,7 +14,6 @@ from kcurate.cli import run
 from kcurate.train import taught
 from kcurate.train.evaluation import completions
 from kcurate.train.evaluation.completions import Completion, given_hash
-from kcurate.train.rft import SAMPLED, answers
 from kcurate.train.run_folder import RunFolder
 
 TASK = task()
@@ -29,6 +28,8 @@ def row(text: str, outcome: str, speedup: float | None = None) -> Completion:
 
 
 def test_confirmed_answers_that_are_no_copies_are_kept_once_and_the_fastest_first() -> None:
+    from kcurate.train.rft import answers
+
     again = "Some words first. " + reply(SCALE.replace("  ", "    "))
     renamed = reply(SCALE_STRIDED.replace("stride", "step"), None)
     rows = [
@@ -51,6 +52,8 @@ def test_confirmed_answers_that_are_no_copies_are_kept_once_and_the_fastest_firs
 def test_a_run_samples_judges_and_learns_its_own_right_answers(
     model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from kcurate.train.rft import SAMPLED
+
     out = tmp_path / "run"
     sets = (
         "tasks.brief=true", "tasks.untimed=true", "tasks.held_out=0.34", "tasks.rollout=0.5",

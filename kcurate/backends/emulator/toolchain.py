@@ -179,10 +179,7 @@ def runtime_object() -> bytes:
         BackendError: our own code does not compile.
     """
     tools = find()
-    key = hashlib.sha256(repr((tools, COMMON)).encode())
-    for path in sorted((*RUNTIME.iterdir(), INCLUDE / "kcurate" / "abi.h")):
-        key.update(path.read_bytes())
-    kept = cache_folder() / f"runtime-{key.hexdigest()[:32]}.o"
+    kept = cache_folder() / _runtime_name()
     if kept.is_file():
         return kept.read_bytes()
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
@@ -196,6 +193,23 @@ def runtime_object() -> bytes:
         data = made.read_bytes()
     keep(kept, data)
     return data
+
+
+def copy_runtime(home: Path) -> None:
+    """Copy the compiled runtime into the cache of a process whose home is `home`, so that it builds none.
+
+    If it cannot be built here, nothing is copied, and that process fails with the reason.
+    """
+    with contextlib.suppress(MissingDependencyError, BackendError, subprocess.TimeoutExpired):
+        keep(home / ".cache" / "kcurate" / "emulator" / _runtime_name(), runtime_object())
+
+
+def _runtime_name() -> str:
+    """The runtime's file in the cache: it changes with the compiler and our code."""
+    key = hashlib.sha256(repr((find(), COMMON)).encode())
+    for path in sorted((*RUNTIME.iterdir(), INCLUDE / "kcurate" / "abi.h")):
+        key.update(path.read_bytes())
+    return f"runtime-{key.hexdigest()[:32]}.o"
 
 
 @cache

@@ -183,6 +183,16 @@ def test_workers_inherit_no_secrets_and_have_their_own_folder(monkeypatch: pytes
         assert Path(f"/proc/{worker.pid}/cwd").readlink().name.startswith("kcurate-worker-")
 
 
+def test_a_compile_worker_uses_the_runtime_that_was_built_once() -> None:
+    with contextlib.closing(Nursery("emulator")) as one:
+        (copied,) = Path(one._folder).rglob("runtime-*.o")
+        before = copied.stat().st_ino, copied.stat().st_mtime_ns
+        worker = one.fork(Role("compile", "emulator"))
+        worker.ready()
+        assert list(Path(one._folder).rglob("runtime-*.o")) == [copied], "another was built"
+        assert (copied.stat().st_ino, copied.stat().st_mtime_ns) == before
+
+
 def test_a_worker_answers_every_operation_of_the_table() -> None:
     answered = SideServer(EmulatorDevice()).methods.keys() | ON_DEVICE.keys() | {Compile}
     assert all(hasattr(BenchSlots, name) for name in ON_DEVICE.values())
