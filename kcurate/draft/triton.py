@@ -84,14 +84,16 @@ def _c_type(kind: str) -> str:
 
 
 def _alike(launches: Sequence[CapturedLaunch], names: Sequence[str]) -> list[CapturedLaunch]:
-    """The launches that differ from the largest one in integers alone, which one plan may give."""
+    """The launches that differ from the largest one in integers alone, which one plan may give.
+
+    Warps and stages, which many programs choose by a row's length, are the largest one's.
+    """
     largest = max(launches, key=lambda one: sum(buffer.size_bytes for buffer in one.buffers))
     numbers = {name for name in names if type(largest.constexprs[name]) is int}
     own = {name: largest.constexprs[name] for name in names if name not in numbers}
 
     def same(one: CapturedLaunch) -> bool:
-        warps = one.block == largest.block and one.num_stages == largest.num_stages
-        return warps and all(one.constexprs[name] == value for name, value in own.items())
+        return all(one.constexprs[name] == value for name, value in own.items())
 
     return [largest, *(one for one in launches if one is not largest and same(one))]
 

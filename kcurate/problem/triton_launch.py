@@ -31,8 +31,8 @@ C_TYPES: Mapping[str, str] = {
     "fp16": "__half", "bf16": "__nv_bfloat16", "fp32": "float", "fp64": "double",
     "fp8e4nv": "__nv_fp8_e4m3", "fp8e5": "__nv_fp8_e5m2",
 }  # fmt: skip
-# A constant that is text, in quotes; other text is an expression.
-TEXT = re.compile(r"'\w*'")
+# A constant that is text or a type (`'tl.float32'`), in quotes; other text is an expression.
+TEXT = re.compile(r"'(?:tl\.)?\w*'")
 # The types of numbers that a launch can pass.
 SCALARS = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 

@@ -140,6 +140,32 @@ def test_none_is_no_parameter_of_the_cubin(compilers: compiling.CompileWorkers) 
     assert sizes == {4, 5}
 
 
+def with_type(name: str) -> Candidate:
+    """The pair with a type among its constants."""
+    (launch,) = honest().fast.plan
+    assert isinstance(launch, Launch)
+    one = with_launch(constexprs={**launch.constexprs, "KIND": f"'{name}'"})
+    code = one.fast.code.replace("BLOCK: tl.constexpr", "BLOCK: tl.constexpr, KIND: tl.constexpr")
+    code = code.replace("x = tl.load(a + at, mask=inside)", "x = tl.load(a + at, mask=inside).to(KIND)")
+    assert "KIND: tl.constexpr" in code and ".to(KIND)" in code
+    return replace(one, fast=replace(one.fast, code=code))
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["tl.float32", "tl.fp32"])
+def test_a_constant_may_be_a_type(name: str, compilers: compiling.CompileWorkers) -> None:
+    one = with_type(name)
+    assert template(one, 64)[-3:] == (f'KIND="{name}"', "@num_warps=4", "@num_stages=3")
+    made = compiled(one, compilers)
+    assert isinstance(made, Compiled), made.log
+    judge = Judge(JudgeConfig("emulator"))
+    verdict = judge.judge(one)
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    wrong = judge.judge(with_type("tl.float33"))
+    judge.close()
+    assert not wrong.outcome.correct and "no type 'tl.float33'" in f"{wrong.detail} {wrong.log}"
+
+
 @needs_triton
 def test_options_of_the_maths_library_are_not_left_as_variables(compilers: compiling.CompileWorkers) -> None:
     one = store.read_candidate(pairs_dir() / "deep-learning" / "layernorm-triton")

@@ -82,13 +82,13 @@ def test_distinct_launches_are_recorded(workspace: Path) -> None:
     rows = records(workspace)["row_sum"]
     assert (rows.source, rows.mangled) == ("triton", "__main__.row_sum")
     assert rows.file is not None and rows.file.endswith("tree/launches.py")
-    assert rows.params == ("*fp32", "*fp32", "none", "i32", "i32", "constexpr")
+    assert rows.params == ("*fp32", "*fp32", "none", "i32", "i32", "constexpr", "constexpr")
     assert [(one.grid, one.times, dict(one.constexprs)) for one in rows.launches] == [
-        ((67, 1, 1), 3, {"BLOCK": 128}),
-        ((40, 1, 1), 3, {"BLOCK": 512}),
+        ((67, 1, 1), 3, {"BLOCK": 128, "KIND": "tl.fp32"}),
+        ((40, 1, 1), 3, {"BLOCK": 512, "KIND": "tl.fp32"}),
     ]
     launch = rows.launches[0]
-    assert launch.block == (8 * 32, 1, 1)
+    assert [one.block for one in rows.launches] == [(4 * 32, 1, 1), (8 * 32, 1, 1)]
     assert (launch.args[0].shape, launch.args[0].strides) == ((67, 100), (100, 1))
     assert [int.from_bytes(bytes.fromhex(one.hex), "little") for one in launch.args[3:]] == [100, 100]
     assert [one.changed for one in launch.buffers] == [False, True]
@@ -113,7 +113,7 @@ def test_two_sizes_give_expressions(workspace: Path) -> None:
     (step,) = made.known.sides[""].plan
     assert isinstance(step, Launch)
     assert step.args == ("x", "out", "cols", "cols")
-    assert step.constexprs == {"BLOCK": "pow2(log2(cols - 1) + 1)"}
+    assert step.constexprs == {"BLOCK": "pow2(log2(cols - 1) + 1)", "KIND": "'tl.fp32'"}
     assert (step.num_warps, step.block, step.nulls) == (8, (), ("bias",))
 
 

@@ -136,7 +136,8 @@ def _source(function: Any, wanted: Specialised) -> ASTSource:
         if parameter.is_constexpr:
             signature[name] = "constexpr"
             default = parameter.default if parameter.has_default else None
-            constants[at,] = wanted.constants.get(name, getattr(default, "value", default))
+            value = wanted.constants.get(name, getattr(default, "value", default))
+            constants[at,] = module.constant(value)
             continue
         if name in wanted.constants:  # it gets None
             signature[name], constants[at,] = "constexpr", None

@@ -100,7 +100,10 @@ class Interpreted:
             if not one.one
         ]
         data = iter(argument_bytes(args, sizes))
-        values: dict[str, Any] = dict(wanted.constants)
+        try:
+            values = {name: module.constant(value) for name, value in wanted.constants.items()}
+        except ProblemError as error:
+            raise KernelFault("launch_error", error.what) from error
         fixed = _constexprs(function) | wanted.constants.keys()
         names = [name for name in function.arg_names if name not in fixed]
         for name, one in zip(names, wanted.parameters, strict=True):

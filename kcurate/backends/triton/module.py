@@ -8,10 +8,29 @@ from __future__ import annotations
 import linecache
 from typing import Any
 
+import triton.language as tl
+
 from kcurate.errors import ProblemError
 from kcurate.triton_source import refusals
+from kcurate.triton_source.specialised import Constant
 
 FILE = "<side in Triton>"
+
+
+def constant(value: Constant) -> Any:
+    """What a compile-time constant of a plan stands for; `tl.float32`, or `tl.fp32`, is a type.
+
+    Raises:
+        ProblemError: Triton has no such type.
+    """
+    if not isinstance(value, str) or not value.startswith("tl."):
+        return value
+    types = {name: one for name, one in vars(tl).items() if isinstance(one, tl.dtype)}
+    types |= {str(one): one for one in types.values()}
+    found = types.get(value.removeprefix("tl."))
+    if found is None:
+        raise ProblemError(f"Triton has no type {value!r}")
+    return found
 
 
 def executed(code: str) -> dict[str, Any]:

@@ -152,7 +152,8 @@ class Recorder:
             if fixed or type(value).__name__ == "constexpr":
                 value = getattr(value, "value", value)
                 plain = value is None or isinstance(value, (bool, int, float, str))
-                made["constexprs"][name] = value if plain else str(value)
+                place = "tl." * hasattr(value, "primitive_bitwidth")  # of a type
+                made["constexprs"][name] = value if plain else f"{place}{value}"
                 made["types"].append("constexpr")
                 continue
             kind, arg = _argument(value, storages)
@@ -199,9 +200,8 @@ class Recorder:
         if data is None:
             return None
         self.number += 1
-        name = f"{self.pid}-{self.number}.bin"
-        (self.folder / name).write_bytes(data)
-        return name
+        (self.folder / f"{self.pid}-{self.number}.bin").write_bytes(data)
+        return f"{self.pid}-{self.number}.bin"
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,10 +9,10 @@ from tensors import Tensor
 
 
 @triton.jit
-def row_sum(x, out, bias, cols, stride, BLOCK: tl.constexpr):
+def row_sum(x, out, bias, cols, stride, BLOCK: tl.constexpr, KIND: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
-    values = tl.load(x + row * stride + at, mask=at < cols, other=0.0)
+    values = tl.load(x + row * stride + at, mask=at < cols, other=0.0).to(KIND)
     total = tl.sum(values)
     if bias is not None:
         total += tl.load(bias + row)
@@ -40,7 +40,8 @@ def main():
         x, out = Tensor(rng.random((rows, cols), np.float32)), Tensor(np.empty(rows, np.float32))
         block = triton.next_power_of_2(cols)
         for _ in range(3):
-            row_sum[(rows,)](x, out, None, cols, x.stride()[0], BLOCK=block, num_warps=8)
+            given = {"BLOCK": block, "KIND": tl.float32, "num_warps": 8 if block > 128 else 4}
+            row_sum[(rows,)](x, out, None, cols, x.stride()[0], **given)
         print(np.allclose(out.numpy(), x.numpy().reshape(rows, cols).sum(1)))
     y = Tensor(rng.random((50, 40), np.float32))
     n = 48 * 40
