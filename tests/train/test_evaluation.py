@@ -86,7 +86,10 @@ def test_models_score_what_they_are_worth_on_built_in_pairs(tmp_path: Path, kind
     tasks = pair_tasks.load(brief=True, untimed=True)
     settings = Evaluated(kind, samples=1, limit=12, **ALL)
     _, made = run(EvalConfig(tmp_path, settings, backend="emulator", sampler=Known(tasks, kind)))
-    assert made is not None and made.tasks == 12
+    assert made is not None
+    # The best answer to one of them has instructions that only a GPU runs: not judged, and not counted.
+    beyond = made.outcomes.get("harness_error", 0)
+    assert made.tasks + beyond == 12 and beyond <= (kind == "oracle")
     assert made.correct["1"].value == worth
 
 
