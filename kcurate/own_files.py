@@ -66,3 +66,20 @@ def token(path: Path) -> str:
         what = "not a token: one line of printable characters without spaces"
         raise InputError(what, where=str(path), hint=hint)
     return found
+
+
+def not_below(name: str) -> str:
+    """Why an id is no path below a folder, where what is made of the pair is written; empty: it is one."""
+    if not name.isprintable() or "\\" in name or {"", ".", ".."} & set(name.split("/")):
+        return "leads outside the workspace, or has characters that no id has"
+    return ""
+
+
+def check_id(name: str, where: Path) -> None:
+    """Refuse an id that is no path below a folder.
+
+    Raises:
+        RecordError: it is none.
+    """
+    if why := not_below(name):
+        raise RecordError(f"the id {name!r} {why}", where=str(where))

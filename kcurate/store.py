@@ -286,9 +286,9 @@ def read_candidate(folder: Path) -> Candidate:
     Raises:
         InputError: a file is missing or unreadable. RecordError: `pair.json` is invalid.
     """
-    path = folder / "pair.json"
-    data = _load(path)
+    data = _load(path := folder / "pair.json")
     check_schema("pair", data, where=str(path))
+    own_files.check_id(data["id"], path)
     plain = {key: value for key, value in data.items() if key != "schema"}
     for side in SIDES:
         code_path = folder / plain[side]["file"]

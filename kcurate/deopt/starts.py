@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from kcurate import codec, store
+from kcurate import codec, own_files, store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Kernel, Origin, Problem, ProblemOrigin, Side, SideName
@@ -98,7 +98,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     folder, root = record.parent, workspace.kernels
     name = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
     made_id = name or f"{source.suite}/{kernel.benchmark}/{kernel.name}"
-    _check_id(made_id, record)
+    own_files.check_id(made_id, record)
     return Start(
         id=made_id,
         given=side,
@@ -113,17 +113,10 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     )
 
 
-def _check_id(name: str, record: Path) -> None:
-    """An id is a path inside the workspace's pairs: variants are written there."""
-    parts = PurePosixPath(name).parts
-    if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
-        raise InputError(f"the id {name!r} leads outside the workspace", where=str(record))
-
-
 def _of_pair(folder: Path, made: SideName) -> Start | None:
     """One side of a pair; None if the other was made from it (it was a start)."""
     pair = store.read_candidate(folder)
-    _check_id(pair.id, folder / "pair.json")
+    own_files.check_id(pair.id, folder / "pair.json")
     origin = pair.origin
     if origin.made == made:
         return None

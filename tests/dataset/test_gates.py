@@ -278,3 +278,23 @@ def test_a_side_in_pytorch_is_no_row() -> None:
     row = a_row(torch_modules.scaled_candidate(), license="MIT")
     assert gates.bad_row(row) == "a side is in PyTorch; a row holds device code"
     assert reasons(row) == [gates.BAD_ROW]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"speedup": float("nan")}, "not within its interval"),
+        ({"speedup": -2.0, "speedup_low": -3.0, "speedup_high": -1.0}, "not within its interval"),
+        ({"speedup": 1e308, "speedup_low": 1e308, "speedup_high": float("inf")}, "not within its interval"),
+        ({"speedup": None}, "confirmed without times"),
+        ({"slow_us": 100.0, "fast_us": 50.0, "speedup": 500.0, "speedup_low": 499.0, "speedup_high": 501.0},
+         "is not that of 100 against 50 us"),
+        ({"id": "../../etc/passwd"}, "leads outside the workspace"),
+        ({"id": "/etc/passwd"}, "leads outside the workspace"),
+        ({"id": "demo/a\n# heading"}, "has characters that no id has"),
+    ],
+)  # fmt: skip
+def test_rows_that_contradict_themselves_are_refused(changes: dict[str, object], why: str) -> None:
+    good = a_row(pair("demo/a"))
+    assert gates.bad_row(good) is None
+    assert why in str(gates.bad_row({**good, **changes}))
