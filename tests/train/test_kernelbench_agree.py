@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.train.kernelbench import tasks
 
 MODULE = '''
 import torch
@@ -77,6 +78,7 @@ def test_a_module_gets_the_sizes_of_the_judge_and_its_rival_launches_them(
 ) -> None:
     (tmp_path / "KernelBench" / "level1").mkdir(parents=True)
     (tmp_path / "KernelBench" / "level1" / "19_ReLU.py").write_text(FILES["19_ReLU.py"])
+    assert bench.tasks is tasks
     (one,) = bench.prepare(tmp_path)
     space: dict[str, object] = {}
     exec(bench.at_sizes(FILES["19_ReLU.py"], {"batch": 2, "wide_0": 24}), space)
