@@ -13,6 +13,7 @@ import ctypes
 import gc
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -38,6 +39,7 @@ from kcurate.judge.workers.requests import Compile, CompileAnswer, Greeting, Rep
 Handler = Callable[[Request[Any], Mapping[str, Blob]], Reply[Any]]
 
 PR_SET_PDEATHSIG = 1
+KILLED_S = 2.0  # time for a killed worker to end; a context on a GPU takes most of it
 
 
 def main(control_fd: int, backend: str, *languages: str) -> None:
@@ -51,6 +53,8 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
     if "triton" in languages:
         installed.preload(backend)
     gc.freeze()
+    workers: list[int] = []  # a pidfd each
+    nursery = os.getpid()
     while True:
         try:
             request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
@@ -61,19 +65,40 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _worker_main(json.loads(request), Channel.from_fd(fds[0]))
+            for other in workers:
+                os.close(other)
+            _worker_main(nursery, json.loads(request), Channel.from_fd(fds[0]))
             return
         for fd in fds:
             os.close(fd)
+        workers = [worker for worker in workers if not _ended(worker)]
+        with contextlib.suppress(ProcessLookupError):  # it has died already
+            workers.append(os.pidfd_open(pid))
         with contextlib.suppress(ConnectionError):  # closed in the meantime: the next receive notices
             control.send(json.dumps({"pid": pid}).encode())
+    for worker in workers:  # a living one may still write into the folder that goes next
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
+    for worker in workers:
+        _ended(worker, KILLED_S)
     shutil.rmtree(Path.cwd(), ignore_errors=True)
 
 
-def _worker_main(role: Mapping[str, Any], channel: Channel) -> None:
+def _ended(worker: int, wait_s: float = 0) -> bool:
+    """Whether the process of a pidfd ends within `wait_s` seconds; if so, closes the pidfd."""
+    poller = select.poll()
+    poller.register(worker, select.POLLIN)
+    if ended := bool(poller.poll(wait_s * 1000)):
+        os.close(worker)
+    return ended
+
+
+def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> None:
     """A worker: open its device or compiler, enter the sandbox, greet, answer requests."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != nursery:  # it died before we asked to die with it
+        os._exit(0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _report_crashes(channel)
     try:
