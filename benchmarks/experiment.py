@@ -77,6 +77,18 @@ ARMS = (
     Arm("grpo-pairs", "grpo"),
     Arm("grpo-kernelcompare", "grpo", reward="kernelcompare"),
 )
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is fixed before the first run: a recipe, changes of it, and arms in their order."""
+
+    recipe: str
+    settings: Sequence[str]
+    arms: Sequence[Arm]
+
+
+PROTOCOL = Protocol("pairs", SETTINGS, ARMS)
 # First, second, and what the second less the first tells.
 COMPARED = (
     ("form", "pairs", "primary"),
@@ -99,9 +111,10 @@ KINDS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def settings_of(model: str, *more: str) -> TrainSettings:
+def settings_of(protocol: Protocol, model: str, *more: str) -> TrainSettings:
     """The settings of every arm."""
-    return resolve(sets=[*SETTINGS, *more], options={"model": {"name": model}, "recipe": "pairs"})
+    options = {"model": {"name": model}, "recipe": protocol.recipe}
+    return resolve(sets=[*protocol.settings, *more], options=options)
 
 
 def prepare(model: str, into: Path, work: Path) -> Tasks:
@@ -109,7 +122,7 @@ def prepare(model: str, into: Path, work: Path) -> Tasks:
     from kcurate.train import models, run_tasks
     from kcurate.train.form import Form, fitting
 
-    settings = settings_of(model, f'tasks.dataset=["builtin", "{variants(work / "variants")}"]')
+    settings = settings_of(PROTOCOL, model, f'tasks.dataset=["builtin", "{variants(work / "variants")}"]')
     found = run_tasks.load_tasks(settings, print, gpu=GPU)
     form = Form(models.load_tokenizer(settings.model), settings.model)
 
@@ -174,7 +187,7 @@ def power(families: Sequence[str], base: float, runs: int = 400) -> float:
     return float("nan")
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace, protocol: Protocol = PROTOCOL) -> None:
     """Run the arms that have no row yet, as far as the budget reaches."""
     from kcurate.train.models import unpacked
 
@@ -183,12 +196,11 @@ def run(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "rows.jsonl"
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    settings = settings_of(
-        str(options.model), f"measure.samples={SAMPLES * len(tasks.held_out)}", *options.sets
-    )
+    samples = f"measure.samples={SAMPLES * len(tasks.held_out)}"
+    settings = settings_of(protocol, str(options.model), samples, *options.sets)
     settings = replace(settings, model=unpacked(settings.model, options.work / "base"))
     longest = 0.0
-    for arm in ARMS:
+    for arm in protocol.arms:
         if any(row["arm"] == arm.name for row in done) or (options.arms and arm.name not in options.arms):
             continue
         started_s = time.monotonic()
@@ -226,12 +238,12 @@ def trained(
     folder = RunFolder(options.work / arm.name)
     adapter = options.out / "adapter" if arm.stage == "grpo" else None
     if adapter is not None and not adapter.is_dir():
-        sys.exit(f"{adapter}: not there; take the row of `pairs` out of rows.jsonl to train it again")
+        sys.exit(f"{adapter}: not there; take the row of SFT out of rows.jsonl to train it again")
     stages: Any = (arm.stage,) if arm.stage else ()
     train(
         TrainConfig(own, folder.root, stages, adapter, resume=folder.config.exists(), tasks=tasks), note=note
     )
-    if arm.name == "pairs":
+    if arm.stage == "sft" and not arm.form:
         _keep(folder.adapter("sft"), options.out / "adapter")
     name = ROWS[arm.stage or "base"]
     shutil.copyfile(folder.completions(name), options.out / f"{arm.name}.parquet")
@@ -243,6 +255,7 @@ def trained(
         "arm": arm.name,
         **environment,
         "summary": json.loads((folder.root / "summary.json").read_bytes())["counts"],
+        "scores": json.loads(folder.measured.read_bytes())["rows"][-1],
     }
 
 
@@ -343,21 +356,25 @@ def _outcomes(arms: dict[str, list[Completion]]) -> str:
     return "\n".join([*lines, f"| cut at the limit | {' | '.join(map(str, cut))} |"])
 
 
-def main() -> None:
-    """Prepare, run or report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def options_of(about: str | None, data: Path) -> argparse.Namespace:
+    """What the command line says; the rows are in `data` by default."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("prepare", "run", "report"))
-    parser.add_argument("folder", type=Path, nargs="?", default=DATA)
+    parser.add_argument("folder", type=Path, nargs="?", default=data)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--checkout", type=Path)
     parser.add_argument("--tasks", type=Path)
-    parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--out", type=Path, default=data)
     parser.add_argument("--work", type=Path, default=Path("/tmp/kcurate-experiment"))
     parser.add_argument("--budget-s", type=float, default=560.0)
     parser.add_argument("--arms", nargs="*")
     parser.add_argument("--set", dest="sets", action="append", default=[])
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Prepare, run or report."""
+    options = options_of(__doc__, DATA)
     if options.step == "prepare":
         tasks = prepare(str(options.model), options.tasks, options.work)
         families = [one.family for one in tasks.held_out]
