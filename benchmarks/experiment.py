@@ -246,6 +246,8 @@ def trained(
     if arm.stage == "sft" and not arm.form:
         _keep(folder.adapter("sft"), options.out / "adapter")
     name = ROWS[arm.stage or "base"]
+    if not folder.completions(name).exists():
+        sys.exit(f"{arm.name}: trained, but not scored; {folder.root} has the run")
     shutil.copyfile(folder.completions(name), options.out / f"{arm.name}.parquet")
     if folder.root.joinpath("metrics.jsonl").exists():
         shutil.copyfile(folder.root / "metrics.jsonl", options.out / f"{arm.name}-metrics.jsonl")

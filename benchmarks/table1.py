@@ -79,12 +79,13 @@ def report(folder: Path) -> None:
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     first, packages = rows[0], rows[0]["packages"]
     versions = ", ".join(f"{name} {packages.get(name)}" for name in ("torch", "transformers", "trl"))
-    tasks = first["summary"]["tasks"]
+    tasks = rows[-1]["summary"]["tasks"]
+    missing = ", ".join(NAMES[arm.name] for arm in PROTOCOL.arms if arm.name not in {r["arm"] for r in rows})
     lines = [
         f"One {', '.join(first['gpus']) or 'CPU'}; {versions}. SFT on {tasks['taught']} pairs, GRPO on "
         f"{tasks['asked']} tasks, scores on {first['scores']['tasks']}. Seconds: "
         + ", ".join(f"{NAMES[row['arm']]} {row['seconds']:.0f}" for row in rows)
-        + ".\n",
+        + f".{f' Not run yet: {missing}.' if missing else ''}\n",
         f"| model | completions | {' | '.join(COLUMNS.values())} |",
         f"|---|---:|{'---:|' * len(COLUMNS)}",
     ]

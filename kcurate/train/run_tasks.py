@@ -52,6 +52,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
         modules = kernelbench.load(path or None, brief=own.brief, gpu=gpu or "", note=note)
         rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
         note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
+        pairs, rollout = (_apart(part, held_out, note) for part in (pairs, rollout))
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
             raise InputError(f"no module became a task ({why[:300]})", where=own.source)
@@ -69,6 +70,15 @@ def write(folder: RunFolder, tasks: Tasks) -> None:
     """Write which tasks are in which part."""
     parts = {name: [one.id for one in getattr(tasks, name)] for name in ("sft", "grpo", "held_out")}
     store.write_bytes(folder.tasks, store.pretty_json({**parts, "left_out": dict(tasks.left_out)}))
+
+
+def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> tuple[Task, ...]:
+    """The tasks of other families than those held out: KernelBench is split by task, pairs not at all."""
+    families = {one.family for one in held_out}
+    apart = tuple(one for one in tasks if one.family not in families)
+    if left := [one.id for one in tasks if one.family in families]:
+        note(f"{len(left)} of {len(tasks)} tasks are left out: held-out tasks have their family ({left[0]})")
+    return apart
 
 
 def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:

@@ -102,6 +102,24 @@ def test_kernelbench_is_asked_and_pairs_are_taught(tmp_path: Path) -> None:
     assert "4_Fixed" in found.left_out
 
 
+@pytest.mark.slow
+def test_what_kernelbench_holds_out_is_taught_by_no_other_task(pairs: Path, tmp_path: Path) -> None:
+    place = [f'tasks.dataset="{pairs}"', "tasks.untimed=true"]
+    whole = load_tasks(resolve(sets=[*place, "tasks.held_out=0", "tasks.rollout=0"]))
+    families = sorted({task.family for task in whole.sft})
+    first, second = families[:2]
+    for number, name in enumerate((first, second, first, second), 1):
+        (tmp_path / f"{number}_{name}.py").write_text(RELU)
+    notes: list[str] = []
+    sets = [*place, f'tasks.source="kernelbench:{tmp_path}"', "tasks.held_out=0.25"]
+    found = load_tasks(resolve(sets=sets), notes.append)
+    assert [len(found.grpo), len(found.held_out)] == [2, 1]
+    kept = set(families) - {found.held_out[0].family}
+    assert {task.family for task in found.sft} == kept
+    assert {task.family for task in found.grpo} == {first, second} & kept
+    assert sum("left out: held-out tasks have their family" in note for note in notes) == 2
+
+
 def test_unknown_tasks_are_named() -> None:
     with pytest.raises(InputError, match="no tasks 'kernels'"):
         load_tasks(resolve(sets=["tasks.source=kernels"]))
