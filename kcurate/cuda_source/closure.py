@@ -114,7 +114,7 @@ class Unit:
 
     def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
         kind = item.kind
-        if item.end <= self.shim_bytes and self._declared_by_unit(name):
+        if item.end <= self.shim_bytes and self._declared_by_unit(name, user):
             return False
         if kind in ("macro", "undef"):
             # Names in a macro body are looked up where the macro is used, so they may be defined later.
@@ -141,10 +141,11 @@ class Unit:
         call = rb"(?<![\w.>])" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
         return name != b"main" and re.search(call, self.bare(user)) is not None
 
-    def _declared_by_unit(self, name: bytes) -> bool:
-        """Whether the unit itself defines a name that the shim also defines."""
+    def _declared_by_unit(self, name: bytes, user: Item) -> bool:
+        """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
         return any(
-            item.start >= self.shim_bytes and item.kind in ("macro", "type", "using")
+            item.start >= self.shim_bytes
+            and (item.kind == "macro" or (item.kind in ("type", "using") and item.start < user.end))
             for item in self.by_name.get(name, ())
         )
 

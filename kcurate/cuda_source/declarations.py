@@ -17,6 +17,7 @@ from kcurate.cuda_source.text import parseable
 DECLARING = frozenset(("declaration", "field_declaration"))
 SETTING = DECLARING | {"assignment_expression", "update_expression", "enumerator"}
 _QUALIFIERS = frozenset(("type_qualifier", "storage_class_specifier"))
+_OTHER_LAYOUT = frozenset(("base_class_clause", "bitfield_clause", "virtual"))
 _NAMES = frozenset(("identifier", "field_identifier"))
 
 
@@ -127,7 +128,10 @@ def enumerations(code: str) -> Mapping[str, str]:
 
 
 def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
-    """The member variables of each struct and class: type (with stars), name and array extents."""
+    """The member variables of each struct and class: type (with stars), name and array extents.
+
+    Left out: classes with bases, virtual functions or bit fields, whose layout the members do not tell.
+    """
     source = parseable(code.encode("latin-1", "replace"))
     tree = Tree(source, parse_tree(source).root_node)
     found: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
@@ -136,7 +140,16 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
         named = [node.child_by_field_name("name")]
         if outer is not None and outer.type == "type_definition":
             named.append(outer.child_by_field_name("declarator"))
-        declared = [one for one in body.named_children if one.type in DECLARING] if body is not None else []
-        fields = [(one.type, one.name, one.sizes) for field in declared for one in declared_by(field)]
+        if body is None or any(one.type in _OTHER_LAYOUT for one in node.children):
+            continue
+        declared = [one for one in body.named_children if one.type in DECLARING]
+        if any(one.type in _OTHER_LAYOUT for field in body.named_children for one in field.children):
+            continue
+        fields = [
+            (one.type, one.name, one.sizes)
+            for field in declared
+            for one in declared_by(field)
+            if one.how != "(" and "static" not in one.type.split()
+        ]
         found |= {name.text.decode(): tuple(fields) for name in named if name is not None and fields}
     return found

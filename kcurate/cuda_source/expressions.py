@@ -54,6 +54,14 @@ def name(text: str) -> Node:
     return Node("name", text=text)
 
 
+def path(node: Node) -> str:
+    """`p.grid.nx` of a variable's members, also of `p->grid.nx`; empty for anything else."""
+    if node.op != "member":
+        return node.text if node.op == "name" else ""
+    outer = path(node.args[0])
+    return f"{outer}.{node.text}" if outer else ""
+
+
 class _Product(Exception):  # noqa: N818 - an event inside this module
     """`(a * (b * c)) - d`, taken for a cast of `-d` to a function type: `inside` the brackets is a value."""
 

@@ -227,14 +227,28 @@ class Code:
                 yield call.at, call.args[names.index(name)]
 
     def hands_on(self, name: str, function: Function | None) -> bool:
-        """Whether a call may set a variable because it receives `&name`."""
+        """Whether a call may set a variable because it receives `&name`, or the name as a reference."""
         for one in [function] if function is not None else self.functions:
             for use in self.uses(name, one):
                 up = use.parent
                 address = up.type == "pointer_expression" and up.children[0].type == "&"
                 if address and up.parent.type in ("argument_list", "cast_expression"):
                     return True
+                if up.type == "argument_list" and self._refers(up, use):
+                    return True
         return False
+
+    def _refers(self, given: Node, argument: Node) -> bool:
+        """Whether a function of this unit takes an argument as a reference that it may set."""
+        call = self.call_of(given.parent)
+        at = given.named_children.index(argument)
+        return call is not None and any(
+            one.name == call.name
+            and at < len(one.params)
+            and one.params[at][0].endswith("&")
+            and "const" not in one.params[at][0].split()
+            for one in self.functions
+        )
 
     def call_of(self, node: Node) -> Call | None:
         """The function call that an expression is, behind casts and brackets."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kcurate.draft import structs
 from kcurate.draft.sketch import Reason, Remark
 from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
@@ -19,7 +20,6 @@ from kcurate.problem.dtypes import numpy_dtype
 from kcurate.records import CapturedArg, CapturedLaunch, CapturedPointer, Kernel, StructField
 
 _TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
-_LANES = "xyzw"
 POINTER_BYTES = 8
 
 
@@ -129,57 +129,21 @@ class Reader:
             bare = len(inside) * POINTER_BYTES == size == len(pointers) * POINTER_BYTES
             if not bare or not all("*" in one.type and one.count == 1 for one in inside):
                 return False
-            for number, one in enumerate(inside):
+            for index, one in enumerate(inside):
                 element = types.element(one.type, self.names, self.code)
                 own, path = f"{name}_{one.name}", f"{name}.{one.name}"
-                at = number * POINTER_BYTES
+                at = index * POINTER_BYTES
                 self._pointer(found, own, place, one.type, element, given, path, at)
             return True
-        layout = self._layout(type_text, "")
-        if not layout or any(arg.pointers for arg in given):
+        numbers = structs.layout(type_text, self.names, self.code)
+        if numbers is None or structs.size_of(numbers) != size or any(arg.pointers for arg in given):
             return False
-        at = 0
-        widest = max(numpy_dtype(part.dtype).itemsize for part in layout)
-        numbers = []
-        for part in layout:
-            width = numpy_dtype(part.dtype).itemsize
-            at = -(-at // width) * width
-            if at + width > size:
-                return False
-            values = tuple(_value(arg, part.dtype, at) for arg in given)
-            numbers.append(Number(f"{name}_{part.name}", place, part.dtype, values, part.name))
-            at += width
-        if -(-at // widest) * widest != size:
-            return False
-        found.numbers += numbers
-        found.fields[place] = tuple(layout)
+        for number in numbers:
+            part = number.field
+            values = tuple(_value(arg, part.dtype, number.at) for arg in given)
+            found.numbers.append(Number(f"{name}_{part.name}", place, part.dtype, values, part.name))
+        found.fields[place] = tuple(number.field for number in numbers)
         return True
-
-    def _layout(self, type_text: str, prefix: str, depth: int = 0) -> list[StructField] | None:
-        """Every number in a struct as a member of its own, nested structs and arrays included."""
-        inside = types.members(type_text, self.names, self.code)
-        if inside is None:
-            element = types.element(type_text, self.names, self.code)
-            if element is None:
-                return None
-            if element.lanes == 1:
-                return [StructField(prefix, element.dtype)]
-            start = f"{prefix}_" if prefix else ""
-            lanes = _LANES if element.lanes <= len(_LANES) else range(element.lanes)
-            named = zip(lanes, range(element.lanes), strict=False)
-            return [StructField(f"{start}{lane}", element.dtype) for lane, _ in named]
-        found: list[StructField] = []
-        for one in inside:
-            for index in range(one.count):
-                own = f"{one.name}_{index}" if one.count > 1 else one.name
-                name = f"{prefix}_{own}" if prefix else own
-                deeper = None
-                if "*" not in one.type and depth < types.MAX_DEPTH:
-                    deeper = self._layout(one.type, name, depth + 1)
-                if deeper is None:
-                    return None
-                found += deeper
-        return found
 
 
 def _value(arg: CapturedArg, dtype: str, at: int) -> int | float:

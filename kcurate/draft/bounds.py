@@ -28,7 +28,7 @@ _LEAVING = ("return_statement", "continue_statement", "break_statement")
 
 @dataclass
 class Bounds:
-    """Upper bounds in one kernel; `scalars` are its parameters' values."""
+    """Upper bounds in one kernel; `scalars` are its parameters' values, those in structs by their paths."""
 
     code: Code
     function: Function
@@ -62,7 +62,7 @@ class Bounds:
         if node.op == "name":
             return self._upper_of_name(node.text, depth)
         if node.op == "member":
-            return self._builtin(node, -1)
+            return self._builtin(node, -1) or self.scalars.get(cexpr.path(node))
         if node.op == "%" and len(node.args) == 2:
             below = self.exact(node.args[1])
             return below - number(1) if below is not None else None
@@ -128,7 +128,7 @@ class Bounds:
                 if len(found) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(found[0]):
                     return self._followed(found[0], names | {part.text})
             if part.op == "member":
-                value = self._builtin(part, 0)
+                value = self._builtin(part, 0) or self.scalars.get(cexpr.path(part))
                 return cexpr.parse(value.text()) if value is not None else None
             return None
 

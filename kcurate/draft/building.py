@@ -13,8 +13,8 @@ from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.paths import offset_in, path_in
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.cuda_source.usage import Usage, usage
-from kcurate.draft import launching, sizes
-from kcurate.draft.algebra import Poly, factor, number, quotient, real
+from kcurate.draft import launching, sizes, structs
+from kcurate.draft.algebra import Poly, factor, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.contents import Extents, contents
 from kcurate.draft.launching import GUESSED_WHOLE, Configuration, Site, at_sample
@@ -42,7 +42,6 @@ from kcurate.records import (
     ValueArg,
 )
 
-GUESSED_REAL = 0.5
 _TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
 
 
@@ -98,10 +97,21 @@ class Builder:
         self.remarks.append(Remark(place, text, reason))
 
     def _value(self, param: Param, text: str) -> None:
-        """Record a scalar's value over sizes, if it has one."""
+        """Record a scalar's value over sizes, if it has one, or those of the integers in a struct."""
+        inside = self._inside(param)
+        if inside is not None:
+            self.values |= structs.wholes(param.name, text, inside, self.site, self.device.text)
+            return
         poly = self.site.poly(text) if not self._real_type(param) else None
         if poly is not None:
             self.values[param.name] = poly
+
+    def _inside(self, param: Param) -> tuple[structs.Inside, ...] | None:
+        """The numbers in a struct by value; None: it is no such struct."""
+        element = self._element(param.type)
+        if element is not None and element.lanes == 1:
+            return None
+        return structs.layout(param.type, self._names, self.device.text)
 
     def _real_type(self, param: Param) -> bool:
         element = self._element(param.type)
@@ -110,6 +120,12 @@ class Builder:
     def _scalar(self, param: Param) -> Arg:
         element = self._element(param.type)
         place = f"scalars.{param.name}"
+        inside = self._inside(param)
+        if inside is not None:
+            given, remark = structs.scalar(param.name, self._text_of(param), inside, self.values, self.site)
+            self.scalars[param.name] = given
+            self.remarks += [remark] if remark is not None else []
+            return param.name
         if element is None or element.lanes != 1:
             reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
             self._note(place, f"a {param.type} by value", reason)
@@ -118,7 +134,10 @@ class Builder:
         text = self._text_of(param)
         poly = self.values.get(param.name)
         if element.dtype in types.FLOATS:
-            self.scalars[param.name] = Scalar(element.dtype, self._real(param, text, self.site.poly(text)))
+            known = self.site.real(text)
+            if known is None:
+                self._note(place, f"guess: the host passes {text}")
+            self.scalars[param.name] = Scalar(element.dtype, structs.GUESSED_REAL if known is None else known)
             return param.name
         if poly is None:
             self._note(place, f"guess: the host passes {text}")
@@ -147,26 +166,18 @@ class Builder:
         self.site.frozen.update({name: meaning.defaults.get(name, GUESSED_WHOLE) for name in inside})
         return self.site.poly(self._text_of(param)) or number(GUESSED_WHOLE)
 
-    def _real(self, param: Param, text: str, poly: Poly | None) -> float:
-        node = self.site.meaning.resolve_text(text, self.site.scope)
-        value = real(node) if node is not None else None
-        if value is None and poly is not None and len(poly.terms) == 1:
-            ((key, times),) = poly.terms.items()
-            known = self.site.meaning.defaults.get(key[0]) if len(key) == 1 else None
-            value = float(known * times) if known is not None else None
-        if value is None:
-            self._note(f"scalars.{param.name}", f"guess: the host passes {text}")
-            return GUESSED_REAL
-        return value
-
     def _text_of(self, param: Param) -> str:
         index = next(i for i, one in enumerate(self.kernel.params) if one is param)
         return self.site.launch.arguments[index].expression
 
     def _element(self, type_text: str) -> types.Element | None:
+        return types.element(type_text, self._names, self.device.text)
+
+    @property
+    def _names(self) -> Mapping[str, str]:
+        """What names of types and constants stand for."""
         host = self.site.meaning.host
-        names = {**host.types, **host.macros, **self.device.types, **self.device.macros, **self.template}
-        return types.element(type_text, names, self.device.text)
+        return {**host.types, **host.macros, **self.device.types, **self.device.macros, **self.template}
 
     def _pointer(self, param: Param, text: str, bounds: Bounds) -> Arg:
         place = f"buffers.{param.name}"

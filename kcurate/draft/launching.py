@@ -12,7 +12,7 @@ from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.statements import Code, Function
-from kcurate.draft.algebra import Poly, ceil_div, factor, from_node, number
+from kcurate.draft.algebra import Poly, ceil_div, factor, from_node, number, real
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.meaning import Meaning, Scope
 from kcurate.draft.memory import allocation
@@ -60,11 +60,24 @@ class Site:
 
         return from_node(cexpr.substitute(node, value))
 
+    def real(self, text: str) -> float | None:
+        """The floating-point value of a host expression."""
+        node = self.meaning.resolve_text(text, self.scope)
+        if node is None:
+            return None
+        value, poly = real(node), self.poly(text)
+        if value is None and poly is not None and len(poly.terms) == 1:
+            ((key, times),) = poly.terms.items()
+            known = self.meaning.defaults.get(key[0]) if len(key) == 1 else None
+            value = float(known * times) if known is not None else None
+        return value
+
     def default(self, name: str) -> int | None:
-        """The value that the host code gives to a size."""
+        """The value that the host code gives to a size; none below one, which it gets before its real one."""
         known = self.meaning.defaults
         host = name.removesuffix("_size")
-        return known.get(host) if host in self.taken else known.get(name)
+        value = known.get(host) if host in self.taken else known.get(name)
+        return value if value is None or value > 0 else None
 
     def freeze(self, names: frozenset[str]) -> None:
         """Freeze these names at the values that the host code gives them."""

@@ -175,6 +175,8 @@ class Meaning:
         if poly is None and node.op == "?":
             for branch in node.args[1:]:
                 self._note_default(name, spelled.literal(branch), scope)
+        if real(found) == 0 and self.host.hands_on(name, scope.function):
+            return None  # it gets its value later
         if poly is not None:
             return found
         return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
@@ -196,16 +198,15 @@ class Meaning:
 
     def _member(self, node: Node, scope: Scope) -> Node | None:
         """`block.x` of a dim3, else a name made from the path."""
-        owner = node.args[0]
-        if owner.op != "name":
+        owner, path = node.args[0], cexpr.path(node)
+        if not path:
             return None
-        if node.text in _COMPONENTS:
+        if node.text in _COMPONENTS and owner.op == "name":
             extents = self.extents(owner.text, scope)
             if extents is not None:
                 at = _COMPONENTS.index(node.text)
                 return extents[at] if at < len(extents) else cexpr.number(1)
-        joined = f"{owner.text}_{node.text}"
-        path = f"{owner.text}.{node.text}"
+        joined = path.replace(".", "_")
         every = self.host.settings(path, scope.at) if scope.function else ()
         given, found = _given(every), None
         if (

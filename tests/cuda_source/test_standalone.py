@@ -49,6 +49,8 @@ from tests.cuda_source.test_unit import compiles, only, unit
         "struct S { __extension__ union { int a; float b; }; };\n__global__ void k(S *o) { o[0].a = 1; }",
         "__global__ void k(int *o) { assert(o[0] > 0); o[1] = 2; }",
         "__global__ void k(int *o) { cudaGridDependencySynchronize(); o[0] = 1; }",
+        "__global__ void k(uint *o) { o[0] = 1; }\ntypedef unsigned int uint;",
+        "typedef unsigned int uint;\n__global__ void k(uint *o) { o[0] = 1; }",
         "void check(cudaError_t e) { if (e) printf(cudaGetErrorString(e)); }\n"
         "__global__ void k(int *o) { o[0] = 1; }\n"
         "void k(int *o, int n) { k<<<n, 1>>>(o); check(cudaGetLastError()); }",

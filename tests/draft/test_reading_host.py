@@ -9,6 +9,7 @@ import pytest
 from kcurate.cuda_source.expressions import parse
 from kcurate.cuda_source.statements import Code
 from kcurate.draft.algebra import from_node
+from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning
 from kcurate.draft.memory import allocation
 
@@ -211,3 +212,24 @@ def test_a_declaration_is_no_call_even_with_a_comment_in_it() -> None:
     comment = f"/* {'what it is for ' * 10}*/"
     host = Code(f"void {comment} go(int n);\nint f() {{ return {comment} go(3); }}\n".encode())
     assert [call.args for call in host.calls["go"]] == [("3",)]
+
+
+@pytest.mark.parametrize(
+    ("params", "call", "known"),
+    [
+        ("int &count, float &by", "read(n, a)", False),
+        ("int *count, float *by", "read(&n, &a)", False),
+        ("const int &count, const float &by", "read(n, a)", True),
+        ("int count, float by", "read(n, a)", True),
+    ],
+)
+def test_what_a_call_may_set_has_no_value_yet(params: str, call: str, known: bool) -> None:
+    host = Code(
+        f"void read({params}) {{ }}\n"
+        f"void run(float *p) {{ int n = 0; float a = 0.0f; {call}; k<<<1, 64>>>(p, n, a); }}".encode()
+    )
+    (launch,) = host.launches
+    site = Site(launch, Meaning(host), Meaning(host).scope(launch.at))
+    assert (site.real("a") == 0.0) == known
+    assert site.poly("n") is not None
+    assert site.default("n") is None, "no size is 0"

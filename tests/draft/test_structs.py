@@ -1,0 +1,126 @@
+"""Structs of numbers that a kernel takes by value."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kcurate.draft import structs
+from kcurate.draft.sketch import Reason
+from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
+from kcurate.extract.stage import ExtractConfig, run
+from kcurate.problem.dtypes import pack_struct
+from kcurate.records import Scalar, StructField
+from tests.draft.inferred import inferred
+
+GRID = """
+#include <cstdlib>
+struct Box { int nx, ny; };
+struct Params { Box box; double gain; float shift[2]; bool wrap; int seed; };
+__device__ int at(const Params &q, int x, int y) { return y * q.box.nx + x; }
+__global__ void blend(Params p, const double *in, double *out) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+  if (x >= p.box.nx || y >= p.box.ny) return;
+  out[at(p, x, y)] = p.gain * in[y * p.box.nx + x] + p.shift[0] + (p.wrap ? 1 : 2);
+}
+int main(int argc, char **argv) {
+  Params params;
+  params.box.nx = atoi(argv[1]);
+  params.box.ny = atoi(argv[2]);
+  params.gain = 1.25;
+  double *a, *b;
+  cudaMalloc(&a, params.box.nx * params.box.ny * sizeof(double));
+  cudaMalloc(&b, params.box.nx * params.box.ny * sizeof(double));
+  blend<<<dim3((params.box.nx + 127) / 128, params.box.ny), 128>>>(params, a, b);
+}
+"""
+
+
+def test_members_become_sizes_and_values() -> None:
+    draft = inferred(GRID)
+    problem = draft.known.problem
+    scalar = problem.scalars["p"]
+    assert isinstance(scalar, Scalar)
+    assert scalar.dtype == (
+        StructField("box_nx", "int32"), StructField("box_ny", "int32"), StructField("gain", "float64"),
+        StructField("shift_0", "float32"), StructField("shift_1", "float32"), StructField("wrap", "bool"),
+        StructField("seed", "int32"),
+    )  # fmt: skip
+    assert isinstance(scalar.value, dict)
+    assert {name: scalar.value[name] for name in ("gain", "shift_0", "seed")} == {
+        "gain": 1.25, "shift_0": structs.GUESSED_REAL, "seed": 1,
+    }  # fmt: skip
+    names = {scalar.value["box_nx"], scalar.value["box_ny"]}
+    assert names <= problem.sizes.test[0].keys(), "they count elements"
+    assert not any(remark.open for remark in draft.remarks)
+    (guess,) = (remark.text for remark in draft.remarks if remark.place == "scalars.p")
+    assert guess == "guess: shift_0, shift_1, seed"
+
+
+def test_a_kernel_with_a_struct_is_admitted(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/main.cu").write_text(GRID)
+    run(ExtractConfig((tmp_path / "tree",), tmp_path / "work"))
+    summary = draft(DraftConfig(tmp_path / "work"))
+    assert summary.counts["kernels"] == {"admitted": 1}, next(
+        (tmp_path / "work").rglob(FORM_NAME)
+    ).read_text()
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "struct P { int n; float *data; };",
+        "struct A { double d; int i; }; struct P { A a; int n; };",
+        "struct A { int i; }; struct P : A { int n; };",
+        "struct P { int n : 4; int m : 28; };",
+        "struct P { int n; virtual int f(); };",
+        "struct P { float4 a; float b; };",
+        "struct P { int n; Other o; };",
+        "struct P;",
+    ],
+)
+def test_what_a_plan_cannot_pack_stays_open(declared: str) -> None:
+    draft = inferred(
+        f"{declared}\n__global__ void k(P p, float *x) {{ x[threadIdx.x] = 1; }}\n"
+        "void run(P p) { float *x; cudaMalloc(&x, 256); k<<<1, 64>>>(p, x); }"
+    )
+    assert [one.reason for one in draft.remarks if one.place == "scalars.p"] == [Reason.STRUCT_ARGUMENT]
+
+
+LAYOUTS = {
+    "Plain": "struct Plain { char c; double d; short s; int i; };",
+    "Nested": "struct In { short s[3]; char c; }; struct Nested { In a[2]; long long n; In b; };",
+    "Vectors": "struct Vectors { float3 a; int i; float2 b; };",
+    "Statics": "struct Statics { static const int N = 4; int a[N]; int f(int x) { return x; } float b; };",
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_offsets_are_those_of_a_compiler(name: str, tmp_path: Path) -> None:
+    code = LAYOUTS[name]
+    inside = structs.layout(name, {"N": "4"}, code)
+    assert inside is not None
+    lines = [f'  printf("%zu ", (size_t)&((({name} *)0)->{one.path}));' for one in inside]
+    vectors = "struct float3 { float x, y, z; }; struct alignas(8) float2 { float x, y; };"
+    (tmp_path / "main.cpp").write_text(
+        "\n".join(
+            [
+                "#include <cstdio>",
+                vectors,
+                code,
+                "int main() {",
+                *lines,
+                f'  printf("%zu", sizeof({name}));',
+                "}",
+            ]
+        )
+    )
+    subprocess.run(["g++", "main.cpp", "-o", "main", "-w"], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    *offsets, size = map(int, said.split())
+    assert [one.at for one in inside] == offsets
+    assert structs.size_of(inside) == size
+    assert len(pack_struct([one.field for one in inside], {one.field.name: 1 for one in inside})) == size
