@@ -12,7 +12,8 @@ is handed in without waiting, and asked for by its job's id at the end: acknowle
 
 Where only the timing decided otherwise (a speedup near 1), answers are counted apart; so are those of which
 the direct judges, asked `AGAIN` times more, do not agree with themselves. A verdict that was audited counts
-as two, since the direct phase audits none. The machine's calibration is made before anything is counted.
+as two, since the direct phase audits none. The machine's calibration is made before anything is counted, and
+the clock of the first two phases starts when one answer has been judged.
 
 A row per phase is appended to `--rows`, and one of the ratio, in two parts, `--only rate` (direct, served)
 and `--only killed`; a part that has its row is not run again, and the second uses the outcomes of the first.
@@ -170,7 +171,7 @@ def direct(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
         phase.add(number, *settled(referees, task, reply))
 
     with judges(own) as referees:
-        referees.environment()
+        settled(referees, tasks[0], tasks[0].answer or "")
         return clients(own, tasks, ask)
 
 
@@ -212,6 +213,7 @@ def served(own: argparse.Namespace, tasks: Sequence[Task], count: int) -> Phase:
             counted(phase, number, client.judge([Answer(task.id, reply)]).results[0])
 
         try:
+            client.judge([Answer(tasks[0].id, tasks[0].answer or "")])
             return clients(own, tasks, ask, count)
         finally:
             server.kill()

@@ -130,7 +130,8 @@ def enumerations(code: str) -> Mapping[str, str]:
 def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents.
 
-    Left out: classes with bases, virtual functions or bit fields, whose layout the members do not tell.
+    Left out: classes with bases, virtual functions, bit fields or unnamed unions, whose layout the members do
+    not tell.
     """
     source = parseable(code.encode("latin-1", "replace"))
     tree = Tree(source, parse_tree(source).root_node)
@@ -145,6 +146,8 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
         declared = [one for one in body.named_children if one.type in DECLARING]
         if any(one.type in _OTHER_LAYOUT for field in body.named_children for one in field.children):
             continue
+        if any(map(_unnamed, declared)):
+            continue
         fields = [
             (one.type, one.name, one.sizes)
             for field in declared
@@ -153,3 +156,14 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
         ]
         found |= {name.text.decode(): tuple(fields) for name in named if name is not None and fields}
     return found
+
+
+def _unnamed(field: Node) -> bool:
+    """Whether a field is a union or struct without a name, whose members are members around it."""
+    kind = field.child_by_field_name("type")
+    return (
+        kind is not None
+        and kind.child_by_field_name("body") is not None
+        and kind.child_by_field_name("name") is None
+        and field.child_by_field_name("declarator") is None
+    )

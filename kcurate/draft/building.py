@@ -108,10 +108,11 @@ class Builder:
 
     def _inside(self, param: Param) -> tuple[structs.Inside, ...] | None:
         """The numbers in a struct by value; None: it is no such struct."""
-        element = self._element(param.type)
-        if element is not None and element.lanes == 1:
+        known = param.type, self._names, self.device.text
+        element = types.element(*known)
+        if element is not None and element.lanes == 1 and types.members(*known) is None:
             return None
-        return structs.layout(param.type, self._names, self.device.text)
+        return structs.layout(*known)
 
     def _real_type(self, param: Param) -> bool:
         element = self._element(param.type)
@@ -119,19 +120,18 @@ class Builder:
 
     def _scalar(self, param: Param) -> Arg:
         element = self._element(param.type)
-        place = f"scalars.{param.name}"
+        place, text = f"scalars.{param.name}", self._text_of(param)
         inside = self._inside(param)
         if inside is not None:
-            given, remark = structs.scalar(param.name, self._text_of(param), inside, self.values, self.site)
+            given, remarks = structs.scalar(param.name, text, inside, self.values, self.site)
             self.scalars[param.name] = given
-            self.remarks += [remark] if remark is not None else []
+            self.remarks += remarks
             return param.name
         if element is None or element.lanes != 1:
             reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
             self._note(place, f"a {param.type} by value", reason)
             self.scalars[param.name] = Scalar("int32", OPEN)
             return param.name
-        text = self._text_of(param)
         poly = self.values.get(param.name)
         if element.dtype in types.FLOATS:
             known = self.site.real(text)

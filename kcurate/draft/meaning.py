@@ -24,6 +24,7 @@ MAX_DEPTH = 16
 # Limit on name look-ups per launch; host code that needs more can only be evaluated by running it.
 MAX_STEPS = 4000
 _COMPONENTS = "xyz"
+_EXTENTS = frozenset(("dim3", "uint3", "auto"))
 Found = TypeVar("Found")
 
 
@@ -201,7 +202,8 @@ class Meaning:
         owner, path = node.args[0], cexpr.path(node)
         if not path:
             return None
-        if node.text in _COMPONENTS and owner.op == "name":
+        kind = self.host.type_of(owner.text, scope.at if scope.function else None) or "dim3"
+        if node.text in _COMPONENTS and owner.op == "name" and kind.split()[-1] in _EXTENTS:
             extents = self.extents(owner.text, scope)
             if extents is not None:
                 at = _COMPONENTS.index(node.text)
@@ -266,7 +268,7 @@ class Meaning:
             return self._listed(rest[1:-1], scope)
         if name.isidentifier():
             kind = self.host.type_of(name, scope.at if scope.function else None) or ""
-            if kind.split()[-1:] in (["dim3"], ["auto"], ["uint3"]):
+            if kind.split()[-1:] and kind.split()[-1] in _EXTENTS:
                 here = f"{name}. at {scope.at}"
                 return self._once(here, scope, lambda: self._extents_of(name, scope))
             if "dim3" in self.host.macros.get(name, ""):

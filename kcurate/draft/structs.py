@@ -114,7 +114,7 @@ def wholes(name: str, text: str, inside: tuple[Inside, ...], site: Site, code: s
 
 def scalar(
     name: str, text: str, inside: tuple[Inside, ...], values: Mapping[str, Poly], site: Site
-) -> tuple[Scalar, Remark | None]:
+) -> tuple[Scalar, list[Remark]]:
     """The struct with a value for each member, and which of them are made up."""
     owner, guessed = path_in(text), []
     given: dict[str, Expr | float] = {}
@@ -127,8 +127,8 @@ def scalar(
             guessed.append(one.field.name)
             value = GUESSED_REAL if one.real else GUESSED_WHOLE
         given[one.field.name] = value
-    remark = Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}") if guessed else None
-    return Scalar(tuple(one.field for one in inside), given), remark
+    remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
+    return Scalar(tuple(one.field for one in inside), given), remarks
 
 
 def _reads(code: str, one: Inside) -> bool:

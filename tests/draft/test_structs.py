@@ -79,6 +79,7 @@ def test_a_kernel_with_a_struct_is_admitted(tmp_path: Path) -> None:
         "struct P { int n; virtual int f(); };",
         "struct P { float4 a; float b; };",
         "struct P { int n; Other o; };",
+        "struct P { union { int a; float b; }; int n; };",
         "struct P;",
     ],
 )
@@ -88,6 +89,22 @@ def test_what_a_plan_cannot_pack_stays_open(declared: str) -> None:
         "void run(P p) { float *x; cudaMalloc(&x, 256); k<<<1, 64>>>(p, x); }"
     )
     assert [one.reason for one in draft.remarks if one.place == "scalars.p"] == [Reason.STRUCT_ARGUMENT]
+
+
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [
+        ("struct P { int n; __device__ int twice() const { return 2 * n; } };", {"n": "p_n"}),
+        ("struct __align__(16) P { float x, y; int n; };", {"x": 0.5, "y": 0.5, "n": "p_n"}),
+        ("enum E { A, B }; struct P { struct In { int a; }; E e; int n; };", {"e": 1, "n": "p_n"}),
+    ],
+)
+def test_a_member_named_like_a_component_or_alone_is_a_member(declared: str, given: object) -> None:
+    draft = inferred(
+        f"{declared}\n__global__ void k(P p, float *x) {{ if (threadIdx.x < p.n) x[threadIdx.x] = 1; }}\n"
+        "void run(P p) { float *x; cudaMalloc(&x, p.n * 4); k<<<1, 64>>>(p, x); }"
+    )
+    assert draft.known.problem.scalars["p"].value == given
 
 
 LAYOUTS = {
