@@ -73,11 +73,10 @@ class Site:
         return value
 
     def default(self, name: str) -> int | None:
-        """The value that the host code gives to a size; none below one, which it gets before its real one."""
+        """The value that the host code gives to a size."""
         known = self.meaning.defaults
         host = name.removesuffix("_size")
-        value = known.get(host) if host in self.taken else known.get(name)
-        return value if value is None or value > 0 else None
+        return known.get(host) if host in self.taken else known.get(name)
 
     def freeze(self, names: frozenset[str]) -> None:
         """Freeze these names at the values that the host code gives them."""
