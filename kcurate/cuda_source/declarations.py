@@ -127,6 +127,7 @@ def enumerations(code: str) -> Mapping[str, str]:
     return found
 
 
+@lru_cache(maxsize=16)
 def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents.
 

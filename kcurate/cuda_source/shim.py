@@ -103,7 +103,7 @@ TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
 STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
 _STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
 
-# Declaring these twice is no error.
+# Types of C headers.
 _INTEGERS = frozenset(re.findall(rb"typedef unsigned \w+ (\w+);", SHIM))
 
 _NAMES = sorted(
@@ -112,25 +112,25 @@ _NAMES = sorted(
 
 
 def shim_for(text: bytes) -> bytes:
-    """The shim if the unit uses one of its names before it declares it, else empty."""
+    """The shim if the unit uses one of its names without declaring it, else empty.
+
+    A type may be declared behind the header that uses it: which declaration is meant, the closure tells.
+    """
     there = [name for name in _NAMES if name in text]  # much cheaper than a regular expression
     used = {name for name in there if re.search(rb"\b" + name + rb"\b", text)}
-    declared = {name for name in used if _declares(name, text)}
+    declared = {name for name in used - _INTEGERS if _declares(name, text)}
     if b"texture" in declared:
         declared |= TEXTURE_NAMES
     return SHIM if used - declared or _STD_CALL.search(text) else b""
 
 
 def _declares(name: bytes, text: bytes) -> bool:
-    """Whether a unit declares a name where it first stands; behind a header that uses it, it does not."""
     pattern = (
         rb"#[ \t]*define[ \t]+%b\b|\b%b[ \t]*;" if name != b"texture" else rb"#[ \t]*define[ \t]+%b\b|%b\s*\{"
     )
-    first = re.search(rb"\b" + name + rb"\b", text)
     return any(
         match[0][:1] in b"#t" or b"typedef" in text[text.rfind(b";", 0, match.start()) + 1 : match.start()]
         for match in re.finditer(pattern % (name, name), text)
-        if name not in _INTEGERS or (first is not None and match.end() > first.start() >= match.start())
     )
 
 

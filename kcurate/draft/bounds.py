@@ -62,7 +62,7 @@ class Bounds:
         if node.op == "name":
             return self._upper_of_name(node.text, depth)
         if node.op == "member":
-            return self._builtin(node, -1) or self.scalars.get(cexpr.path(node))
+            return self._member(node, -1)
         if node.op == "%" and len(node.args) == 2:
             below = self.exact(node.args[1])
             return below - number(1) if below is not None else None
@@ -128,7 +128,7 @@ class Bounds:
                 if len(found) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(found[0]):
                     return self._followed(found[0], names | {part.text})
             if part.op == "member":
-                value = self._builtin(part, 0) or self.scalars.get(cexpr.path(part))
+                value = self._member(part, 0)
                 return cexpr.parse(value.text()) if value is not None else None
             return None
 
@@ -146,11 +146,13 @@ class Bounds:
             values = [one.value for one in self.code.settings(name) if "const" in one.type]
         return number(int(values[0])) if len(values) == 1 and values[0].isdigit() else None
 
-    def _builtin(self, node: Node, less: int) -> Poly | None:
-        """The largest `threadIdx`/`blockIdx` (None if `less` is 0); the value of `blockDim`/`gridDim`."""
+    def _member(self, node: Node, less: int) -> Poly | None:
+        """The largest `threadIdx`/`blockIdx` (None if `less` is 0); the value of `blockDim`, `gridDim` or a
+        parameter's member.
+        """
         owner = node.args[0]
         if owner.op != "name" or owner.text not in _BUILTIN or node.text not in _AXES:
-            return None
+            return self.scalars.get(cexpr.path(node))
         axis, kind = _AXES.index(node.text), _BUILTIN[owner.text]
         block = number(self.block[axis] if axis < len(self.block) else 1)
         grid = self.grid[axis] if axis < len(self.grid) else number(1)

@@ -202,8 +202,8 @@ class Meaning:
         owner, path = node.args[0], cexpr.path(node)
         if not path:
             return None
-        kind = self.host.type_of(owner.text, scope.at if scope.function else None) or "dim3"
-        if node.text in _COMPONENTS and owner.op == "name" and kind.split()[-1] in _EXTENTS:
+        component = node.text in _COMPONENTS and owner.op == "name"
+        if component and self._kind(owner.text, scope) in _EXTENTS | {""}:
             extents = self.extents(owner.text, scope)
             if extents is not None:
                 at = _COMPONENTS.index(node.text)
@@ -260,6 +260,11 @@ class Meaning:
         """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
         return spelled.size_of(self.host, self.template, text, scope.at if scope.function else None)
 
+    def _kind(self, name: str, scope: Scope) -> str:
+        """The last word of a variable's type; empty if it is not known."""
+        known = self.host.type_of(name, scope.at if scope.function else None) or ""
+        return (known.split() or [""])[-1]
+
     def extents(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
         """The one to three extents of a grid or block: a number, a `dim3(...)`, or a variable of either."""
         name = text.strip()
@@ -267,8 +272,7 @@ class Meaning:
         if rest[:1] == "{" or (rest != name and rest[:1] == "("):
             return self._listed(rest[1:-1], scope)
         if name.isidentifier():
-            kind = self.host.type_of(name, scope.at if scope.function else None) or ""
-            if kind.split()[-1:] and kind.split()[-1] in _EXTENTS:
+            if self._kind(name, scope) in _EXTENTS:
                 here = f"{name}. at {scope.at}"
                 return self._once(here, scope, lambda: self._extents_of(name, scope))
             if "dim3" in self.host.macros.get(name, ""):

@@ -15,7 +15,7 @@ from kcurate.draft.algebra import Poly, factor
 from kcurate.draft.launching import GUESSED_WHOLE, Site
 from kcurate.draft.sketch import Remark
 from kcurate.problem import c_types as types
-from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.dtypes import numpy_dtype, packed
 from kcurate.records import Expr, Scalar, StructField
 
 GUESSED_REAL = 0.5
@@ -42,21 +42,14 @@ def layout(type_text: str, names: Mapping[str, str], code: str) -> tuple[Inside,
     found = _layout(type_text, names, code, "", 0)
     if found is None or not found[0]:
         return None
-    at = 0
-    for one in found[0]:
-        width = numpy_dtype(one.field.dtype).itemsize
-        at = -(-at // width) * width
-        if at != one.at:
-            return None  # a struct inside ends in padding
-        at += width
-    inside = tuple(found[0])
-    return inside if size_of(inside) == found[1] else None
+    inside, size = tuple(found[0]), found[1]
+    as_packed = packed([one.field for one in inside])
+    return inside if as_packed == ([one.at for one in inside], size) else None
 
 
 def size_of(inside: tuple[Inside, ...]) -> int:
     """Bytes of a struct, as a plan packs it."""
-    widths = [numpy_dtype(one.field.dtype).itemsize for one in inside]
-    return -(-(inside[-1].at + widths[-1]) // max(widths)) * max(widths)
+    return packed([one.field for one in inside])[1]
 
 
 def _layout(

@@ -103,6 +103,17 @@ def scalar_bytes(name: str, value: float) -> bytes:
     return stored.tobytes()
 
 
+def packed(fields: Sequence[StructField]) -> tuple[list[int], int]:
+    """Where each member of a struct by value begins, and its size, in bytes, as `pack_struct` packs it."""
+    offsets, at, alignment = [], 0, 1
+    for member in fields:
+        width = numpy_dtype(member.dtype).itemsize
+        at += -at % width
+        offsets.append(at)
+        at, alignment = at + width * member.count, max(alignment, width)
+    return offsets, at + -at % alignment
+
+
 def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> bytes:
     """A struct passed by value: members aligned as in C, total size padded to the largest alignment.
 
@@ -114,12 +125,9 @@ def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> byt
     unknown = sorted(set(values) - {member.name for member in fields})
     if unknown:
         raise ProblemError(f"the struct has no member {unknown[0]!r}")
-    data = bytearray()
-    alignment = 1
-    for member in fields:
-        kind = numpy_dtype(member.dtype)
-        alignment = max(alignment, kind.itemsize)
-        data += bytes(-len(data) % kind.itemsize)
+    offsets, size = packed(fields)
+    data = bytearray(size)
+    for member, at in zip(fields, offsets, strict=True):
         if member.name not in values:
             raise ProblemError(f"the struct member {member.name!r} has no value")
         value = values[member.name]
@@ -128,5 +136,6 @@ def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> byt
             raise ProblemError(
                 f"the struct member {member.name!r} takes {member.count} values, not {len(items)}"
             )
-        data += b"".join(scalar_bytes(member.dtype, item) for item in items)
-    return bytes(data + bytes(-len(data) % alignment))
+        made = b"".join(scalar_bytes(member.dtype, item) for item in items)
+        data[at : at + len(made)] = made
+    return bytes(data)

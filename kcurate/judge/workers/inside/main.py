@@ -39,7 +39,7 @@ from kcurate.judge.workers.requests import Compile, CompileAnswer, Greeting, Rep
 Handler = Callable[[Request[Any], Mapping[str, Blob]], Reply[Any]]
 
 PR_SET_PDEATHSIG = 1
-KILLED_S = 2.0  # time for a killed worker to end; a context on a GPU takes most of it
+KILLED_S = 2.0  # time for a killed worker to end
 
 
 def main(control_fd: int, backend: str, *languages: str) -> None:
