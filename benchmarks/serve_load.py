@@ -6,19 +6,22 @@
 all before. Three phases judge the same stream from its beginning, each with new judges and an empty cache:
 
 direct: the judges of `kcurate validate` on this machine, as many answers at a time as clients.
-served: `kcurate serve`, all answers of the phase before. Every outcome is compared with the one there.
+served: `kcurate serve`. Every outcome is compared with the one there, as far as both came.
 killed: the same, and the server is killed three times and started again. Every second answer
 is handed in without waiting, and asked for by its job's id at the end: acknowledged jobs must all be there.
+
+A phase sends for `--seconds`, then waits for the answers under way. Its rate is that of the judgements that
+ended while it sent: afterwards fewer and fewer clients are left.
 
 Where only the timing decided otherwise (a speedup near 1), answers are counted apart; so are those of which
 the direct judges, asked `AGAIN` times more, do not agree with themselves. A verdict that was audited counts
 as two, since the direct phase audits none. The machine's calibration is made before anything is counted, and
 the clock of the first two phases starts when one answer has been judged.
 
-A row per phase is appended to `--rows`, and one of the ratio, in two parts, `--only rate` (direct, served)
-and `--only killed`; a part that has its row is not run again, and the second uses the outcomes of the first.
-Ends with 1 if an answer was lost or judged differently, or if the server has less than `--least` of the
-direct rate. Phases one and three take `--seconds` and what the answers under way take.
+`--only` runs one phase, so that on a machine with two equal GPUs `direct` and `served` can run at once, each
+with half of the processors (`taskset`). A row per phase is appended to `--rows`; a phase that has its row is
+not run again. When all are there they are compared: ends with 1 if an answer was lost or judged differently,
+or if the server has less than `--least` of the direct rate.
 """
 
 from __future__ import annotations
@@ -98,37 +101,36 @@ def stream(tasks: Sequence[Task], endless: float, seed: int = 0) -> Iterator[tup
 class Phase:
     """What came of the answers that were sent, by their number in the stream."""
 
+    sends_s: float
+    begun_s: float = field(default_factory=time.monotonic)
     outcomes: dict[int, str] = field(default_factory=dict)
     judged: int = 0
     sent: int = 0
     errors: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def sends(self) -> bool:
+        """Whether answers are still sent."""
+        return time.monotonic() - self.begun_s < self.sends_s
+
     def add(self, number: int, outcome: str, judgements: int) -> None:
         """An answer that came back, after so many judgements (0: refused before judging)."""
         self.outcomes[number] = outcome
-        self.judged += judgements
+        self.judged += judgements if self.sends else 0
 
 
 def clients(
-    own: argparse.Namespace,
-    tasks: Sequence[Task],
-    ask: Callable[[Phase, int, Task, str], None],
-    count: int | None = None,
+    own: argparse.Namespace, tasks: Sequence[Task], ask: Callable[[Phase, int, Task, str], None]
 ) -> Phase:
-    """Send the stream from its beginning, by as many clients as the options say: `count` answers (None: for
-    as long as the options say).
-    """
-    phase, lock = Phase(), threading.Lock()
-    answers = enumerate(itertools.islice(stream(tasks, own.endless), count))
-    begun = time.monotonic()
+    """Send the stream from its beginning, by as many clients and for as long as the options say."""
+    phase, lock = Phase(own.seconds), threading.Lock()
+    answers = enumerate(stream(tasks, own.endless))
 
     def work() -> None:
-        while count is not None or time.monotonic() - begun < own.seconds:
+        while phase.sends:
             with lock:
-                number, (_, task, reply) = next(answers, (-1, ("", tasks[0], "")))
-                if number < 0:
-                    return
+                number, (_, task, reply) = next(answers)
                 phase.sent += 1
             try:
                 ask(phase, number, task, reply)
@@ -140,7 +142,7 @@ def clients(
         one.start()
     for one in threads:
         one.join()
-    phase.seconds = time.monotonic() - begun
+    phase.seconds = time.monotonic() - phase.begun_s
     return phase
 
 
@@ -204,7 +206,7 @@ def counted(phase: Phase, number: int, one: Result) -> None:
     phase.add(number, one.outcome, 0 if one.key is None or one.cached else 1 + one.audit)
 
 
-def served(own: argparse.Namespace, tasks: Sequence[Task], count: int) -> Phase:
+def served(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
     with tempfile.TemporaryDirectory() as folder:
         server = Served(own, folder)
         client = Client(server.url)
@@ -214,7 +216,7 @@ def served(own: argparse.Namespace, tasks: Sequence[Task], count: int) -> Phase:
 
         try:
             client.judge([Answer(tasks[0].id, tasks[0].answer or "")])
-            return clients(own, tasks, ask, count)
+            return clients(own, tasks, ask)
         finally:
             server.kill()
 
@@ -259,13 +261,20 @@ def killed(own: argparse.Namespace, tasks: Sequence[Task]) -> tuple[Phase, dict[
             server.kill()
 
 
+PHASES: dict[str, Callable[[argparse.Namespace, Sequence[Task]], tuple[Phase, dict[str, Any]]]] = {
+    "direct": lambda own, tasks: (direct(own, tasks), {}),
+    "served": lambda own, tasks: (served(own, tasks), {}),
+    "killed": killed,
+}
+
+
 def compared(
-    own: argparse.Namespace, tasks: Sequence[Task], expected: list[str], found: Phase
+    own: argparse.Namespace, tasks: Sequence[Task], expected: list[str], found: list[str]
 ) -> dict[str, Any]:
     """How many answers both judged, and which were judged differently, and why."""
-    both = [n for n in sorted(found.outcomes) if n < len(expected) and expected[n]]
-    unequal = [n for n in both if expected[n] != found.outcomes[n]]
-    timing = [n for n in unequal if {expected[n], found.outcomes[n]} <= TIMED]
+    both = [n for n in range(min(len(expected), len(found))) if expected[n] and found[n]]
+    unequal = [n for n in both if expected[n] != found[n]]
+    timing = [n for n in unequal if {expected[n], found[n]} <= TIMED]
     facts: dict[str, list[str]] = {"unsteady": [], "differ": []}
     if len(timing) < len(unequal):
         answers = list(itertools.islice(stream(tasks, own.endless), max(unequal) + 1))
@@ -274,9 +283,7 @@ def compared(
                 kind, task, reply = answers[n]
                 again = {settled(referees, task, reply)[0] for _ in range(AGAIN)}
                 what = "unsteady" if again - {expected[n]} else "differ"
-                facts[what].append(
-                    f"{n} {kind} {task.id}: {expected[n]}, {found.outcomes[n]}; {sorted(again)}"
-                )
+                facts[what].append(f"{n} {kind} {task.id}: {expected[n]}, {found[n]}; {sorted(again)}")
     return {"compared": len(both), "timing_differs": len(timing), **facts}
 
 
@@ -290,45 +297,60 @@ def main() -> None:
     parser.add_argument("--endless", type=float, default=0.003, help="share; each blocks its GPU for seconds")
     parser.add_argument("--least", type=float, default=0.9)
     parser.add_argument("--rows", type=Path, default=Path("serve-load.jsonl"))
-    parser.add_argument("--only", choices=("rate", "killed"))
+    parser.add_argument("--only", choices=("direct", "served", "killed"))
     own = parser.parse_args()
     tasks = spread(own.tasks)
     about: dict[str, Any] = {name: getattr(own, name) for name in ("clients", "endless", "backend")}
     about["tasks"] = len(tasks)
-    lines = own.rows.read_text(encoding="utf-8").splitlines() if own.rows.is_file() else []
-    rows = {row["phase"]: row for row in map(json.loads, lines) if about.items() <= row.items()}
-    about |= calibrated(own, tasks)
+    rows = recorded(own.rows, about)
+    phases = {name: run for name, run in PHASES.items() if name not in rows and own.only in (None, name)}
+    if phases:
+        about |= calibrated(own, tasks)
+    for name, run in phases.items():
+        phase, facts = run(own, tasks)
+        write(own.rows, {"phase": name, **about, **row(phase), **facts})
+    rows = recorded(own.rows, about)
+    if rows.keys() >= PHASES.keys():
+        sys.exit(int(not holds(own, tasks, rows)))
 
-    def write(name: str, **row: Any) -> None:
-        rows[name] = {"phase": name, **about, **row}
-        print({key: value for key, value in rows[name].items() if key != "outcomes"}, flush=True)
-        with own.rows.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(rows[name]) + "\n")
 
-    def row(phase: Phase) -> dict[str, Any]:
-        return {
-            "seconds": round(phase.seconds, 1),
-            "sent": phase.sent,
-            "lost": phase.sent - len(phase.outcomes),
-            "verdicts_s": round(phase.judged / phase.seconds, 3),
-            "counts": dict(sorted(Counter(phase.outcomes.values()).items())),
-            "errors": phase.errors[:10],
-            "outcomes": [phase.outcomes.get(number, "") for number in range(phase.sent)],
-        }
+def recorded(path: Path, about: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The last row of each phase that ran as the options say."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return {one["phase"]: one for one in map(json.loads, lines) if about.items() <= one.items()}
 
-    if own.only != "killed" and "ratio" not in rows:
-        write("direct", **row(direct(own, tasks)))
-        found = served(own, tasks, rows["direct"]["sent"])
-        write("served", **row(found), **compared(own, tasks, rows["direct"]["outcomes"], found))
-        ratio = rows["served"]["verdicts_s"] / rows["direct"]["verdicts_s"]
-        write("ratio", served_over_direct=round(ratio, 3))
-    if own.only != "rate" and "killed" not in rows:
-        if "direct" not in rows:
-            parser.error(f"{own.rows} has no outcomes of the direct judges: first --only rate")
-        found, facts = killed(own, tasks)
-        write("killed", **row(found), **facts, **compared(own, tasks, rows["direct"]["outcomes"], found))
-    wrong = any(one.get("lost") or one.get("errors") or one.get("differ") for one in rows.values())
-    sys.exit(int(wrong or rows.get("ratio", {}).get("served_over_direct", 1.0) < own.least))
+
+def write(path: Path, found: dict[str, Any]) -> None:
+    """Append a row, and print what is short in it."""
+    print({key: value for key, value in found.items() if key != "outcomes"}, flush=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(found) + "\n")
+
+
+def row(phase: Phase) -> dict[str, Any]:
+    """A phase as its row has it."""
+    return {
+        "seconds": round(phase.seconds, 1),
+        "sent": phase.sent,
+        "lost": phase.sent - len(phase.outcomes),
+        "verdicts_s": round(phase.judged / phase.sends_s, 3),
+        "counts": dict(sorted(Counter(phase.outcomes.values()).items())),
+        "errors": phase.errors[:10],
+        "outcomes": [phase.outcomes.get(number, "") for number in range(phase.sent)],
+    }
+
+
+def holds(own: argparse.Namespace, tasks: Sequence[Task], rows: dict[str, dict[str, Any]]) -> bool:
+    """Compare the phases, append what comes out, and say whether everything is as it must be."""
+    direct = rows["direct"]
+    ratio = rows["served"]["verdicts_s"] / direct["verdicts_s"]
+    found = {
+        name: compared(own, tasks, direct["outcomes"], rows[name]["outcomes"])
+        for name in ("served", "killed")
+    }
+    write(own.rows, {"phase": "compared", "served_over_direct": round(ratio, 3), **found})
+    wrong = any(one["lost"] or one["errors"] for one in rows.values())
+    return not wrong and not any(one["differ"] for one in found.values()) and ratio >= own.least
 
 
 if __name__ == "__main__":
