@@ -14,9 +14,10 @@ A phase sends for `--seconds`, then waits for the answers under way. Its rate is
 ended while it sent: afterwards fewer and fewer clients are left.
 
 Where only the timing decided otherwise (a speedup near 1), answers are counted apart; so are those of which
-the direct judges, asked `AGAIN` times more, do not agree with themselves. A verdict that was audited counts
-as two, since the direct phase audits none. The machine's calibration is made before anything is counted, and
-the clock of the first two phases starts when one answer has been judged.
+the direct judges, asked `AGAIN` times more, do not agree with themselves. What a server judges a second time
+(an audit) the direct phase judges again too, so that both rates are of equal work. The machine's calibration
+is made before anything is counted, and the clock of the first two phases starts when one answer has been
+judged.
 
 `--only` runs one phase, so that on a machine with two equal GPUs `direct` and `served` can run at once, each
 with half of the processors (`taskset`). A row per phase is appended to `--rows`; a phase that has its row is
@@ -151,9 +152,10 @@ def settled(referees: Referees, task: Task, reply: str) -> tuple[str, int]:
     found = read(task, reply)
     if not isinstance(found, Readable):
         return settle(found).earned.outcome, 0
-    verdict = referees.submit(found.candidate).result()
-    again = (verdict,) * (2 if asks_for_audit((verdict,)) else 1)
-    return settle(found, again).earned.outcome, 1
+    verdicts = [referees.submit(found.candidate).result()]
+    if asks_for_audit(verdicts):
+        verdicts.append(referees.submit(found.candidate).result())
+    return settle(found, verdicts).earned.outcome, len(verdicts)
 
 
 def judges(own: argparse.Namespace, jobs: int = 0) -> contextlib.closing[Referees]:

@@ -82,16 +82,15 @@ def report(folder: Path) -> None:
     tasks = rows[-1]["summary"]["tasks"]
     missing = ", ".join(NAMES[arm.name] for arm in PROTOCOL.arms if arm.name not in {r["arm"] for r in rows})
     lines = [
-        f"One {', '.join(first['gpus']) or 'CPU'}; {versions}. SFT on {tasks['taught']} pairs, GRPO on "
-        f"{tasks['asked']} tasks, scores on {first['scores']['tasks']}. Seconds: "
-        + ", ".join(f"{NAMES[row['arm']]} {row['seconds']:.0f}" for row in rows)
-        + f".{f' Not run yet: {missing}.' if missing else ''}\n",
-        f"| model | completions | {' | '.join(COLUMNS.values())} |",
-        f"|---|---:|{'---:|' * len(COLUMNS)}",
+        f"{versions}. SFT on {tasks['taught']} pairs, GRPO on {tasks['asked']} tasks, scores on "
+        f"{first['scores']['tasks']}.{f' Not run yet: {missing}.' if missing else ''}\n",
+        f"| model | GPU | seconds | completions | {' | '.join(COLUMNS.values())} |",
+        f"|---|---|---:|---:|{'---:|' * len(COLUMNS)}",
     ]
     for row in rows:
         found = row["scores"]
-        cells = [str(sum(found["outcomes"].values())), *(_shown(found, name) for name in COLUMNS)]
+        where = [", ".join(row["gpus"]) or "CPU", f"{row['seconds']:.0f}"]
+        cells = [*where, str(sum(found["outcomes"].values())), *(_shown(found, name) for name in COLUMNS)]
         lines.append(f"| {NAMES[row['arm']]} | {' | '.join(cells)} |")
     names = sorted({name for row in rows for name in row["scores"]["outcomes"]})
     lines += [
