@@ -1,0 +1,143 @@
+"""Sides written without a GPU, each against the present fast side of its pair; the best replaces it.
+
+    python benchmarks/challengers.py judge --gpu 0 [--seconds 500] [NAME...]   needs a GPU
+    python benchmarks/challengers.py accept                                  the winners, into their pairs
+    python benchmarks/challengers.py list                                    what awaits a GPU
+
+`benchmarks/challengers/PAIR--TAG/` holds `fast.cu` and `side.json`, the `fast` of a `pair.json`; problem and
+opponent are the pair's. `judge` appends a row each to docs/data/<gpu-model>/challengers.jsonl; run again, it
+goes on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio: its
+code and plan become the pair's, whose verdicts and worths go, since they were another side's, and all of
+that pair's challengers go. Then `kcurate validate` the pairs that it names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from roofline import DATA, MODEL
+
+from kcurate import codec, resources, store
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.batch import judge_many, open_referees
+from kcurate.records import Candidate, Outcome, Side, Verdict
+from kcurate.verdicts.keys import verdict_key
+
+FOLDER = Path(__file__).resolve().parent / "challengers"
+ROWS = DATA / MODEL / "challengers.jsonl"
+
+
+def pair_folder(name: str) -> Path:
+    """The folder of the pair that a challenger is for."""
+    [found] = resources.pairs_dir().glob(f"*/{name.partition('--')[0]}")
+    return found
+
+
+def challenging(name: str) -> Candidate:
+    """The pair's problem, its fast side as the slow one, and the challenger as the fast one."""
+    pair = store.read_candidate(pair_folder(name))
+    data = json.loads((FOLDER / name / "side.json").read_text())
+    code = (FOLDER / name / "fast.cu").read_text()
+    fast = codec.from_data(Side, {"code": code, **data}, where=name)
+    return replace(pair, id=f"challengers/{name}", slow=pair.fast, fast=fast)
+
+
+def waiting(chosen: list[str]) -> list[str]:
+    """The challengers, or those whose names begin with one of `chosen`."""
+    names = sorted(path.parent.name for path in FOLDER.glob("*/side.json"))
+    return [name for name in names if not chosen or name.startswith(tuple(chosen))]
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """What was measured so far."""
+    lines = ROWS.read_text().splitlines() if ROWS.exists() else []
+    return map(json.loads, lines)
+
+
+def row_of(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a row has it; `ratio`: the present side's time over the challenger's."""
+    speedup = verdict.speedup
+    return {
+        "challenger": verdict.candidate.removeprefix("challengers/"),
+        "key": verdict.key,
+        "outcome": str(verdict.outcome),
+        "us": verdict.fast.median_us if verdict.fast else None,
+        "present_us": verdict.slow.median_us if verdict.slow else None,
+        "ratio": speedup.ratio if speedup else None,
+        "low": speedup.low if speedup else None,
+        "high": speedup.high if speedup else None,
+        "detail": verdict.detail,
+        "log": verdict.log,
+        "device": verdict.environment.device,
+        "driver": verdict.environment.driver,
+    }
+
+
+def judge(names: list[str], gpu: int, seconds: float) -> None:
+    """Append a row for each that has none, until time is up; those under way are waited for."""
+    known = {row["key"] for row in rows()}
+    candidates = [one for one in map(challenging, names) if verdict_key(one) not in known]
+    end = time.monotonic() + seconds
+    in_time = ((n, one) for n, one in enumerate(candidates) if time.monotonic() < end)
+    config = JudgeConfig("cuda", gpu)
+    ROWS.parent.mkdir(parents=True, exist_ok=True)
+    referees = open_referees(config, gpus=(gpu,))
+    try:
+        with ROWS.open("a") as out:
+            for _, verdict in judge_many(in_time, config, referees=referees):
+                row = row_of(verdict)
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+                print(row["challenger"], row["outcome"], row["us"], row["detail"], flush=True)
+    finally:
+        referees.close()
+
+
+def accept() -> Iterator[str]:
+    """Put each pair's best challenger into the pair; yields the pairs."""
+    found: dict[Path, list[tuple[float, str]]] = defaultdict(list)
+    measured = {row["key"]: row for row in rows() if row["outcome"] == Outcome.CONFIRMED}
+    for name in waiting([]):
+        row = measured.get(verdict_key(challenging(name)))
+        if row is not None:
+            found[pair_folder(name)].append((row["ratio"], name))
+    for folder, some in sorted(found.items()):
+        _, best = max(some)
+        pair = store.read_candidate(folder)
+        store.write_candidate(folder, replace(pair, fast=challenging(best).fast, worth={}))
+        for verdict in (folder / "verdicts").glob("*.json"):
+            verdict.unlink()
+        for path in FOLDER.glob(f"{folder.name}--*"):
+            shutil.rmtree(path)
+        yield f"{folder.relative_to(resources.pairs_dir().parent)}  # {best}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("step", choices=("judge", "accept", "list"))
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=500.0)
+    options = parser.parse_args()
+    if options.step == "judge":
+        judge(waiting(options.names), options.gpu, options.seconds)
+        return
+    for line in accept() if options.step == "accept" else waiting(options.names):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
