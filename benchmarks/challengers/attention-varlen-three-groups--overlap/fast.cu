@@ -1,0 +1,361 @@
+#include <cuda.h>
+#include <cuda_bf16.h>
+
+#define DIM 64
+#define CONSUMERS 3
+#define THREADS (128 * (1 + CONSUMERS))
+#define QUERIES (64 * CONSUMERS)
+#define KEYS 128
+#define STAGES 2
+#define TILE_BYTES (KEYS * 128)
+#define QUERY_BYTES (QUERIES * 128)
+#define LOG2E 1.4426950408889634f
+#define LOWEST -1.0e30f
+#define ALL 0xffffffffu
+
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void init_barrier(unsigned barrier, unsigned arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void arrive(unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}\n" ::"r"(barrier), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        "setp.ne.b32 adds, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, "
+        "%40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, "
+        "%56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, adds, 1, 1, 0, 0;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+          "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+          "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
+          "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
+          "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "l"(a), "l"(b), "r"(adds));
+}
+
+__device__ __forceinline__ void multiply_weights(float (&d)[32], const unsigned *a, unsigned long long b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        "setp.ne.b32 adds, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, adds, 1, 1, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+          "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+__device__ __forceinline__ void begin_products()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void commit_products()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int PENDING> __device__ __forceinline__ void wait_products()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+struct Barriers {
+    unsigned long long queries, full_keys[STAGES], empty_keys[STAGES], full_values[STAGES], empty_values[STAGES];
+};
+
+// Rows of a head, whose 64 features are 128 bytes.
+template <int BYTES>
+__device__ __forceinline__ void load_tile(unsigned to, const CUtensorMap *map, int head, int row, unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(BYTES) : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to), "l"(map), "r"(0), "r"(head), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+// A factor by rows of features: eight rows of 128 bytes to a swizzled block.
+__device__ __forceinline__ unsigned long long describe(unsigned tile)
+{
+    return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
+}
+
+__device__ __forceinline__ void score(float (&s)[64], unsigned queries, unsigned keys)
+{
+    begin_products();
+#pragma unroll
+    for (int i = 0; i < DIM / 16; i++)
+        multiply(s, describe(queries + i * 32), describe(keys + i * 32), i);
+    commit_products();
+}
+
+__device__ __forceinline__ void add_values(float (&o)[DIM / 2], const unsigned (&weights)[KEYS / 16][4],
+                                           unsigned values)
+{
+    begin_products();
+#pragma unroll
+    for (int i = 0; i < KEYS / 16; i++)
+        multiply_weights(o, weights[i], describe(values + i * 16 * 128));
+    commit_products();
+}
+
+__device__ __forceinline__ float power_of_2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ __forceinline__ unsigned pack(float low, float high)
+{
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const unsigned *>(&pair);
+}
+
+// Of a thread's two rows: the largest score, its share of the sum of weights, and what the last step shrank.
+struct Rows {
+    float largest[2], sum[2], shrink[2];
+};
+
+__device__ __forceinline__ void weigh(float (&s)[64], Rows &rows, float scale)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float top = rows.largest[half];
+#pragma unroll
+        for (int i = 2 * half; i < 64; i += 4)
+            top = fmaxf(top, fmaxf(s[i], s[i + 1]));
+        top = fmaxf(top, __shfl_xor_sync(ALL, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(ALL, top, 2));
+        rows.shrink[half] = power_of_2((rows.largest[half] - top) * scale);
+        rows.largest[half] = top;
+        float sum = rows.sum[half] * rows.shrink[half];
+        const float base = top * scale;
+#pragma unroll
+        for (int i = 2 * half; i < 64; i += 4) {
+            s[i] = power_of_2(fmaf(s[i], scale, -base));
+            s[i + 1] = power_of_2(fmaf(s[i + 1], scale, -base));
+            sum += s[i] + s[i + 1];
+        }
+        rows.sum[half] = sum;
+    }
+}
+
+__device__ __forceinline__ void pack_weights(unsigned (&weights)[KEYS / 16][4], const float (&s)[64])
+{
+#pragma unroll
+    for (int i = 0; i < KEYS / 16; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            weights[i][e] = pack(s[8 * i + 2 * e], s[8 * i + 2 * e + 1]);
+}
+
+__device__ __forceinline__ void load_all(const CUtensorMap *q, const CUtensorMap *k, const CUtensorMap *v,
+                                         Barriers &barriers, unsigned queries, unsigned keys, unsigned values, int row,
+                                         int begin, int head, int tiles)
+{
+    load_tile<QUERY_BYTES>(queries, q, head, row, shared_address(&barriers.queries));
+    for (int at = 0; at < tiles; at++) {
+        const int stage = at % STAGES, key = begin + at * KEYS;
+        wait(shared_address(&barriers.empty_keys[stage]), (at / STAGES + 1) % 2);
+        load_tile<TILE_BYTES>(keys + stage * TILE_BYTES, k, head, key, shared_address(&barriers.full_keys[stage]));
+        wait(shared_address(&barriers.empty_values[stage]), (at / STAGES + 1) % 2);
+        load_tile<TILE_BYTES>(values + stage * TILE_BYTES, v, head, key, shared_address(&barriers.full_values[stage]));
+    }
+}
+
+// Keys from `n` on are hidden; only the last tile is looked through.
+__device__ __forceinline__ void hide(float (&s)[64], int key, int n)
+{
+    const int end = n - key - threadIdx.x % 4 * 2;
+    if (key + KEYS > n)
+#pragma unroll
+        for (int i = 0; i < 64; i++)
+            if (i / 4 * 8 + i % 2 >= end)
+                s[i] = LOWEST;
+}
+
+// 64 queries of a warp group. The scores of the next tile of keys are made while the values of this one are added.
+__device__ __forceinline__ void attend(Barriers &barriers, unsigned queries, unsigned keys, unsigned values,
+                                       __nv_bfloat16 *__restrict__ out, int row, int tiles, int n, size_t stride,
+                                       float scale)
+{
+    const int lane = threadIdx.x % 32;
+    float s[64], o[DIM / 2] = {};
+    unsigned weights[KEYS / 16][4];
+    Rows rows = {{LOWEST, LOWEST}, {}, {}};
+    wait(shared_address(&barriers.queries), 0);
+    wait(shared_address(&barriers.full_keys[0]), 0);
+    __syncwarp();
+    score(s, queries, keys);
+    wait_products<0>();
+    if (lane == 0)
+        arrive(shared_address(&barriers.empty_keys[0]));
+    __syncwarp();
+    hide(s, 0, n);
+    weigh(s, rows, scale);
+    pack_weights(weights, s);
+    for (int at = 0; at + 1 < tiles; at++) {
+        const int stage = at % STAGES, next = (at + 1) % STAGES;
+        wait(shared_address(&barriers.full_keys[next]), (at + 1) / STAGES % 2);
+        __syncwarp();
+        score(s, queries, keys + next * TILE_BYTES);
+        wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
+        __syncwarp();
+        add_values(o, weights, values + stage * TILE_BYTES);
+        wait_products<1>();
+        if (lane == 0)
+            arrive(shared_address(&barriers.empty_keys[next]));
+        __syncwarp();
+        hide(s, (at + 1) * KEYS, n);
+        weigh(s, rows, scale);
+        // The compiler moves a wait for products up past arithmetic, but not past a loop such as that of this wait, which
+        // is over at once: so the values are added while the weights are made.
+        wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
+        wait_products<0>();
+        if (lane == 0)
+            arrive(shared_address(&barriers.empty_values[stage]));
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < DIM / 2; i++)
+            o[i] *= rows.shrink[i / 2 % 2];
+        pack_weights(weights, s);
+    }
+    wait(shared_address(&barriers.full_values[(tiles - 1) % STAGES]), (tiles - 1) / STAGES % 2);
+    __syncwarp();
+    add_values(o, weights, values + (tiles - 1) % STAGES * TILE_BYTES);
+    wait_products<0>();
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float sum = rows.sum[half];
+        sum += __shfl_xor_sync(ALL, sum, 1);
+        sum += __shfl_xor_sync(ALL, sum, 2);
+        const float by = __fdividef(1.0f, sum);
+        if (row + 8 * half < n)
+#pragma unroll
+            for (int i = 0; i < DIM / 8; i++)
+                *reinterpret_cast<unsigned *>(out + (row + 8 * half) * stride + 8 * i + lane % 4 * 2) =
+                    pack(o[4 * i + 2 * half] * by, o[4 * i + 2 * half + 1] * by);
+    }
+}
+
+struct Place {
+    int begin, end, row;
+};
+
+// The sequence and the first query of this block: blocks are counted over the sequences, 32 of them at a time.
+__device__ __forceinline__ Place find_place(const int *__restrict__ offsets, int count, int tile)
+{
+    const int lane = threadIdx.x % 32;
+    for (int base = 0; base < count; base += 32) {
+        const int begin = offsets[min(base + lane, count)], end = offsets[min(base + lane + 1, count)];
+        const int tiles = (end - begin + QUERIES - 1) / QUERIES;
+        int upto = tiles;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const int before = __shfl_up_sync(ALL, upto, step);
+            upto += lane >= step ? before : 0;
+        }
+        const unsigned beyond = __ballot_sync(ALL, tile < upto);
+        if (beyond != 0) {
+            const int owner = __ffs(beyond) - 1;
+            const int row = __shfl_sync(ALL, (tile - (upto - tiles)) * QUERIES, owner);
+            return {__shfl_sync(ALL, begin, owner), __shfl_sync(ALL, end, owner), row};
+        }
+        tile -= __shfl_sync(ALL, upto, 31);
+    }
+    return {0, 0, 0};
+}
+
+// Keys of the next sequence that a tile reads on are hidden.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
+              const __grid_constant__ CUtensorMap v, const int *__restrict__ offsets,
+              __nv_bfloat16 *__restrict__ out, int sequences, int heads, float scale)
+{
+    extern __shared__ __align__(1024) unsigned char room[];
+    __shared__ __align__(8) Barriers barriers;
+    const unsigned queries = (shared_address(room) + 1023) & ~1023u;
+    const unsigned keys = queries + QUERY_BYTES, values = keys + STAGES * TILE_BYTES;
+    const int group = threadIdx.x / 128, head = blockIdx.x;
+    const Place here = find_place(offsets, sequences, blockIdx.y);
+    const int n = here.end - here.begin, tiles = (n + KEYS - 1) / KEYS;
+    if (n == 0)
+        return;
+    if (threadIdx.x == 0) {
+        init_barrier(shared_address(&barriers.queries), 1);
+        for (int s = 0; s < STAGES; s++) {
+            init_barrier(shared_address(&barriers.full_keys[s]), 1);
+            init_barrier(shared_address(&barriers.full_values[s]), 1);
+            init_barrier(shared_address(&barriers.empty_keys[s]), 4 * CONSUMERS);
+            init_barrier(shared_address(&barriers.empty_values[s]), 4 * CONSUMERS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+    if (group == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+        if (threadIdx.x == 0)
+            load_all(&q, &k, &v, barriers, queries, keys, values, here.begin + here.row, here.begin, head, tiles);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+        const int own = (group - 1) * 64, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+        const size_t stride = static_cast<size_t>(heads) * DIM;
+        attend(barriers, queries + own * 128, keys, values, out + here.begin * stride + head * DIM,
+               here.row + own + warp * 16 + lane / 4, tiles, n, stride, scale * LOG2E);
+    }
+}
