@@ -113,6 +113,8 @@ popc T=b32,b64                               | d:u32 a     | @ones($a)
 clz T=b32,b64                                | d:u32 a     | @leading_zeros($a)
 brev T=b32,b64                               | d a         | @reversed($a)
 dp4a T=u32,s32 U=u32,s32                     | d:s32 a b:U c:s32 | @dot_of_4($a, $b, $c)
+vabsdiff4 T=u32 (u32) (u32) A=[add]          | d a b c     | @differences_of_4u$A($a, $b, $c)
+vabsdiff4 T=u32,s32 (s32) (s32) A=[add]      | d a b c     | @differences_of_4s$A($a, $b, $c)
 setp C=%COMPARE [ftz] T=%BITS,f16,bf16       | p a b       | @is_$C($a, $b)
 setp C=%COMPARE O=and,or,xor [ftz] T=%BITS   | p a b c:pred | @both_$O(@is_$C($a, $b), $c)
 selp T=%BITS                                 | d a b c:pred | $c ? $a : $b
@@ -214,7 +216,8 @@ bra [uni]                                    | label       |
 
 # Allowed, though the emulator has no form of it.
 NOT_EMULATED = """
-bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext testp tex tld4 wgmma wmma
+bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext testp tex tld4 vabsdiff vabsdiff2 vadd vadd2 vadd4
+vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma
 """
 
 # Why the others that a reader may look for are refused.

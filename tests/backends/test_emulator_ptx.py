@@ -408,6 +408,11 @@ WORDS = RANDOM.integers(0, 1 << 32, (3, 256), dtype=np.uint32)
 FLOATS = (RANDOM.standard_normal((3, 256)) * 100).astype(np.float32)
 
 
+def apart(a: Array, b: Array, kind: type) -> Array:
+    """The absolute differences of the four bytes of each word, (words, 4)."""
+    return abs(a.view(kind).astype(int) - b.view(kind)).astype(np.uint8).reshape(-1, 4)
+
+
 @pytest.mark.parametrize(
     ("asm", "wanted"),
     [
@@ -420,6 +425,12 @@ FLOATS = (RANDOM.standard_normal((3, 256)) * 100).astype(np.float32)
         ("min.u32 %0, %1, %2;", lambda a, b, c: np.minimum(a, b)),
         ("lop3.b32 %0, %1, %2, %3, 0xEA;", lambda a, b, c: (a & b) | c),
         ("lop3.b32 %0, %1, %2, %3, 0x96;", lambda a, b, c: a ^ b ^ c),
+        ("vabsdiff4.u32.u32.u32 %0, %1, %2, %3;",
+         lambda a, b, c: apart(a, b, np.uint8).view(np.uint32).reshape(-1)),
+        ("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;",
+         lambda a, b, c: c + apart(a, b, np.uint8).sum(1, dtype=np.uint32)),
+        ("vabsdiff4.s32.s32.s32.add %0, %1, %2, %3;",
+         lambda a, b, c: c + apart(a, b, np.int8).sum(1, dtype=np.uint32)),
         ("prmt.b32 %0, %1, %2, 0x5410;", lambda a, b, c: (a & 0xFFFF) | b << 16),
         ("prmt.b32 %0, %1, %1, 0xbb99;",
          lambda a, b, c: (a >> 31) * np.uint32(0xFFFF0000) | (a >> 15 & 1) * np.uint32(0xFFFF)),

@@ -286,6 +286,11 @@ KCU_API unsigned leading_zeros(unsigned a) { return unsigned(__clz(int(a))); }
 KCU_API unsigned leading_zeros(unsigned long long a) { return unsigned(__clzll((long long)a)); }
 KCU_API unsigned reversed(unsigned a) { return __brev(a); }
 KCU_API unsigned long long reversed(unsigned long long a) { return __brevll(a); }
+// vabsdiff4 (PTX ISA, video instructions): four bytes' absolute differences, or with `.add` their sum and c's.
+KCU_API unsigned differences_of_4u(unsigned a, unsigned b, unsigned) { return __vabsdiffu4(a, b); }
+KCU_API unsigned differences_of_4uadd(unsigned a, unsigned b, unsigned c) { return c + __vsadu4(a, b); }
+KCU_API unsigned differences_of_4s(unsigned a, unsigned b, unsigned) { return __vabsdiffs4(a, b); }
+KCU_API unsigned differences_of_4sadd(unsigned a, unsigned b, unsigned c) { return c + __vsads4(a, b); }
 template <class A, class B> KCU_API int dot_of_4(A a, B b, int c) { return kcu_dot(a, b, c, 4, 8, 0); }
 
 // Floats.
