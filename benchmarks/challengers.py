@@ -5,7 +5,7 @@
     python benchmarks/challengers.py list                                    what awaits a GPU
 
 `benchmarks/challengers/PAIR--TAG/` holds `fast.cu` and `side.json`, the `fast` of a `pair.json`; problem and
-opponent are the pair's. `judge` appends a row each to docs/data/<gpu-model>/challengers.jsonl; run again, it
+opponent are the pair's. `judge` appends a row each to docs/data/nvidia-h200/challengers.jsonl; run again, it
 goes on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio: its
 code and plan become the pair's, whose verdicts and worths go, since they were another side's, and all of
 that pair's challengers go. Then `kcurate validate` the pairs that it names.
@@ -26,16 +26,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from roofline import DATA, MODEL
-
 from kcurate import codec, resources, store
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many, open_referees
 from kcurate.records import Candidate, Outcome, Side, Verdict
 from kcurate.verdicts.keys import verdict_key
 
-FOLDER = Path(__file__).resolve().parent / "challengers"
-ROWS = DATA / MODEL / "challengers.jsonl"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "benchmarks/challengers"
+ROWS = ROOT / "docs/data/nvidia-h200/challengers.jsonl"
 
 
 def pair_folder(name: str) -> Path:
