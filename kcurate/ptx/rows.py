@@ -34,6 +34,9 @@ SETS: Mapping[str, str] = {
     "L1::no_allocate,L2::evict_normal,L2::evict_first,L2::evict_last,L2::cache_hint,L2::64B,L2::128B,L2::256B",
     "COMPARE": "eq,ne,lt,le,gt,ge,lo,ls,hi,hs,equ,neu,ltu,leu,gtu,geu,num,nan",
     "FP8": "e4m3,e5m2",
+    "BYTE": "s8,u8",
+    **{f"M64K{k}": ",".join(f"m64n{n}k{k}" for n in range(8, 257, 8)) for k in (8, 16, 32)},
+    "M64INT": ",".join(f"m64n{n}k32" for n in (8, 24, *range(16, 257, 16))),
 }
 
 EMULATED = """
@@ -176,6 +179,29 @@ mma sync aligned M=m16n8k16,m16n8k32 row col [satfinite] D=s32 A=u8,s8 B=u8,s8 s
     | {d} {a} {b} {c} | @mma_$M<$A, $B, $D, $D>({$d}, {$a}, {$b}, {$c})
 mma sync aligned M=m16n8k16,m16n8k32 row col [kind::f8f6f4] D=f16,f32 A=%FP8 B=%FP8 C=f16,f32
     | {d} {a} {b} {c} | @mma_$M<@$A, @$B, $C, $D>({$d}, {$a}, {$b}, {$c})
+wgmma fence sync aligned                     |             | @wgmma_fence()
+wgmma commit_group sync aligned              |             | @wgmma_commit()
+wgmma wait_group sync aligned                | n:u32       | @wgmma_wait($n)
+wgmma mma_async sync aligned M=%M64K16 D=f16,f32 A=f16 f16 | {d} a:u64 b:u64 s:pred e:s32 f:s32 g:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, $a, $b, $s, $e, $f, $g, $h)
+wgmma mma_async sync aligned M=%M64K16 D=f16,f32 A=f16 f16 | {d} {a} b:u64 s:pred e:s32 f:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, {$a}, $b, $s, $e, $f, $h)
+wgmma mma_async sync aligned M=%M64K16 D=f32 A=bf16 bf16 | {d} a:u64 b:u64 s:pred e:s32 f:s32 g:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, $a, $b, $s, $e, $f, $g, $h)
+wgmma mma_async sync aligned M=%M64K16 D=f32 A=bf16 bf16 | {d} {a} b:u64 s:pred e:s32 f:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, {$a}, $b, $s, $e, $f, $h)
+wgmma mma_async sync aligned M=%M64K8 D=f32 A=tf32 tf32 | {d} a:u64 b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, $a, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64K8 D=f32 A=tf32 tf32 | {d} {a} b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, {$a}, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64K32 D=f16,f32 A=%FP8 B=%FP8 | {d} a:u64 b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D>({$d}, $a, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64K32 D=f16,f32 A=%FP8 B=%FP8 | {d} {a} b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D>({$d}, {$a}, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64INT L=[satfinite] D=s32 A=%BYTE B=%BYTE | {d} a:u64 b:u64 s:pred
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D$L>({$d}, $a, $b, $s)
+wgmma mma_async sync aligned M=%M64INT L=[satfinite] D=s32 A=%BYTE B=%BYTE | {d} {a} b:u64 s:pred
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D$L>({$d}, {$a}, $b, $s)
 cp async (ca,cg) [%SHARED] global [L2::cache_hint,L2::64B,L2::128B,L2::256B]*
     | [d:shared] [s] n:u32 | @copy_async($d, $s, $n, $n)
 cp async (ca,cg) [%SHARED] global [L2::cache_hint,L2::64B,L2::128B,L2::256B]*
@@ -217,7 +243,7 @@ bra [uni]                                    | label       |
 # Allowed, though the emulator has no form of it.
 NOT_EMULATED = """
 bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext testp tex tld4 vabsdiff vabsdiff2 vadd vadd2 vadd4
-vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma
+vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma
 """
 
 # Why the others that a reader may look for are refused.

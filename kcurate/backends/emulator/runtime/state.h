@@ -21,6 +21,7 @@ const unsigned PATIENCE = 20000;
 const size_t MAX_SHARED_BYTES = 227 << 10;
 const size_t SHARED_ROOM = 232 << 10;
 const size_t SHARED_GUARD = 16 << 20; // protected, on either side
+const size_t DESCRIBED_BYTES = 1 << 18; // what a matrix descriptor can tell apart
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 
@@ -53,6 +54,14 @@ struct Named {
     unsigned waiting[32]; // a mask for each warp
 };
 const unsigned NAMED_BARRIERS = 16;
+
+// A warp group's matrix product while its threads come, and its factors as floats (warpgroup.h).
+struct WarpGroup {
+    unsigned arrived, of_warp[4];
+    bool right_read;
+    const KcuProduct *first, *asked[128];
+    float left[64 * 32], right[256 * 32];
+};
 
 struct Fiber {
     void *place; // where it stopped, while it waits
@@ -108,7 +117,7 @@ const unsigned MAX_CLUSTER = 16;
 
 struct Block {
     uint3 index;
-    unsigned alive, waiting, at_grid, at_named, count, warps;
+    unsigned alive, waiting, at_grid, at_named, at_wgmma, count, warps;
     int line, grid_line, vote;
     int count_true;
     int result;
@@ -120,6 +129,7 @@ struct Block {
     Fiber *fibers;
     Warp *warp;
     Named *named;     // NAMED_BARRIERS of them, once one is used
+    WarpGroup *groups; // one for each 128 threads, once one multiplies
     Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
 };
