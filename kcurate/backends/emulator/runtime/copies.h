@@ -4,7 +4,7 @@
 #pragma once
 
 #include "image.h"
-#include "scheduler.h"
+#include "tiles_in_use.h"
 
 namespace kcu
 {
@@ -46,6 +46,7 @@ inline void drop_copies(Copies &copies)
 
 inline void order(Copies &copies, const Copy &wanted)
 {
+    check_target(wanted.to, wanted.bytes);
     Copy *copy = state->free_copies;
     if (copy)
         state->free_copies = copy->next;

@@ -69,6 +69,7 @@ static Block *new_block(unsigned long number)
     for (unsigned i = 0; i < threads; i++) block->fibers[i].cluster_arrival = 0;
     block->alive = threads;
     block->waiting = block->at_grid = block->at_named = block->at_wgmma = 0;
+    forget_tiles(block);
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->running = true;
@@ -166,7 +167,7 @@ static void free_blocks()
         give_back(state->blocks[i].fibers, state->blocks[i].warps * 32);
         give_back(state->blocks[i].warp, state->blocks[i].warps);
         if (state->blocks[i].named) give_back(state->blocks[i].named, NAMED_BARRIERS);
-        give_back(state->blocks[i].groups, MAX_THREADS / 128);
+        give_back(state->blocks[i].groups, (state->blocks[i].warps + 3) / 4);
     }
     memset(state->blocks, 0, sizeof(Block) * launch.slots);
 }

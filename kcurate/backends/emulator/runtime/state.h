@@ -61,6 +61,11 @@ struct WarpGroup {
     bool right_read;
     const KcuProduct *first, *asked[128];
     float left[64 * 32], right[256 * 32];
+    // What of shared memory its products read, in parts of 16 bytes (tiles_in_use.h): the last batch that reads each
+    // and what it read, the parts that are concerned, each warp's batches so far, the last that a warp waited for.
+    unsigned from, to, batches[4], done;
+    unsigned reads[DESCRIBED_BYTES / 16];
+    char held[DESCRIBED_BYTES / 16][16];
 };
 
 struct Fiber {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "counting.h"
-#include "scheduler.h"
+#include "tiles_in_use.h"
 
 namespace kcu
 {
@@ -82,7 +82,7 @@ KCU_FACTOR(KCU_U8, unsigned char, float(x))
 
 // 16 bytes of shared memory at the 18 bits of an address that a matrix descriptor has. Dynamic memory ends, and
 // static memory begins, where these bits tell them apart (`to_shared`).
-inline const char *descriptor_place(unsigned address)
+inline const char *place_of(unsigned address)
 {
     const char *room = state->dynamic_end - SHARED_ROOM;
     const char *place = room + address;
@@ -91,7 +91,15 @@ inline const char *descriptor_place(unsigned address)
         if (place < __start_kcu_shared || place + 16 > __stop_kcu_shared)
             kcu_fault(KCU_BOUNDS, "a wgmma reads outside shared memory");
     }
+    return place;
+}
+
+// The same for a product that reads them.
+inline const char *read_place(unsigned address)
+{
+    const char *place = place_of(address);
     if (state->counting.on) touch(place, 16, true);
+    use_tile(own_group(), address, place);
     return place;
 }
 
@@ -112,7 +120,7 @@ struct Tile {
     const char *at(unsigned offset) const
     {
         const unsigned address = start + offset;
-        return descriptor_place(address ^ (address >> 7 & (width / 16 - 1)) << 4);
+        return read_place(address ^ (address >> 7 & (width / 16 - 1)) << 4);
     }
     // 16 bytes along k of a row of the left tile, or a column of the right one: the first or second.
     const char *along_k(unsigned row, unsigned part) const
@@ -272,9 +280,7 @@ void kcu_multiply(const KcuProduct *asked)
     self->busy = true;
     if (block->count < 128 * (number + 1))
         kcu_fault(KCU_LAUNCH, "a wgmma in a warp group of fewer than 128 threads");
-    if (!block->groups) block->groups = reserve<WarpGroup>(MAX_THREADS / 128);
-    if (!block->groups) kcu_fault(KCU_LAUNCH, "not enough memory for the tiles of warp groups");
-    WarpGroup &group = block->groups[number];
+    WarpGroup &group = own_group();
     if (!group.arrived) group.first = asked;
     if (!alike(*group.first, *asked))
         kcu_fault(KCU_LAUNCH, "a wgmma whose shape, descriptors or scales are not those of all threads of its warp group");
@@ -299,6 +305,35 @@ void kcu_multiply(const KcuProduct *asked)
         group.of_warp[i] = 0;
         block->warp[4 * number + i].ready |= i == warp ? ~(1u << self->lane) : ~0u;
     }
+}
+
+void kcu_fence_products()
+{
+    kcu::own_group();
+    kcu_leave(kcu_meet(~0u, KCU_PRODUCTS_FENCE, 0));
+}
+
+void kcu_commit_products()
+{
+    using namespace kcu;
+    WarpGroup &group = own_group();
+    KcuMeet *meet = kcu_meet(~0u, KCU_PRODUCTS_COMMIT, 0);
+    if (state->fiber->lane == unsigned(__builtin_ctz(meet->arrived))) group.batches[state->fiber->warp % 4]++;
+    kcu_leave(meet);
+}
+
+void kcu_finish_products(unsigned batches_left)
+{
+    using namespace kcu;
+    WarpGroup &group = own_group();
+    kcu_leave(kcu_meet(~0u, KCU_PRODUCTS_WAIT, 0));
+    const unsigned batches = group.batches[state->fiber->warp % 4];
+    const unsigned upto = batches > batches_left ? batches - batches_left : 0;
+    if (upto <= group.done) return;
+    for (unsigned part = group.from; part < group.to; part++)
+        if (in_use(group, part) && group.reads[part] <= upto && memcmp(group.held[part], place_of(part * 16), 16))
+            use_changed();
+    group.done = upto;
 }
 
 } // extern "C"

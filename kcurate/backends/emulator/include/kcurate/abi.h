@@ -61,6 +61,10 @@ struct KcuProduct {
 };
 // All 128 threads of the warp group meet; their sums are there when it returns.
 KCU_HIDDEN void kcu_multiply(const KcuProduct *asked);
+// The lanes of a warp meet; what the products of its finished batches read may be written again.
+KCU_HIDDEN void kcu_fence_products();
+KCU_HIDDEN void kcu_commit_products();
+KCU_HIDDEN void kcu_finish_products(unsigned batches_left);
 
 // Wait for every thread of the block; `line` is where it stands in the source.
 KCU_HIDDEN int kcu_barrier(int line, int vote, int predicate);

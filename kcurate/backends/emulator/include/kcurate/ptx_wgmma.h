@@ -46,9 +46,8 @@ KCU_API void wgmma(unsigned *const (&d)[ND], const unsigned (&a)[4], unsigned lo
     wgmma_of<N, Left, Right, Sum>(d, 0, a, b, adds, scale_a, scale_b, 0, across_b);
 }
 
-// The sums are there when the products have been asked for: a warp only meets.
-KCU_API void wgmma_fence() { kcu_leave(kcu_meet(~0u, KCU_PRODUCTS_FENCE, 0)); }
-KCU_API void wgmma_commit() { kcu_leave(kcu_meet(~0u, KCU_PRODUCTS_COMMIT, 0)); }
-KCU_API void wgmma_wait(unsigned) { kcu_leave(kcu_meet(~0u, KCU_PRODUCTS_WAIT, 0)); }
+KCU_API void wgmma_fence() { kcu_fence_products(); }
+KCU_API void wgmma_commit() { kcu_commit_products(); }
+KCU_API void wgmma_wait(unsigned batches_left) { kcu_finish_products(batches_left); }
 
 } // namespace kcu_ptx
