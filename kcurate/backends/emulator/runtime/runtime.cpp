@@ -204,6 +204,7 @@ KCU_EXPORT void kcu_close()
     state->stacks.close();
     give_back(state->blocks, MAX_RESIDENT_THREADS);
     give_back(state->copies, MAX_COPIES);
+    give_back(state->boxes, MAX_BOXES);
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 
@@ -274,7 +275,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
                static_shared_bytes(), poison};
     state->launch.total = sampled(total, cooperative || cluster > 1);
     state->launch.step = total / (state->launch.total ? state->launch.total : 1);
-    kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
+    kcu_dynamic = state->dynamic_end - (shared_bytes + kcu_dynamic_alignment - 1) / kcu_dynamic_alignment * kcu_dynamic_alignment;
     kcu_dynamic_bytes = shared_bytes;
     state->fault = KCU_OK;
     state->message[0] = 0;

@@ -92,6 +92,7 @@ struct KcuSymbol {
 extern KCU_HIDDEN const KcuEntry kcu_entries[];
 extern KCU_HIDDEN const KcuSymbol kcu_symbols[];
 extern KCU_HIDDEN const unsigned kcu_entry_count, kcu_symbol_count;
+extern KCU_HIDDEN const unsigned kcu_dynamic_alignment; // of dynamic shared memory, in bytes: 128 or more
 }
 
 static const unsigned kcu_warp_size = 32;
