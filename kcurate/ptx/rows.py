@@ -25,6 +25,7 @@ SETS: Mapping[str, str] = {
     "INT": "u16,u32,u64,s16,s32,s64",
     "WORD": "u32,u64,s32,s64",
     "BITS": "b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64",
+    "AXES": "1d,2d,3d,4d,5d",
     "SHORT": "f16,bf16,f16x2,bf16x2",
     "MEMORY": "b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64",
     "SPACE": "global,shared,shared::cta,shared::cluster,local,const",
@@ -35,7 +36,6 @@ SETS: Mapping[str, str] = {
     "L1::no_allocate,L2::evict_normal,L2::evict_first,L2::evict_last,L2::cache_hint,L2::64B,L2::128B,L2::256B",
     "COMPARE": "eq,ne,lt,le,gt,ge,lo,ls,hi,hs,equ,neu,ltu,leu,gtu,geu,num,nan",
     "FP8": "e4m3,e5m2",
-    "AXES": "1d,2d,3d,4d,5d",
 }
 
 EMULATED = """

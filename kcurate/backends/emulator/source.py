@@ -109,8 +109,8 @@ def translation_unit(
     return "\n".join(
         (
             '#include "kcurate/all.h"',
-            '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             '#include "kcurate/ptx_tensor_map.h"' if "::kcu_ptx::box_" in prepared else "",
+            '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             "namespace {",
             *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',

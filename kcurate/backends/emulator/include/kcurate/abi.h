@@ -92,7 +92,8 @@ struct KcuSymbol {
 extern KCU_HIDDEN const KcuEntry kcu_entries[];
 extern KCU_HIDDEN const KcuSymbol kcu_symbols[];
 extern KCU_HIDDEN const unsigned kcu_entry_count, kcu_symbol_count;
-extern KCU_HIDDEN const unsigned kcu_dynamic_alignment; // of dynamic shared memory, in bytes: 128 or more
+// What the side's dynamic shared memory is to be aligned to, in bytes.
+extern KCU_HIDDEN const unsigned kcu_dynamic_alignment;
 }
 
 static const unsigned kcu_warp_size = 32;
