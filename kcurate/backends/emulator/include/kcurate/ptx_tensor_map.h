@@ -56,17 +56,17 @@ KCU_PTX_COMBINE(dec, old == 0 || old > value ? value : old - 1)
         kcu_box_store(map, at, N, from, combine);                                                            \
     }
 #define KCU_PTX_FOR(TYPE, T, NAME) case TYPE: combine = combine_##NAME<T>; break;
-#define KCU_PTX_BITS(NAME) KCU_PTX_FOR(KCU_U32, unsigned, NAME) KCU_PTX_FOR(KCU_U64, unsigned long long, NAME)
-#define KCU_PTX_INTEGERS(NAME) KCU_PTX_BITS(NAME) KCU_PTX_FOR(KCU_S32, int, NAME)
-#define KCU_PTX_HALVES(NAME) KCU_PTX_FOR(KCU_F16, __half, NAME) KCU_PTX_FOR(KCU_BF16, __nv_bfloat16, NAME)
-KCU_PTX_REDUCE(add, KCU_PTX_INTEGERS(add) KCU_PTX_HALVES(add) KCU_PTX_FOR(KCU_F32, float, add)
-                        KCU_PTX_FOR(KCU_F64, double, add))
+#define KCU_PTX_BITS(NAME) KCU_PTX_FOR(KCU_MAP_U32, unsigned, NAME) KCU_PTX_FOR(KCU_MAP_U64, unsigned long long, NAME)
+#define KCU_PTX_INTEGERS(NAME) KCU_PTX_BITS(NAME) KCU_PTX_FOR(KCU_MAP_S32, int, NAME)
+#define KCU_PTX_HALVES(NAME) KCU_PTX_FOR(KCU_MAP_F16, __half, NAME) KCU_PTX_FOR(KCU_MAP_BF16, __nv_bfloat16, NAME)
+KCU_PTX_REDUCE(add, KCU_PTX_INTEGERS(add) KCU_PTX_HALVES(add) KCU_PTX_FOR(KCU_MAP_F32, float, add)
+                        KCU_PTX_FOR(KCU_MAP_F64, double, add))
 KCU_PTX_REDUCE(min, KCU_PTX_INTEGERS(min) KCU_PTX_HALVES(min))
 KCU_PTX_REDUCE(max, KCU_PTX_INTEGERS(max) KCU_PTX_HALVES(max))
-KCU_PTX_REDUCE(inc, KCU_PTX_FOR(KCU_U32, unsigned, inc))
-KCU_PTX_REDUCE(dec, KCU_PTX_FOR(KCU_U32, unsigned, dec))
-KCU_PTX_REDUCE(and, KCU_PTX_BITS(and) KCU_PTX_FOR(KCU_S32, int, and))
-KCU_PTX_REDUCE(or, KCU_PTX_BITS(or) KCU_PTX_FOR(KCU_S32, int, or))
-KCU_PTX_REDUCE(xor, KCU_PTX_BITS(xor) KCU_PTX_FOR(KCU_S32, int, xor))
+KCU_PTX_REDUCE(inc, KCU_PTX_FOR(KCU_MAP_U32, unsigned, inc))
+KCU_PTX_REDUCE(dec, KCU_PTX_FOR(KCU_MAP_U32, unsigned, dec))
+KCU_PTX_REDUCE(and, KCU_PTX_BITS(and) KCU_PTX_FOR(KCU_MAP_S32, int, and))
+KCU_PTX_REDUCE(or, KCU_PTX_BITS(or) KCU_PTX_FOR(KCU_MAP_S32, int, or))
+KCU_PTX_REDUCE(xor, KCU_PTX_BITS(xor) KCU_PTX_FOR(KCU_MAP_S32, int, xor))
 
 } // namespace kcu_ptx

@@ -13,7 +13,10 @@ struct KcuTensorMap {
 static_assert(sizeof(KcuTensorMap) == 128, "the size of a CUtensorMap");
 
 const unsigned long long KCU_TENSOR_MAP = 0x70616D2D75636BFFull;
-enum KcuTensorType { KCU_U8, KCU_U16, KCU_U32, KCU_S32, KCU_U64, KCU_F16, KCU_F32, KCU_F64, KCU_BF16 };
+enum KcuTensorType {
+    KCU_MAP_U8, KCU_MAP_U16, KCU_MAP_U32, KCU_MAP_S32, KCU_MAP_U64, KCU_MAP_F16, KCU_MAP_F32, KCU_MAP_F64,
+    KCU_MAP_BF16
+};
 // Adds one element to another, or the like.
 typedef void (*KcuCombine)(char *to, const char *from);
 
