@@ -80,6 +80,21 @@ mapa.shared::cluster.u32 r0, r9, 1; mapa.u64 l2, l0, 0; getctarank.shared::clust
 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [r9], [r9], 16, [r9];
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [r9], [l0], 16, [r9],
     h1;
+cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [r9], [l0, {r1}], [r9];
+cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [r9],
+    [l0, {r1, r2, -1, r4, 0}], [r9], l1;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [r9],
+    [l0, {r1, r2}], [r9], h1;
+cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [l0, {r1, r2, r3}], [r9];
+cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [l0, {r1, r2, r3, r4}], [r9], l1;
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [l0, {r1, r2}], [r9];
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.max.bulk_group [l0, {r1}], [r9];
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.xor.bulk_group.L2::cache_hint [l0, {r1}], [r9], l1;
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.inc.bulk_group [l0, {r1}], [r9];
+cp.async.bulk.prefetch.tensor.2d.L2.global.tile [l0, {r1, r2}]; prefetch.tensormap [l0];
+prefetch.param.tensormap [l0]; fence.proxy.tensormap::generic.acquire.gpu [l0], 128;
+fence.proxy.tensormap::generic.release.gpu;
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
 mbarrier.init.shared.b64 [r9], 32; mbarrier.inval.shared.b64 [r9]; mbarrier.arrive.shared.b64 l0, [r9];
 mbarrier.arrive.shared.b64 _, [r9], 2; mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [r9], 128;
 mbarrier.arrive_drop.shared.b64 l0, [r9]; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [r9], 64;

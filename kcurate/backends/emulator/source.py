@@ -109,6 +109,7 @@ def translation_unit(
     return "\n".join(
         (
             '#include "kcurate/all.h"',
+            '#include "kcurate/ptx_tensor_map.h"' if "::kcu_ptx::box_" in prepared else "",
             '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             '#include "kcurate/ptx_wgmma.h"' if "::kcu_ptx::wgmma" in prepared else "",
             "namespace {",

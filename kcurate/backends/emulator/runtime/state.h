@@ -40,6 +40,7 @@ struct Copy {
     const void *from;
     unsigned bytes, zeros, batch;
     unsigned long long *barrier; // that its bytes arrive at, or null
+    struct Box *box;             // of a tensor that is copied from or to `to` (boxes.h), or null
 };
 
 // Copies in the order of their batches.
@@ -170,6 +171,8 @@ struct State {
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES
     unsigned used_copies;
+    struct Box *boxes, *free_boxes; // room for MAX_BOXES, once there is one
+    unsigned used_boxes;
     Counting counting;
 };
 

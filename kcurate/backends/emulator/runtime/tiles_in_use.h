@@ -50,20 +50,23 @@ inline void use_tile(WarpGroup &group, unsigned address, const char *place)
     memcpy(group.held[part], place, 16);
 }
 
-// An asynchronous copy will write to shared memory of this block.
-inline void check_target(const void *to, size_t bytes)
+// An asynchronous copy will write to shared memory of a block; `to` is its place in this one's.
+inline void check_target(const Block *block, const void *to, size_t bytes)
 {
-    Block *block = state->block;
     const unsigned long long address = block->groups ? to_shared(static_cast<const char *>(to)) : ~0ull;
     if (address >= RANK_WINDOW) return;
-    for (unsigned i = 0; i < block->warps / 4; i++) {
-        const WarpGroup &group = block->groups[i];
-        const unsigned first = unsigned(address % DESCRIBED_BYTES / 16), after = first + unsigned((bytes + 15) / 16);
-        for (unsigned part = first; part < after && part < group.to; part++)
-            if (in_use(group, part))
+    const unsigned first = unsigned(address % DESCRIBED_BYTES / 16), after = first + unsigned((bytes + 15) / 16);
+    for (unsigned i = 0; i < (block->warps + 3) / 4; i++)
+        for (unsigned part = first; part < after && part < block->groups[i].to; part++)
+            if (in_use(block->groups[i], part))
                 kcu_fault(KCU_LAUNCH,
                           "an asynchronous copy into shared memory that a wgmma reads, before a wgmma.wait_group for it");
-    }
+}
+
+// The same for a copy into another block of the cluster, whose memory `to` lies in.
+inline void check_remote_target(const char *to, size_t bytes)
+{
+    if (const unsigned other = find_rank(to)) check_target(state->block->leader->members[other - 1], to, bytes);
 }
 
 } // namespace kcu
