@@ -35,7 +35,8 @@ inline bool in_use(const WarpGroup &group, unsigned part) { return group.reads[p
 
 inline void use_changed()
 {
-    kcu_fault(KCU_LAUNCH, "shared memory that a wgmma reads was written before a wgmma.wait_group for it");
+    kcu_fault(KCU_LAUNCH, "shared memory that a wgmma reads was written by another warp without a barrier, or before "
+                          "a wgmma.wait_group for it");
 }
 
 // A product of the current batch reads the 16 bytes at `place`, which a descriptor names by `address`.
