@@ -85,7 +85,7 @@ struct Fiber {
 const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
 struct Tally {
     unsigned long threads, idle; // idle: threads that read and wrote nothing
-    unsigned long accesses, code_bytes;
+    unsigned long accesses, code_bytes; // of a launch: the code that stands for matrix products of warp groups
     unsigned long shared_bytes, shared_read_bytes; // the most of any launch's dynamic shared memory
     unsigned long static_bytes, static_read_bytes; // of static shared memory, in any launch
 };

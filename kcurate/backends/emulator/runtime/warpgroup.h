@@ -14,6 +14,10 @@
 namespace kcu
 {
 
+// Code that counts for one product of a wgmma: what a plain loop of products and sums runs for each (g++ 12.2,
+// x86-64, counted by this emulator, 2026-11-25).
+const unsigned PRODUCT_CODE_BYTES = 53;
+
 typedef float Eight __attribute__((vector_size(32)));
 
 inline float float_of(unsigned bits)
@@ -297,6 +301,8 @@ void kcu_multiply(const KcuProduct *asked)
         return;
     }
     multiply_all(group);
+    if (state->counting.on)
+        state->counting.launch.code_bytes += 64ul * asked->columns * DEPTH[asked->left_kind] * PRODUCT_CODE_BYTES;
     group.arrived = 0;
     group.right_read = false;
     block->at_wgmma -= 127;
