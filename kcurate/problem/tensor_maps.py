@@ -1,7 +1,7 @@
 """TMA tensor maps: an argument of a plan bound to numbers, and the rules that the driver's encoder has.
 
 Source of the rules: CUDA Driver API, cuTensorMapEncodeTiled. Not covered: encoding
-(`kcurate.backends.cuda.device`).
+(`kcurate.backends.cuda.tensor_maps`, `kcurate.backends.emulator.tensor_maps`).
 """
 
 from __future__ import annotations
