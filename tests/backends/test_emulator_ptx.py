@@ -292,13 +292,14 @@ def test_misuse_ends_the_run(body: str, why: str, again: int) -> None:
 
 
 def test_what_is_not_emulated_ends_a_run_only_where_it_is_reached() -> None:
-    body = """if (a[0]) asm volatile("wgmma.fence.sync.aligned;");
+    body = """if (a[0])
+        asm volatile("tld4.r.2d.v4.f32.f32 {%0, %0, %0, %0}, [%1, {%0, %0}];" : "+r"(x[0]) : "l"(a));
     #if __CUDA_ARCH__ < 300
     asm volatile("no.such.thing;");
     #endif
     x[t] = 3;"""
     assert (run(kernel(body), np.zeros(32, np.uint32), np.zeros(1, np.uint32))[0] == 3).all()
-    with pytest.raises(KernelFault, match=r"wgmma\.fence\.sync\.aligned") as caught:
+    with pytest.raises(KernelFault, match=r"tld4\.r\.2d\.v4\.f32\.f32") as caught:
         run(kernel(body), np.zeros(32, np.uint32), np.ones(1, np.uint32))
     assert caught.value.reason == "unsupported"
 
