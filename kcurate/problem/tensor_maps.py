@@ -1,7 +1,7 @@
 """TMA tensor maps: an argument of a plan bound to numbers, and the rules that the driver's encoder has.
 
 Source of the rules: CUDA Driver API, cuTensorMapEncodeTiled. Not covered: encoding
-(`kcurate.backends.cuda.device`).
+(`kcurate.backends.cuda.tensor_maps`, `kcurate.backends.emulator.tensor_maps`).
 """
 
 from __future__ import annotations
@@ -51,31 +51,40 @@ def bind_tensor_map(
     """
     itemsize = numpy_dtype(dtype).itemsize
 
-    def numbers(what: str, values: tuple[Expr, ...], most: int) -> tuple[int, ...]:
-        found = tuple(evaluate(value, names) for value in values)
-        for axis, value in enumerate(found):
-            if not 1 <= value <= most:
-                raise ProblemError(f"the tensor map's {what}[{axis}] is {value}, outside 1..{most}")
-        return found
+    def numbers(values: tuple[Expr, ...]) -> tuple[int, ...]:
+        return tuple(evaluate(value, names) for value in values)
 
-    shape = numbers("shape", arg.shape, MAX_EXTENT)
-    box = numbers("box", arg.box, MAX_BOX)
-    element_strides = numbers("element_strides", arg.element_strides or (1,) * len(shape), MAX_ELEMENT_STRIDE)
+    shape = numbers(arg.shape)
+    element_strides = numbers(arg.element_strides or (1,) * len(shape))
     dense = tuple(itemsize * math.prod(shape[:axis]) for axis in range(1, len(shape)))
-    strides = numbers("strides", arg.strides, MAX_STRIDE_BYTES) if arg.strides else dense
+    strides = numbers(arg.strides) if arg.strides else dense
     bound = BoundTensorMap(
-        arg.tensor_map, offset_bytes, dtype, shape, strides, box, element_strides,
+        arg.tensor_map, offset_bytes, dtype, shape, strides, numbers(arg.box), element_strides,
         arg.swizzle, arg.interleave, arg.fill,
     )  # fmt: skip
-    _check(bound, itemsize)
+    check_rules(bound)
     reach = itemsize * shape[0] + sum(s * (n - 1) for s, n in zip(strides, shape[1:], strict=True))
     if reach > room_bytes:
         raise ProblemError(f"the tensor map spans {reach} bytes of {bound.buffer!r}, which has {room_bytes}")
     return bound
 
 
-def _check(bound: BoundTensorMap, itemsize: int) -> None:
-    rank = len(bound.shape)
+def check_rules(bound: BoundTensorMap) -> None:
+    """Raise what the driver's encoder would refuse.
+
+    Raises:
+        ProblemError: it would.
+    """
+    rank, itemsize = len(bound.shape), numpy_dtype(bound.dtype).itemsize
+    for what, values, most in (
+        ("shape", bound.shape, MAX_EXTENT),
+        ("box", bound.box, MAX_BOX),
+        ("element_strides", bound.element_strides, MAX_ELEMENT_STRIDE),
+        ("strides", bound.strides, MAX_STRIDE_BYTES),
+    ):
+        for axis, value in enumerate(values):
+            if not 1 <= value <= most:
+                raise ProblemError(f"the tensor map's {what}[{axis}] is {value}, outside 1..{most}")
     low = 1 if bound.interleave == "none" else 3
     if not low <= rank <= MAX_RANK:
         raise ProblemError(f"a tensor map has {low} to {MAX_RANK} axes here, not {rank}")

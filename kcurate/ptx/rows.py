@@ -8,7 +8,8 @@ unsupported. A row is `form | operands | C++`:
   without effect here, `[...]*` any number of those, `X=a,b` (or `X=[a,b]`) one that the C++ names as `$X`,
   `%NAME` a set of `SETS`.
 - operands: `d` and `p` are written, the others read; `{a}` is a vector, `[m:S]` an address in state space `S`
-  (none: generic), `x:u32` gives a type (default: `$T`), `x?` may be missing.
+  (none: generic), `[m,{c}]` a tensor map's address with coordinates, `x:u32` gives a type (default: `$T`),
+  `x?` may be missing.
 - C++: what is written to `d` or `p`, or a statement when there is neither or it names `$d` itself. `@f` is a
   function of `kcurate/backends/emulator/include/kcurate/ptx*.h`.
 
@@ -24,6 +25,7 @@ SETS: Mapping[str, str] = {
     "INT": "u16,u32,u64,s16,s32,s64",
     "WORD": "u32,u64,s32,s64",
     "BITS": "b16,b32,b64,u16,u32,u64,s16,s32,s64,f32,f64",
+    "AXES": "1d,2d,3d,4d,5d",
     "SHORT": "f16,bf16,f16x2,bf16x2",
     "MEMORY": "b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64",
     "SPACE": "global,shared,shared::cta,shared::cluster,local,const",
@@ -34,6 +36,9 @@ SETS: Mapping[str, str] = {
     "L1::no_allocate,L2::evict_normal,L2::evict_first,L2::evict_last,L2::cache_hint,L2::64B,L2::128B,L2::256B",
     "COMPARE": "eq,ne,lt,le,gt,ge,lo,ls,hi,hs,equ,neu,ltu,leu,gtu,geu,num,nan",
     "FP8": "e4m3,e5m2",
+    "BYTE": "s8,u8",
+    **{f"M64K{k}": ",".join(f"m64n{n}k{k}" for n in range(8, 257, 8)) for k in (8, 16, 32)},
+    "M64INT": ",".join(f"m64n{n}k32" for n in (8, 24, *range(16, 257, 16))),
 }
 
 EMULATED = """
@@ -135,12 +140,17 @@ red [%ORDER] [%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,inc,dec [noftz] [L2::c
 red [%ORDER] [%SCOPE] S=[global] add [noftz] [L2::cache_hint] (v2,v4) T=f32
     | [m:S] {a} | @atomic_add_all<$T>($m, {$a})
 prefetch [global,local] (L1,L2,L2::evict_last,L2::evict_normal) | [m] |
+prefetch [const,param] tensormap             | [m]         |
 prefetchu L1                                 | [m]         |
 applypriority [global] L2::evict_normal      | [m] n:u32   |
 createpolicy fractional [L2::evict_last,L2::evict_normal,L2::evict_first,L2::evict_unchanged]* T=b64
     | d a? | $T(0)
 membar (cta,gl,sys)                          |             | @fence()
 fence [%ORDER,%SCOPE,proxy,async,global,shared::cta,alias,mbarrier_init,shared::cluster]* |  | @fence()
+fence proxy async::generic (acquire,release)
+    (sync_restrict::shared::cta,sync_restrict::shared::cluster) cluster |  | @fence()
+fence proxy tensormap::generic release %SCOPE |            | @fence()
+fence proxy tensormap::generic acquire %SCOPE | [m] n:u32  | @fence()
 griddepcontrol (launch_dependents,wait)      |             |
 setmaxnreg (inc,dec) sync aligned u32        | n           |
 bar [cta] sync [aligned]                     | a:u32       | @barrier_sync($a, 0)
@@ -176,6 +186,29 @@ mma sync aligned M=m16n8k16,m16n8k32 row col [satfinite] D=s32 A=u8,s8 B=u8,s8 s
     | {d} {a} {b} {c} | @mma_$M<$A, $B, $D, $D>({$d}, {$a}, {$b}, {$c})
 mma sync aligned M=m16n8k16,m16n8k32 row col [kind::f8f6f4] D=f16,f32 A=%FP8 B=%FP8 C=f16,f32
     | {d} {a} {b} {c} | @mma_$M<@$A, @$B, $C, $D>({$d}, {$a}, {$b}, {$c})
+wgmma fence sync aligned                     |             | @wgmma_fence()
+wgmma commit_group sync aligned              |             | @wgmma_commit()
+wgmma wait_group sync aligned                | n:u32       | @wgmma_wait($n)
+wgmma mma_async sync aligned M=%M64K16 D=f16,f32 A=f16 f16 | {d} a:u64 b:u64 s:pred e:s32 f:s32 g:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, $a, $b, $s, $e, $f, $g, $h)
+wgmma mma_async sync aligned M=%M64K16 D=f16,f32 A=f16 f16 | {d} {a} b:u64 s:pred e:s32 f:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, {$a}, $b, $s, $e, $f, $h)
+wgmma mma_async sync aligned M=%M64K16 D=f32 A=bf16 bf16 | {d} a:u64 b:u64 s:pred e:s32 f:s32 g:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, $a, $b, $s, $e, $f, $g, $h)
+wgmma mma_async sync aligned M=%M64K16 D=f32 A=bf16 bf16 | {d} {a} b:u64 s:pred e:s32 f:s32 h:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, {$a}, $b, $s, $e, $f, $h)
+wgmma mma_async sync aligned M=%M64K8 D=f32 A=tf32 tf32 | {d} a:u64 b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, $a, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64K8 D=f32 A=tf32 tf32 | {d} {a} b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$A, @sum_$D>({$d}, {$a}, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64K32 D=f16,f32 A=%FP8 B=%FP8 | {d} a:u64 b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D>({$d}, $a, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64K32 D=f16,f32 A=%FP8 B=%FP8 | {d} {a} b:u64 s:pred e:s32 f:s32
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D>({$d}, {$a}, $b, $s, $e, $f)
+wgmma mma_async sync aligned M=%M64INT L=[satfinite] D=s32 A=%BYTE B=%BYTE | {d} a:u64 b:u64 s:pred
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D$L>({$d}, $a, $b, $s)
+wgmma mma_async sync aligned M=%M64INT L=[satfinite] D=s32 A=%BYTE B=%BYTE | {d} {a} b:u64 s:pred
+    | @wgmma<@$M, @factor_$A, @factor_$B, @sum_$D$L>({$d}, {$a}, $b, $s)
 cp async (ca,cg) [%SHARED] global [L2::cache_hint,L2::64B,L2::128B,L2::256B]*
     | [d:shared] [s] n:u32 | @copy_async($d, $s, $n, $n)
 cp async (ca,cg) [%SHARED] global [L2::cache_hint,L2::64B,L2::128B,L2::256B]*
@@ -195,6 +228,18 @@ cp async bulk global shared::cta bulk_group [L2::cache_hint]
 cp async bulk commit_group                   |             | @commit_bulk()
 cp async bulk wait_group [read]              | n:u32       | @wait_bulk($n)
 cp async bulk prefetch L2 global [L2::cache_hint] | [m] n:u32 |
+cp async bulk tensor %AXES (shared::cluster,shared::cta) global [tile] mbarrier::complete_tx::bytes
+    [L2::cache_hint]
+    | [d:shared] [m,{c}] [b:shared] | @box_load($d, $m, {$c}, $b)
+cp async bulk tensor %AXES shared::cluster global [tile] mbarrier::complete_tx::bytes multicast::cluster
+    [L2::cache_hint]
+    | [d:shared] [m,{c}] [b:shared] k:u16 | @box_load_to_many($d, $m, {$c}, $b, $k)
+cp async bulk tensor %AXES global shared::cta [tile] bulk_group [L2::cache_hint]
+    | [m,{c}] [s:shared] | @box_store($m, {$c}, $s)
+cp reduce async bulk tensor %AXES global shared::cta O=add,min,max,inc,dec,and,or,xor [tile] bulk_group
+    [L2::cache_hint]
+    | [m,{c}] [s:shared] | @box_reduce_$O($m, {$c}, $s)
+cp async bulk prefetch tensor %AXES L2 global [tile] [L2::cache_hint] | [m,{c}] |
 mbarrier init S=[%SHARED] b64                | [m:S] n:u32 | @barrier_init($m, $n)
 mbarrier inval S=[%SHARED] b64               | [m:S]       | @barrier_inval($m)
 mbarrier arrive [release,relaxed] [cta,cluster] S=[%SHARED] b64 | d:b64 [m:S] | @arrive($m, 1, 0)
@@ -217,7 +262,7 @@ bra [uni]                                    | label       |
 # Allowed, though the emulator has no form of it.
 NOT_EMULATED = """
 bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext testp tex tld4 vabsdiff vabsdiff2 vadd vadd2 vadd4
-vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma
+vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma
 """
 
 # Why the others that a reader may look for are refused.

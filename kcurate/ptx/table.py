@@ -18,8 +18,8 @@ from kcurate.ptx.parse import Instruction
 class Operand:
     """One operand of a form.
 
-    `shape` is `scalar`, `vector`, `address` or `pair` (`d|p`, where `p` is a predicate); `type` is a PTX
-    type, the name of a captured modifier, or empty.
+    `shape` is `scalar`, `vector`, `address`, `tensor` (a map's address and coordinates) or `pair` (`d|p`,
+    where `p` is a predicate); `type` is a PTX type, the name of a captured modifier, or empty.
     """
 
     name: str
@@ -67,7 +67,7 @@ def _fits(shapes: tuple[str, ...], operands: tuple[Operand, ...]) -> bool:
 
 
 def _shape(operand: str) -> str:
-    shapes = {"{": "vector", "[": "address"}
+    shapes = {"{": "vector", "[": "tensor" if "{" in operand else "address"}
     return shapes.get(operand[0]) or ("pair" if "|" in operand else "scalar")
 
 
@@ -108,6 +108,5 @@ def _pattern(modifier: str) -> str:
 
 
 def _operand(text: str) -> Operand:
-    shape = {"{": "vector", "[": "address"}.get(text[0]) or ("pair" if "|" in text else "scalar")
-    name, _, type_ = text.strip("{}[]?").removesuffix("|p").partition(":")
-    return Operand(name, shape, type_, text.endswith("?"))
+    name, _, type_ = text.strip("{}[]?").removesuffix("|p").removesuffix(",{c").partition(":")
+    return Operand(name, _shape(text), type_, text.endswith("?"))

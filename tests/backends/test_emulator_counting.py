@@ -96,3 +96,18 @@ def test_sides_that_are_not_examined_count_nothing() -> None:
         assert device.counts(module).code_bytes == 0
     finally:
         device.close()
+
+
+def test_a_matrix_product_of_a_warp_group_counts_as_its_products_and_reads() -> None:
+    product = """asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+        " {%0, %1, %2, %3}, %4, %4, 1, 1, 1, 0, 0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "l"(1ull << 62 | 64ull << 32 | (base & 0x3ffff) >> 4));"""
+    code = f"""extern __shared__ __align__(1024) unsigned char room[];
+    {COPY} float d[4]; const unsigned base = (unsigned)__cvta_generic_to_shared(room);
+    asm volatile("wgmma.fence.sync.aligned;"); for (int i = 0; i < n; i++) {product} }}"""
+    once, often = (count(code, n, blocks=1, shared_bytes=8192) for n in (1, 11))
+    assert often.code_bytes - once.code_bytes > 10 * 50 * 64 * 8 * 16
+    assert (often.accesses - once.accesses) // 10 >= 2 * (64 + 8)  # of 16 bytes
+    assert often.shared_read_bytes == 64 * 32
+    assert often.idle == 0

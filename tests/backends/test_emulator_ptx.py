@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from emulation import Array, refuse, run
+from matrix_factors import FP8, factor
 
 from kcurate.backends.base import KernelFault
 
@@ -57,49 +57,6 @@ def fragments(matrix: Array, place: Any, elements: int) -> Array:
     """Every lane's registers (32, r) uint32 of a matrix of raw elements."""
     held = np.array([[matrix[place(lane, i)] for i in range(elements)] for lane in LANES], matrix.dtype)
     return held.view(np.uint32).reshape(32, -1)
-
-
-def decode_fp8(byte: int, exponent_bits: int) -> float:
-    """An 8-bit float by its definition (OCP 8-bit floating point, revision 1.0)."""
-    fraction_bits = 7 - exponent_bits
-    sign = -1.0 if byte & 0x80 else 1.0
-    exponent, fraction = (byte & 0x7F) >> fraction_bits, byte & ((1 << fraction_bits) - 1)
-    bias = 2 ** (exponent_bits - 1) - 1
-    if exponent_bits == 4 and byte & 0x7F == 0x7F:
-        return math.nan
-    if exponent_bits == 5 and exponent == 31:
-        return math.nan if fraction else sign * math.inf
-    if exponent == 0:
-        return sign * fraction * 2.0 ** (1 - bias - fraction_bits)
-    return sign * (1 + fraction / 2**fraction_bits) * 2.0 ** (exponent - bias)
-
-
-FP8 = {
-    "e4m3": np.array([decode_fp8(byte, 4) for byte in range(256)]),
-    "e5m2": np.array([decode_fp8(byte, 5) for byte in range(256)]),
-}
-
-
-def factor(kind: str, shape: tuple[int, int], random: np.random.Generator) -> tuple[Array, Array]:
-    """(raw elements, their values as float64) of a random matrix."""
-    if kind in FP8:
-        finite = np.flatnonzero(np.isfinite(FP8[kind]) & (np.abs(FP8[kind]) < 100))
-        raw = random.choice(finite, shape).astype(np.uint8)
-        return raw, FP8[kind][raw]
-    if kind in ("s8", "u8"):
-        raw = random.integers(*((-128, 128) if kind == "s8" else (0, 256)), shape).astype(
-            np.int8 if kind == "s8" else np.uint8
-        )
-        return raw, raw.astype(np.float64)
-    values = random.standard_normal(shape).astype(np.float32)
-    if kind == "f16":
-        return values.astype(np.float16), values.astype(np.float16).astype(np.float64)
-    whole = values.view(np.uint32)
-    if kind == "bf16":
-        raw = (whole >> 16).astype(np.uint16)
-        return raw, (raw.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    # tf32: the hardware reads the upper 19 bits and ignores the rest
-    return whole, (whole & 0xFFFFE000).view(np.float32).astype(np.float64)
 
 
 @pytest.mark.parametrize(
@@ -335,13 +292,14 @@ def test_misuse_ends_the_run(body: str, why: str, again: int) -> None:
 
 
 def test_what_is_not_emulated_ends_a_run_only_where_it_is_reached() -> None:
-    body = """if (a[0]) asm volatile("wgmma.fence.sync.aligned;");
+    body = """if (a[0])
+        asm volatile("tld4.r.2d.v4.f32.f32 {%0, %0, %0, %0}, [%1, {%0, %0}];" : "+r"(x[0]) : "l"(a));
     #if __CUDA_ARCH__ < 300
     asm volatile("no.such.thing;");
     #endif
     x[t] = 3;"""
     assert (run(kernel(body), np.zeros(32, np.uint32), np.zeros(1, np.uint32))[0] == 3).all()
-    with pytest.raises(KernelFault, match=r"wgmma\.fence\.sync\.aligned") as caught:
+    with pytest.raises(KernelFault, match=r"tld4\.r\.2d\.v4\.f32\.f32") as caught:
         run(kernel(body), np.zeros(32, np.uint32), np.ones(1, np.uint32))
     assert caught.value.reason == "unsupported"
 

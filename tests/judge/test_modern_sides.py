@@ -36,7 +36,6 @@ def test_a_side_with_inline_ptx_is_judged(one: Judge) -> None:
 @pytest.mark.parametrize(
     ("head", "statement", "named"),
     [
-        ("", 'asm volatile("wgmma.fence.sync.aligned;");', "wgmma.fence.sync.aligned"),
         ("", 'asm volatile("discard.global.L2 [%0], 128;" :: "l"(x));', "discard.global.L2"),
         (
             "#include <cub/block/block_scan.cuh>\n",

@@ -69,6 +69,17 @@ mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 $4, $A, $B, $4;
 mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 $4, $A, $B, $4;
 mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 $4, $A, $B, $4;
 mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 $4, $A, $B, $4;
+wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 $4, l0, l1, p, 1, -1, 1, 0;
+wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 $4, $A, l1, p, -1, 1, 1;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 $4, l0, l1, 0, 1, 1, 0, 1;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 $4, $A, l1, p, 1, 1, 0;
+wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 $4, l0, l1, p, 1, 1;
+wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 $4, $A, l1, p, 1, 1;
+wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 $4, l0, l1, p, 1, 1;
+wgmma.mma_async.sync.aligned.m64n16k32.f16.e5m2.e5m2 $4, $A, l1, p, 1, 1;
+wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8 $4, l0, l1, p;
+wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.u8.u8 $4, $A, l1, p;
 cp.async.cg.shared.global [r9], [l0], 16; cp.async.ca.shared.global.L2::128B [r9], [l0], 8, r0;
 cp.async.commit_group; cp.async.wait_group 1; cp.async.wait_all;
 cp.async.mbarrier.arrive.noinc.shared.b64 [r9]; cp.async.mbarrier.arrive.shared.b64 [r9];
@@ -80,6 +91,21 @@ mapa.shared::cluster.u32 r0, r9, 1; mapa.u64 l2, l0, 0; getctarank.shared::clust
 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [r9], [r9], 16, [r9];
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [r9], [l0], 16, [r9],
     h1;
+cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [r9], [l0, {r1}], [r9];
+cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [r9],
+    [l0, {r1, r2, -1, r4, 0}], [r9], l1;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [r9],
+    [l0, {r1, r2}], [r9], h1;
+cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [l0, {r1, r2, r3}], [r9];
+cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [l0, {r1, r2, r3, r4}], [r9], l1;
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [l0, {r1, r2}], [r9];
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.max.bulk_group [l0, {r1}], [r9];
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.xor.bulk_group.L2::cache_hint [l0, {r1}], [r9], l1;
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.inc.bulk_group [l0, {r1}], [r9];
+cp.async.bulk.prefetch.tensor.2d.L2.global.tile [l0, {r1, r2}]; prefetch.tensormap [l0];
+prefetch.param.tensormap [l0]; fence.proxy.tensormap::generic.acquire.gpu [l0], 128;
+fence.proxy.tensormap::generic.release.gpu;
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
 mbarrier.init.shared.b64 [r9], 32; mbarrier.inval.shared.b64 [r9]; mbarrier.arrive.shared.b64 l0, [r9];
 mbarrier.arrive.shared.b64 _, [r9], 2; mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [r9], 128;
 mbarrier.arrive_drop.shared.b64 l0, [r9]; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [r9], 64;

@@ -68,15 +68,20 @@ def test_an_opcode_is_allowed_or_refused_for_a_reason() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "wgmma.fence.sync.aligned;",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 $4, l0, l1, r1, 0, p, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc $4, l0, l1, p;",
+        "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 $4, l0, l1, p, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 $4, l0, l1, p;",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {l0}, {l1}, {l2}, {l3};",
         "add.sat.s32 r0, r1, r2;",
         "mad.lo.cc.u32 r0, r1, r2, r3;",
         "ld.global.b128 r0, [l0];",
-        "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [r0], [l0, {r1}], [r3];",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [r0], [l0, {r1, r2, r3}], [r3], {h0};",
+        "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [l0, {r1, r2, r3}], [r0];",
         "mov.u32 r0, %smid;",
         "mov.u64 l0, some_symbol;",
-        "fence.proxy.tensormap::generic.acquire.gpu [l0], 128;",
+        "fence.proxy.tensormap::generic.acquire.gpu [l0];",
         "add.u32 r0, r1;",
         "add.u32 r0, r1, r2, r3;",
     ],

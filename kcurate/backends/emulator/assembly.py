@@ -191,6 +191,10 @@ class _Writer:
                 first, second = text.split("|")
                 values["d"] = self._target(first, one.scope)
                 values["p"] = self._target(second, one.scope, "kcu_no")
+            elif operand.shape == "tensor":
+                base, coordinates = text[1:-2].split(",{")
+                values[operand.name] = self._address(f"[{base}]", "", one.scope)
+                values["c"] = ", ".join(self._source(x, "s32", one.scope) for x in coordinates.split(","))
             elif operand.shape == "address":
                 space = meaning.chosen.get(operand.type, operand.type)
                 values[operand.name] = self._address(text, space, one.scope)

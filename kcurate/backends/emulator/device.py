@@ -25,6 +25,7 @@ from kcurate.backends.base import (
     argument_bytes,
     check_range,
 )
+from kcurate.backends.emulator import tensor_maps
 from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
 from kcurate.backends.triton.installed import INTERPRETED
@@ -149,12 +150,12 @@ class EmulatorDevice:
         return KernelFault(reason, f"{entry.expression}: {what}")
 
     def tensor_map(self, shape: BoundTensorMap, address: int) -> bytes:
-        """Refuse: the emulator has no TMA.
+        """The 128 bytes of a TMA tensor map.
 
         Raises:
-            KernelFault: always.
+            KernelFault: the driver would reject it, or it is interleaved.
         """
-        raise KernelFault("unsupported", "the emulator has no tensor maps")
+        return tensor_maps.encode(shape, address)
 
     def upload(
         self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int

@@ -119,10 +119,10 @@ class Library:
 
     def launch(self, kernel: Kernel, grid: Grid, args: Sequence[bytes], limit_s: float) -> Failure | None:
         """Run a kernel; `args` match its parameters in number and size. None: success."""
-        # 32-byte aligned copies: a parameter may be a struct of vectors
-        sizes = [-(-len(data) // 32) * 32 for data in args]
-        storage = ctypes.create_string_buffer(sum(sizes) + 32)
-        at = -(-ctypes.addressof(storage) // 32) * 32
+        # 64-byte aligned copies: a parameter may be a tensor map
+        sizes = [-(-len(data) // 64) * 64 for data in args]
+        storage = ctypes.create_string_buffer(sum(sizes) + 64)
+        at = -(-ctypes.addressof(storage) // 64) * 64
         pointers = (ctypes.c_void_p * (len(args) + 1))()
         for i, data in enumerate(args):
             ctypes.memmove(at, data, len(data))

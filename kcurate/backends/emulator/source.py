@@ -50,6 +50,10 @@ _HIDDEN_CLUSTER = re.compile(
 )
 # `__shared__` becomes specifiers, before which g++ wants `alignas`.
 _SHARED_ALIGNED = re.compile(r"\b__shared__(\s+)(alignas\s*\((?:[^()]|\([^()]*\))*\))")
+_ALIGNMENT = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*(\w+)\s*\)")
+ALIGNMENTS = tuple(1 << bits for bits in range(7, 13))
+# What 128-byte swizzles repeat after; taken where an alignment is not a plain number.
+SWIZZLED_BYTES = 1024
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
 
 
@@ -105,7 +109,9 @@ def translation_unit(
     return "\n".join(
         (
             '#include "kcurate/all.h"',
+            '#include "kcurate/ptx_tensor_map.h"' if "::kcu_ptx::box_" in prepared else "",
             '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
+            '#include "kcurate/ptx_wgmma.h"' if "::kcu_ptx::wgmma" in prepared else "",
             "namespace {",
             *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',
@@ -123,6 +129,7 @@ def translation_unit(
             "    {}};",
             '__attribute__((section(".text.kcu_end"))) KCU_HIDDEN void kcu_code_ends() {}',
             f"const unsigned kcu_entry_count = {len(entries)}, kcu_symbol_count = {len(variables)};",
+            f"const unsigned kcu_dynamic_alignment = {_dynamic_alignment(_lexed(code))};",
             "}",
             "",
         )
@@ -159,6 +166,16 @@ def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
         if "error" in line and "conflict" in line
     )
     return frozenset(names) & frozenset(re.findall(r"\w+", told))
+
+
+def _dynamic_alignment(code: str) -> int:
+    """Bytes that the code's dynamic shared memory is aligned to, at least 128 and at most a page."""
+    found = [
+        int(each) if each.isdecimal() else SWIZZLED_BYTES
+        for match in _DYNAMIC.finditer(code)
+        for each in _ALIGNMENT.findall(f"{match['first']} {match['second']}")
+    ]
+    return max((one for one in found if one in ALIGNMENTS), default=ALIGNMENTS[0])
 
 
 def _cluster(code: str, kernel: EntryPoint) -> str:

@@ -207,7 +207,8 @@ def copy_runtime(home: Path) -> None:
 def _runtime_name() -> str:
     """The runtime's file in the cache: it changes with the compiler and our code."""
     key = hashlib.sha256(repr((find(), COMMON)).encode())
-    for path in sorted((*RUNTIME.iterdir(), INCLUDE / "kcurate" / "abi.h")):
+    shared = (INCLUDE / "kcurate" / name for name in ("abi.h", "tensor_map.h"))
+    for path in sorted((*RUNTIME.iterdir(), *shared)):
         key.update(path.read_bytes())
     return f"runtime-{key.hexdigest()[:32]}.o"
 

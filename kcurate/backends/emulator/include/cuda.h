@@ -1,4 +1,4 @@
-// The one type of the driver's header that device code needs. Tensor maps are not emulated.
+// The one type of the driver's header that device code needs (`kcurate/tensor_map.h`: what is in it).
 #pragma once
 typedef struct alignas(64) CUtensorMap_st {
     unsigned long long opaque[16];

@@ -3,23 +3,33 @@
 // Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", "mbarrier".
 #pragma once
 
-#include "image.h"
-#include "scheduler.h"
+#include "boxes.h"
+#include "tiles_in_use.h"
 
 namespace kcu
 {
 
-inline void do_copy(Copies &copies, Copy *copy, Copy *before)
+inline void recycle(Copy *copy)
 {
-    const unsigned taken = copy->bytes - copy->zeros;
-    reach(copy->from, taken);
-    reach(copy->to, taken);
-    memcpy(copy->to, copy->from, taken);
-    memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
-    (before ? before->next : copies.first) = copy->next;
-    if (copies.last == copy) copies.last = before;
+    drop_box(copy->box);
     copy->next = state->free_copies;
     state->free_copies = copy;
+}
+
+inline void do_copy(Copies &copies, Copy *copy, Copy *before)
+{
+    if (copy->box) {
+        move_box(*copy->box, static_cast<char *>(copy->to));
+    } else {
+        const unsigned taken = copy->bytes - copy->zeros;
+        reach(copy->from, taken);
+        reach(copy->to, taken);
+        memcpy(copy->to, copy->from, taken);
+        memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
+    }
+    (before ? before->next : copies.first) = copy->next;
+    if (copies.last == copy) copies.last = before;
+    recycle(copy);
 }
 
 // Do what was ordered, but for the latest `batches_left` batches. Not yet committed copies stay unless
@@ -38,14 +48,14 @@ inline void drop_copies(Copies &copies)
 {
     while (Copy *copy = copies.first) {
         copies.first = copy->next;
-        copy->next = state->free_copies;
-        state->free_copies = copy;
+        recycle(copy);
     }
     copies = Copies{};
 }
 
 inline void order(Copies &copies, const Copy &wanted)
 {
+    if (!wanted.box || wanted.box->loads) check_target(state->block, wanted.to, wanted.bytes);
     Copy *copy = state->free_copies;
     if (copy)
         state->free_copies = copy->next;
@@ -91,6 +101,14 @@ inline void advance(Bits &barrier)
     barrier.pending = barrier.expected;
 }
 
+// Bytes have arrived in another block's memory.
+inline void complete_bytes(unsigned long long *place, unsigned bytes)
+{
+    Bits &barrier = valid_barrier(place);
+    barrier.bytes -= bytes;
+    advance(barrier);
+}
+
 } // namespace kcu
 
 extern "C" {
@@ -104,7 +122,7 @@ void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros)
     if (places % bytes)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy whose addresses are not aligned to its size");
     state->fiber->busy = true;
-    order(state->fiber->copies, Copy{nullptr, to, from, bytes, zeros, 0, nullptr});
+    order(state->fiber->copies, Copy{nullptr, to, from, bytes, zeros, 0, nullptr, nullptr});
 }
 
 void kcu_commit_copies() { kcu::commit(kcu::state->fiber->copies); }
@@ -119,15 +137,45 @@ void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long lo
     state->fiber->busy = true;
     const char *place = reinterpret_cast<const char *>(barrier);
     if (barrier && find_rank(place)) { // of another block, whose memory is elsewhere when it asks
+        check_remote_target(static_cast<const char *>(to), bytes);
         reach(from, bytes);
         memcpy(to, from, bytes);
-        Bits &remote = valid_barrier(barrier);
-        remote.bytes -= bytes;
-        advance(remote);
+        complete_bytes(barrier, bytes);
         return;
     }
     if (barrier) valid_barrier(barrier);
-    order(barrier ? state->block->arriving : state->fiber->bulk, Copy{nullptr, to, from, bytes, 0, 0, barrier});
+    order(barrier ? state->block->arriving : state->fiber->bulk, Copy{nullptr, to, from, bytes, 0, 0, barrier, nullptr});
+}
+
+void kcu_box_load(char *to, const void *map, const int *at, unsigned rank, unsigned long long *barrier)
+{
+    using namespace kcu;
+    Box *box = new_box(map, at, rank);
+    box->loads = true;
+    const unsigned bytes = unsigned(box_bytes(box->map));
+    const char *place = reinterpret_cast<const char *>(barrier);
+    const unsigned other = find_rank(place);
+    if (check_box(*box, to) != other) kcu_fault(KCU_LAUNCH, "a box in the memory of a block, its mbarrier in another's");
+    state->fiber->busy = true;
+    if (other) {
+        check_remote_target(to, bytes);
+        move_box(*box, to);
+        drop_box(box);
+        complete_bytes(barrier, bytes);
+        return;
+    }
+    valid_barrier(barrier);
+    order(state->block->arriving, Copy{nullptr, to, nullptr, bytes, 0, 0, barrier, box});
+}
+
+void kcu_box_store(const void *map, const int *at, unsigned rank, const char *from, KcuCombine combine)
+{
+    using namespace kcu;
+    Box *box = new_box(map, at, rank);
+    box->combine = combine;
+    if (check_box(*box, from)) kcu_fault(KCU_LAUNCH, "a box stored from the memory of another block");
+    state->fiber->busy = true;
+    order(state->fiber->bulk, Copy{nullptr, const_cast<char *>(from), nullptr, unsigned(box_bytes(box->map)), 0, 0, nullptr, box});
 }
 
 void kcu_commit_bulk() { kcu::commit(kcu::state->fiber->bulk); }

@@ -118,7 +118,7 @@ inline void end_launch(unsigned long total)
     c.all.threads += (unsigned long)(c.launch.threads * scale);
     c.all.idle += (unsigned long)(c.launch.idle * scale);
     c.all.accesses += (unsigned long)(c.launch.accesses * scale);
-    c.all.code_bytes += (unsigned long)(code_that_ran() * scale);
+    c.all.code_bytes += (unsigned long)((c.launch.code_bytes + code_that_ran()) * scale);
     unsigned long read = 0;
     for (size_t i = 0; i < state->launch.shared_bytes; i++) read += c.shared_read[i];
     if (read > c.all.shared_read_bytes) c.all.shared_read_bytes = read;

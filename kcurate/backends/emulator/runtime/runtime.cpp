@@ -6,6 +6,7 @@
 #include "counting.h"
 #include "faults.h"
 #include "image.h"
+#include "warpgroup.h"
 
 extern "C" {
 uint3 threadIdx, blockIdx, kcu_cluster_index;
@@ -67,7 +68,8 @@ static Block *new_block(unsigned long number)
     block->fresh = true;
     for (unsigned i = 0; i < threads; i++) block->fibers[i].cluster_arrival = 0;
     block->alive = threads;
-    block->waiting = block->at_grid = block->at_named = 0;
+    block->waiting = block->at_grid = block->at_named = block->at_wgmma = 0;
+    forget_tiles(block);
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->running = true;
@@ -165,8 +167,22 @@ static void free_blocks()
         give_back(state->blocks[i].fibers, state->blocks[i].warps * 32);
         give_back(state->blocks[i].warp, state->blocks[i].warps);
         if (state->blocks[i].named) give_back(state->blocks[i].named, NAMED_BARRIERS);
+        give_back(state->blocks[i].groups, (state->blocks[i].warps + 3) / 4);
     }
     memset(state->blocks, 0, sizeof(Block) * launch.slots);
+}
+
+// Room for dynamic shared memory between its guards, aligned so that the low bits of a pointer are those of the
+// shared address (some code makes matrix descriptors of pointers).
+static char *reserve_shared()
+{
+    const size_t size = SHARED_ROOM + 2 * SHARED_GUARD;
+    char *whole = reserve<char>(size + DESCRIBED_BYTES);
+    if (!whole) return nullptr;
+    const size_t skipped = -reinterpret_cast<uintptr_t>(whole) % DESCRIBED_BYTES; // the guard is a multiple of it
+    if (skipped) munmap(whole, skipped);
+    munmap(whole + skipped + size, DESCRIBED_BYTES - skipped);
+    return whole + skipped;
 }
 
 static bool open_stacks(unsigned threads)
@@ -188,7 +204,7 @@ KCU_EXPORT int kcu_open()
     state = reserve<State>(1);
     if (!state) return 1;
     state->blocks = reserve<Block>(MAX_RESIDENT_THREADS);
-    char *room = reserve<char>(SHARED_ROOM + 2 * SHARED_GUARD);
+    char *room = reserve_shared();
     state->copies = reserve<Copy>(MAX_COPIES);
     if (!state->blocks || !state->copies || !room || !state->stacks.open(MAX_THREADS)) return 1;
     mprotect(room, SHARED_GUARD, PROT_NONE);
@@ -204,6 +220,7 @@ KCU_EXPORT void kcu_close()
     state->stacks.close();
     give_back(state->blocks, MAX_RESIDENT_THREADS);
     give_back(state->copies, MAX_COPIES);
+    give_back(state->boxes, MAX_BOXES);
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 
@@ -274,7 +291,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
                static_shared_bytes(), poison};
     state->launch.total = sampled(total, cooperative || cluster > 1);
     state->launch.step = total / (state->launch.total ? state->launch.total : 1);
-    kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
+    kcu_dynamic = state->dynamic_end - (shared_bytes + kcu_dynamic_alignment - 1) / kcu_dynamic_alignment * kcu_dynamic_alignment;
     kcu_dynamic_bytes = shared_bytes;
     state->fault = KCU_OK;
     state->message[0] = 0;

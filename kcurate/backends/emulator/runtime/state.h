@@ -21,6 +21,7 @@ const unsigned PATIENCE = 20000;
 const size_t MAX_SHARED_BYTES = 227 << 10;
 const size_t SHARED_ROOM = 232 << 10;
 const size_t SHARED_GUARD = 16 << 20; // protected, on either side
+const size_t DESCRIBED_BYTES = 1 << 18; // what a matrix descriptor can tell apart
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 
@@ -39,6 +40,7 @@ struct Copy {
     const void *from;
     unsigned bytes, zeros, batch;
     unsigned long long *barrier; // that its bytes arrive at, or null
+    struct Box *box;             // of a tensor that is copied from or to `to` (boxes.h), or null
 };
 
 // Copies in the order of their batches.
@@ -53,6 +55,19 @@ struct Named {
     unsigned waiting[32]; // a mask for each warp
 };
 const unsigned NAMED_BARRIERS = 16;
+
+// A warp group's matrix product while its threads come, and its factors as floats (warpgroup.h).
+struct WarpGroup {
+    unsigned arrived, of_warp[4];
+    bool right_read;
+    const KcuProduct *first, *asked[128];
+    float left[64 * 32], right[256 * 32];
+    // What of shared memory its products read, in parts of 16 bytes (tiles_in_use.h): the last batch that reads each
+    // and what it read, the parts that are concerned, each warp's batches so far, the last that a warp waited for.
+    unsigned from, to, batches[4], done;
+    unsigned reads[DESCRIBED_BYTES / 16];
+    char held[DESCRIBED_BYTES / 16][16];
+};
 
 struct Fiber {
     void *place; // where it stopped, while it waits
@@ -70,7 +85,7 @@ struct Fiber {
 const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
 struct Tally {
     unsigned long threads, idle; // idle: threads that read and wrote nothing
-    unsigned long accesses, code_bytes;
+    unsigned long accesses, code_bytes; // of a launch: the code that stands for matrix products of warp groups
     unsigned long shared_bytes, shared_read_bytes; // the most of any launch's dynamic shared memory
     unsigned long static_bytes, static_read_bytes; // of static shared memory, in any launch
 };
@@ -108,7 +123,7 @@ const unsigned MAX_CLUSTER = 16;
 
 struct Block {
     uint3 index;
-    unsigned alive, waiting, at_grid, at_named, count, warps;
+    unsigned alive, waiting, at_grid, at_named, at_wgmma, count, warps;
     int line, grid_line, vote;
     int count_true;
     int result;
@@ -120,6 +135,7 @@ struct Block {
     Fiber *fibers;
     Warp *warp;
     Named *named;     // NAMED_BARRIERS of them, once one is used
+    WarpGroup *groups; // one for each 128 threads, once one multiplies
     Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
 };
@@ -155,6 +171,8 @@ struct State {
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES
     unsigned used_copies;
+    struct Box *boxes, *free_boxes; // room for MAX_BOXES, once there is one
+    unsigned used_boxes;
     Counting counting;
 };
 

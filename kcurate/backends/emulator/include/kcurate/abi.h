@@ -35,11 +35,36 @@ struct KcuMeet {
 };
 
 // Which intrinsic lanes meet in; lanes in different ones never meet.
-enum KcuKind { KCU_SYNC, KCU_SHUFFLE, KCU_VOTE, KCU_MATCH, KCU_REDUCE, KCU_TENSOR, KCU_GROUP, KCU_ELECT };
+enum KcuKind {
+    KCU_SYNC, KCU_SHUFFLE, KCU_VOTE, KCU_MATCH, KCU_REDUCE, KCU_TENSOR, KCU_GROUP, KCU_ELECT,
+    KCU_PRODUCTS_FENCE, KCU_PRODUCTS_COMMIT, KCU_PRODUCTS_WAIT
+};
 enum KcuVote { KCU_NONE, KCU_COUNT, KCU_AND, KCU_OR };
 enum KcuFault { KCU_OK, KCU_LAUNCH, KCU_TIMEOUT, KCU_BOUNDS, KCU_UNSUPPORTED };
 // A barrier that may meet any other of its block.
 enum { KCU_ANY_LINE = -2 };
+
+// A matrix product of a warp group (wgmma.mma_async), as one of its threads asks for it.
+enum KcuFactor { KCU_F16, KCU_BF16, KCU_TF32, KCU_E4M3, KCU_E5M2, KCU_S8, KCU_U8 };
+enum KcuSum { KCU_SUM_F32, KCU_SUM_F16, KCU_SUM_S32 };
+enum KcuProductFlag {
+    KCU_ADDS = 1, KCU_SATURATES = 2, KCU_NEGATES_LEFT = 4, KCU_NEGATES_RIGHT = 8,
+    KCU_LEFT_ACROSS = 16, KCU_RIGHT_ACROSS = 32 // tiles that are contiguous across k ("MN-major")
+};
+struct KcuProduct {
+    unsigned columns;
+    int left_kind, right_kind, sum_kind;
+    unsigned flags;
+    unsigned long long left_tile, right_tile; // matrix descriptors
+    const unsigned *left_registers;           // four, or null: a left tile in shared memory
+    unsigned *const *sums;
+};
+// All 128 threads of the warp group meet; their sums are there when it returns.
+KCU_HIDDEN void kcu_multiply(const KcuProduct *asked);
+// The lanes of a warp meet; what the products of its finished batches read may be written again.
+KCU_HIDDEN void kcu_fence_products();
+KCU_HIDDEN void kcu_commit_products();
+KCU_HIDDEN void kcu_finish_products(unsigned batches_left);
 
 // Wait for every thread of the block; `line` is where it stands in the source.
 KCU_HIDDEN int kcu_barrier(int line, int vote, int predicate);
@@ -92,6 +117,8 @@ struct KcuSymbol {
 extern KCU_HIDDEN const KcuEntry kcu_entries[];
 extern KCU_HIDDEN const KcuSymbol kcu_symbols[];
 extern KCU_HIDDEN const unsigned kcu_entry_count, kcu_symbol_count;
+// What the side's dynamic shared memory is to be aligned to, in bytes.
+extern KCU_HIDDEN const unsigned kcu_dynamic_alignment;
 }
 
 static const unsigned kcu_warp_size = 32;
