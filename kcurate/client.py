@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -168,6 +168,8 @@ class Health:
 class Client:
     """Calls a server. `retry_s`: how long a server that is away or full is tried again; `note` is told.
 
+    The time counts from the first call that fails, however long that one waited for its answer.
+
     Raises (every call):
         InputError: the server refused the request (an unknown task, a wrong token, a body too large).
         RemoteError: it could not be reached, or its judges failed, for `retry_s` seconds.
@@ -251,7 +253,7 @@ class Client:
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        until, pause_s = time.monotonic() + self._retry_s, 0.25
+        until, pause_s = None, 0.25
         while True:
             request = urllib.request.Request(self._url + path, data, self._headers, method=method)
             try:
@@ -263,6 +265,7 @@ class Client:
                     raise InputError(why, where=f"{self._url} answers {error.code}") from error
             except (OSError, http.client.HTTPException, ValueError) as error:
                 why = str(getattr(error, "reason", None) or error) or type(error).__name__
+            until = time.monotonic() + self._retry_s if until is None else until
             if time.monotonic() + pause_s > until:
                 raise RemoteError(why, where=self._url, hint="is kcurate serve running?")
             self._note(f"{self._url}: {why}; trying again in {pause_s:.2g} s")
@@ -283,6 +286,14 @@ class AsyncClient:
     async def tasks(self, **filters: str | int | float | bool) -> TaskList:
         """See `Client`."""
         return await self._run(partial(self._client.tasks, **filters))
+
+    async def every_task(self, **filters: str | int | float | bool) -> AsyncIterator[Task]:
+        """See `Client`."""
+        at = 0
+        while page := (await self.tasks(**filters, offset=at, limit=PAGE)).tasks:
+            for one in page:
+                yield one
+            at += len(page)
 
     async def judge(self, answers: Sequence[Answer], **options: Any) -> Job:
         """See `Client`."""

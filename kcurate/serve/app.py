@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -67,15 +68,19 @@ def make(desk: Desk, gpus: tuple[int, ...] = ()) -> fastapi.FastAPI:
     app = fastapi.FastAPI(title="kcurate serve", version="1", lifespan=life, docs_url=None, redoc_url=None)
     routes = Routes(desk, gpus)
     for method, path, endpoint, statuses in (
-        ("GET", "/tasks", routes.tasks, (422,)),
-        ("POST", "/judge", routes.judge, (400, 404, 408, 413, 422, 429, 503, 507)),
+        ("GET", "/tasks", routes.tasks, ()),
+        ("POST", "/judge", routes.judge, (400, 404, 408, 413, 429, 503, 507)),
         ("GET", "/jobs/{job_id}", routes.job, (404,)),
         ("GET", "/verdicts/{key}", routes.verdicts, (404,)),
         ("GET", "/health", routes.health, ()),
         ("GET", "/metrics", routes.metrics, ()),
     ):
         app.add_api_route(
-            path, endpoint, methods=[method], responses={code: REFUSALS[code] for code in (401, *statuses)}
+            path,
+            endpoint,
+            methods=[method],
+            responses={code: REFUSALS[code] for code in sorted((401, 422, *statuses))},
+            dependencies=[fastapi.Depends(_only(endpoint))],
         )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(RecursionError, _too_deep)
@@ -140,14 +145,14 @@ class Routes:
         """The judges, and what waits for them."""
         desk = self._desk
         where, timed = desk.environment, await asyncio.to_thread(lambda: desk.pool.timed)
-        count = len(desk.catalog.tasks())
+        tasks = await asyncio.to_thread(desk.catalog.tasks)
         return client.Health(
             __version__,
             where.backend,
             where.device,
             self._gpus,
             timed,
-            count,
+            len(tasks),
             desk.jobs,
             desk.waiting,
             desk.queue,
@@ -188,11 +193,23 @@ async def _leaving(request: fastapi.Request) -> AsyncIterator[asyncio.Future[Non
         gone.cancel()
 
 
+def _only(endpoint: Callable[..., Any]) -> Callable[[fastapi.Request], None]:
+    """Refuses what the endpoint has no parameter for: a misspelt `split` would list held-out tasks too."""
+    known = set(inspect.signature(endpoint).parameters)
+
+    def check(request: fastapi.Request) -> None:
+        if unknown := [name for name in request.query_params if name not in known]:
+            raise InputError(f"unknown parameter {unknown[0]!r}", where="query")
+
+    return check
+
+
 async def _invalid(_: fastapi.Request, error: Exception) -> JSONResponse:
     """What does not have the form of a request: the first places, without their values."""
     assert isinstance(error, RequestValidationError)
-    found = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3]]
-    return _answer(422, "; ".join(found))
+    errors = error.errors()
+    found = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in errors[:3]]
+    return _answer(400 if any(one["type"] == "json_invalid" for one in errors) else 422, "; ".join(found))
 
 
 async def _too_deep(_: fastapi.Request, __: Exception) -> JSONResponse:

@@ -27,6 +27,7 @@ from kcurate.train import pair_tasks
 from kcurate.train.task import Task
 
 MOST_SETTINGS = 16
+MOST_BUFFERS = 64
 
 
 class Catalog:
@@ -144,6 +145,8 @@ def _check_sizes(problem: Problem, backend: str) -> None:
     tests = problem.sizes.test
     if len(problem.sizes.all) > MOST_SETTINGS:
         raise InputError(f"more than {MOST_SETTINGS} size settings", where="problem.sizes")
+    if len(problem.buffers) > MOST_BUFFERS:
+        raise InputError(f"more than {MOST_BUFFERS} buffers", where="problem.buffers")
     if different(tests) < LEAST_SETTINGS:
         what = f"fewer than {LEAST_SETTINGS} different size settings"
         raise InputError(what, where="problem.sizes.test")

@@ -10,16 +10,19 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from kcurate import prompts, store
-from kcurate.client import Answer, Given, Job, OwnProblem, Request, Result, job_of
+from kcurate.client import Answer, Job, Request, Result, job_of
 from kcurate.errors import BackendError, InputError, KcurateError
 from kcurate.records import Outcome
 from kcurate.serve.catalog import Catalog, own_task
 from kcurate.serve.job_log import JobLog
+from kcurate.train.evaluation.completions import given_hash
 from kcurate.train.reward import schemes
 from kcurate.train.reward.feedback import feedback_on
 from kcurate.train.reward.pool import RewardPool
@@ -31,6 +34,7 @@ T = TypeVar("T")
 MOST_ANSWERS = 256
 # Outcomes that may be different the next time: a repeated request is judged again.
 _OPEN = frozenset({Outcome.HARNESS_ERROR.value, Outcome.AMBIGUOUS_TIMING.value})
+_REQUEST = TypeAdapter(Request)
 
 
 class UnknownTaskError(InputError):
@@ -72,6 +76,7 @@ class Desk:
         self.environment = pool.environment()
         self._log = log
         self._open: dict[str, _Open] = {}
+        self._unwritten: dict[str, Job] = {}
         self._closing = False
 
     @property
@@ -87,10 +92,12 @@ class Desk:
     async def resume(self) -> int:
         """Go on with the jobs that the last server took and did not end; their number."""
         taken = await asyncio.to_thread(self._log.open_jobs)
-        for job_id, data in taken.items():
-            request = _request(data)
+        for job_id, (data, asked_of) in taken.items():
             try:
+                request = _request(data)
                 found = await asyncio.to_thread(self._tasks_of, request)
+                if asked_of not in (None, _hash_of(found[0])):
+                    raise InputError("a task has changed since the request was taken", hint="send it again")
             except InputError as error:  # such as a task that this server no longer has
                 await self._on_disk(self._log.end, job_id, asdict(Job(job_id, "failed", (), str(error))))
                 continue
@@ -110,26 +117,26 @@ class Desk:
         """
         asked = {key: value for key, value in asdict(request).items() if key != "wait"}
         text = json.dumps(asked, sort_keys=True)
-        job_id = store.content_id("job", PROTOCOL, self.environment.device, text)
+        tasks, own = await asyncio.to_thread(self._tasks_of, request)
+        asked_of = await asyncio.to_thread(_hash_of, tasks)
+        job_id = store.content_id("job", PROTOCOL, self.environment.device, asked_of, text)
         if job_id not in self._open:
-            known = await asyncio.to_thread(self._log.find, job_id)
+            known = await self._ended(job_id)
             if known is not None and _stands(known):
-                return job_of(known)
-            tasks, own = await asyncio.to_thread(self._tasks_of, request)
+                return known
             if job_id not in self._open:
                 if self.waiting + len(tasks) > self.queue:
                     what = f"{self.waiting} answers are waiting, of at most {self.queue}"
                     raise QueueFullError(what, hint="try again later")
                 one = self._open[job_id] = _Open(request, tasks, own)
-                one.ended = self._started(self._run(job_id, one, asked))
+                one.ended = self._started(self._run(job_id, one, (asked, asked_of)))
         return await self._awaited(job_id, self._open[job_id], gone, limit_s if request.wait else 0.0)
 
     async def look(self, job_id: str, gone: asyncio.Future[None], limit_s: float) -> Job | None:
         """A job, waiting up to `limit_s` seconds for its end; None: there is no such job."""
         if (one := self._open.get(job_id)) is not None:
             return await self._awaited(job_id, one, gone, limit_s)
-        known = await asyncio.to_thread(self._log.find, job_id)
-        return None if known is None else job_of(known)
+        return await self._ended(job_id)
 
     async def close(self) -> None:
         """Stop; jobs that have not ended stay on disk for the next server."""
@@ -154,7 +161,8 @@ class Desk:
             one.waiting -= 1
             if not (one.waiting or one.kept or one.ended.done() or self._closing):
                 await self._drop(job_id, one)
-        return one.ended.result() if one.ended.done() else Job(job_id, "waiting")
+        ended = one.ended.done() and not one.ended.cancelled()  # cancelled: dropped, or the server stops
+        return one.ended.result() if ended else Job(job_id, "waiting")
 
     async def _drop(self, job_id: str, one: _Open) -> None:
         assert one.ended is not None, "it was started with the job"
@@ -172,17 +180,30 @@ class Desk:
         task.add_done_callback(lambda one: None if one.cancelled() else one.exception())
         return task
 
-    async def _run(self, job_id: str, one: _Open, asked: Any = None) -> Job:
+    async def _ended(self, job_id: str) -> Job | None:
+        """A job that has ended, or None."""
+        if (unwritten := self._unwritten.get(job_id)) is not None:
+            return unwritten
+        known = await asyncio.to_thread(self._log.find, job_id)
+        return None if known is None else job_of(known)
+
+    async def _run(self, job_id: str, one: _Open, asked: tuple[Any, str] | None = None) -> Job:
         try:
             if asked is not None:
                 try:
-                    one.number = await self._on_disk(self._log.take, job_id, asked)
+                    one.number = await self._on_disk(self._log.take, job_id, *asked)
                 except KcurateError as error:
                     one.taken.set_exception(error)
                     raise
                 one.taken.set_result(None)
             job = await self._judged(job_id, one)
-            await self._on_disk(self._log.end, job_id, asdict(job))
+            self._unwritten.pop(job_id, None)
+            try:
+                await self._on_disk(self._log.end, job_id, asdict(job))
+            except (
+                UnwrittenError
+            ):  # it was acknowledged; on disk it is still open, so the next server ends it
+                self._unwritten[job_id] = job
         finally:
             if self._open.get(job_id) is one:
                 del self._open[job_id]
@@ -272,14 +293,25 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _stands(job: Mapping[str, Any]) -> bool:
+def _stands(job: Job) -> bool:
     """Whether an ended job would end the same way again."""
-    fine = not any(one["outcome"] in _OPEN for one in job["results"])
-    return job["state"] == "refused" or (job["state"] == "done" and fine)
+    fine = not any(one.outcome in _OPEN for one in job.results)
+    return job.state == "refused" or (job.state == "done" and fine)
 
 
-def _request(data: Mapping[str, Any]) -> Request:
-    own = data["problem"]
-    problem = own and OwnProblem(own["problem"], Given(**own["given"]))
-    answers = tuple(Answer(**one) for one in data["answers"])
-    return Request(**{**data, "answers": answers, "problem": problem})
+def _hash_of(tasks: Sequence[Task]) -> str:
+    """Equal for requests whose tasks ask the same, and pay the same for it."""
+    known = {one.id: (given_hash(one), str(one.known)) for one in tasks}
+    return store.content_id("tasks", *(text for name in sorted(known) for text in (name, *known[name])))
+
+
+def _request(data: Any) -> Request:
+    """A request from the file of jobs.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return _REQUEST.validate_python(data)
+    except (ValidationError, RecursionError) as error:
+        raise InputError("not a request", hint="send it again") from error

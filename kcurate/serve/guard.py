@@ -7,12 +7,12 @@ name it as their host, so that a page in a browser cannot reach the judge throug
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
+import ipaddress
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-
-from kcurate.client import LOOPBACK
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -20,10 +20,13 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 BODY_S = 60.0
+# How much of a refused body is read, and for how long: a caller who is still sending it would see a broken
+# connection instead of the answer.
+DRAIN_BYTES, DRAIN_S = 64 << 20, 5.0
 
 
 class Guard:
-    """An ASGI application around another one. Refuses with 400, 401, 408 and 413."""
+    """An ASGI application around another one. Refuses with 400, 401, 408 and 413, and 503 while it stops."""
 
     def __init__(self, app: App, token: str | None, max_body: int) -> None:
         self._app, self._max_body = app, max_body
@@ -38,13 +41,16 @@ class Guard:
         if self._token is not None and not hmac.compare_digest(
             headers.get(b"authorization", b""), self._token
         ):
+            await _drained(headers, receive)
             await _refuse(send, 401, "missing or wrong token (Authorization: Bearer ...)")
             return
-        if self._token is None and _host(headers.get(b"host", b"")) not in LOOPBACK:
+        if self._token is None and not is_loopback(_host(headers.get(b"host", b""))):
+            await _drained(headers, receive)
             await _refuse(send, 400, "without a token only this machine is served, as 127.0.0.1 or localhost")
             return
         too_large = f"the body has more than {self._max_body} bytes"
         if int(headers.get(b"content-length", b"0")) > self._max_body:
+            await _drained(headers, receive)
             await _refuse(send, 413, too_large)
             return
         try:
@@ -54,6 +60,7 @@ class Guard:
             await _refuse(send, 408, f"the body took longer than {BODY_S:.0f} s")
             return
         if body is None:
+            await _drained(headers, receive)
             await _refuse(send, 413, too_large)
             return
         waiting = [{"type": "http.request", "body": body}]
@@ -61,7 +68,7 @@ class Guard:
         async def again() -> Message:
             return waiting.pop() if waiting else await receive()
 
-        await self._app(scope, again, send)
+        await _until_stopped(self._app, scope, again, send)
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The whole body; None if it is too large."""
@@ -75,10 +82,48 @@ class Guard:
         return bytes(body)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _host(header: bytes) -> str:
     """The name in a Host header, without the port."""
     name = header.decode("latin-1")
     return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+
+
+async def _until_stopped(app: App, scope: Message, receive: Receive, send: Send) -> None:
+    """Serve one request; 503 if the server stops before it is answered, so that the caller asks again."""
+    begun = False
+
+    async def sent(message: Message) -> None:
+        nonlocal begun
+        begun = True
+        await send(message)
+
+    try:
+        await app(scope, receive, sent)
+    except asyncio.CancelledError:
+        if begun:
+            raise
+        await _refuse(send, 503, "the server is stopping; send the request again")
+
+
+async def _drained(headers: Mapping[bytes, bytes], receive: Receive) -> None:
+    """Read what is left of a body that is refused, within limits."""
+    if b"expect" in headers:  # the caller asks before it sends the body
+        return
+    left, more = DRAIN_BYTES, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            while more and left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                more = message.get("more_body", False)
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:

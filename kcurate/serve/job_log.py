@@ -1,8 +1,8 @@
 """Jobs on disk: JSON lines `serve/jobs.jsonl` in the workspace, each on disk before anybody is told of it.
 
-A line has a job's `id` and either its `request` (it was taken, with a `number`), its `job` (it ended), or
-`left` (nobody waits any more for what was taken under that number). Jobs that have ended are not kept in
-memory.
+A line has a job's `id` and either its `request` (it was taken, with a `number` and the hash of its `tasks`),
+its `job` (it ended), or `left` (nobody waits any more for what was taken under that number). Other lines are
+ignored. Jobs that have ended are not kept in memory.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ class JobLog:
             hint = "give each server a workspace of its own"
             raise InputError("another kcurate serve has it", where=str(path), hint=hint) from error
 
-    def open_jobs(self) -> dict[str, Any]:
-        """The requests of the jobs that were taken and have not ended, by id."""
+    def open_jobs(self) -> dict[str, tuple[Any, str | None]]:
+        """The requests of the jobs that were taken and have not ended, and the hash of their tasks, by id."""
         taken: dict[str, dict[str, Any]] = {}
         for place, line in self._lines():
-            job_id = line.get("id", "")
+            job_id = line.get("id")
+            if not isinstance(job_id, str):
+                continue
             if "request" in line:
                 taken[job_id] = line
-            elif "job" in line:
+            elif isinstance(job := line.get("job"), dict) and {"id", "state", "results"} <= job.keys():
                 taken.pop(job_id, None)
                 self._places[job_id] = place
-            elif job_id in taken and taken[job_id]["number"] == line.get("left"):
+            elif job_id in taken and taken[job_id].get("number") == line.get("left"):
                 del taken[job_id]
-        return {job_id: line["request"] for job_id, line in taken.items()}
+        return {job_id: (line["request"], line.get("tasks")) for job_id, line in taken.items()}
 
-    def take(self, job_id: str, request: Any) -> int:
+    def take(self, job_id: str, request: Any, tasks: str | None = None) -> int:
         """A job was taken; it is on disk when this returns its number."""
         number = time.time_ns()
-        self._append({"id": job_id, "number": number, "request": request})
+        self._append({"id": job_id, "number": number, "tasks": tasks, "request": request})
         return number
 
     def leave(self, job_id: str, number: int) -> None:
@@ -89,7 +91,7 @@ class JobLog:
             for text in file:
                 try:
                     line = json.loads(text)
-                except ValueError:
+                except (ValueError, RecursionError):
                     line = None
                 if isinstance(line, dict):
                     yield (at, len(text)), line

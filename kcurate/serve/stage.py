@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
-import ipaddress
 import signal
 import socket
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from kcurate.errors import InputError, MissingDependencyError
 from kcurate.notes import Note, silent
 from kcurate.records import Summary
 from kcurate.runs import recorded
+from kcurate.serve.guard import Guard, is_loopback
 
 STAGE = "serve"
 PACKAGES = ("fastapi", "uvicorn")
@@ -101,7 +101,6 @@ def _serve(desk: object, gpus: tuple[int, ...], token: str | None, max_body: int
     import uvicorn
 
     from kcurate.serve.app import make
-    from kcurate.serve.guard import Guard
 
     app = Guard(make(desk, gpus), token, max_body)  # type: ignore[arg-type]
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=STOP_S)
@@ -121,18 +120,11 @@ def _token(config: ServeConfig) -> str | None:
         InputError: the host is not this machine and there is no token, or the file has none.
     """
     if config.token_file is None:
-        if not _is_loopback(config.host):
+        if not is_loopback(config.host):
             what = "whoever reaches this address could use the judge"
             raise InputError(what, where=f"--host {config.host}", hint="give --token-file FILE")
         return None
     return own_files.token(config.token_file)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listen(config: ServeConfig) -> socket.socket:

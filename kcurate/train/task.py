@@ -46,8 +46,9 @@ class Judged:
     ...). `speedup`: slow time over fast time, None if not measured. `components`: the reward's terms by name;
     `reward` is their sum. `audit`: its speedup was high enough for a second judgement. `cheat`: rejected by
     the static checks, or the second judgement did not reproduce the speedup. `judge_s`: seconds of judging
-    (0 if cached). `verdict`: the last one that it rests on, None if it was not judged; `key`: of the cache of
-    verdicts. `truncated`: it was cut at the length limit.
+    (0 if cached). `verdict`: the last one that it rests on, None if it was not judged here; `key`: of the
+    cache of verdicts. `feedback`: what a server says to it; empty: it is made from the verdict. `truncated`:
+    it was cut at the length limit.
     """
 
     task_id: str
@@ -62,6 +63,7 @@ class Judged:
     judge_s: float = 0.0
     key: str = ""
     truncated: bool = False
+    feedback: str = field(default="", repr=False)
     verdict: Verdict | None = field(default=None, repr=False)
 
 

@@ -79,25 +79,29 @@ def test_an_absent_extra_is_one_line_with_the_command(
     assert line == "error: kcurate serve: not installed: no_such_package (pip install 'kcurate[serve]')"
 
 
+def job(name: str, state: str) -> dict[str, Any]:
+    return {"id": name, "state": state, "results": []}
+
+
 def test_jobs_come_back_from_disk(tmp_path: Path) -> None:
     path = tmp_path / "jobs.jsonl"
     log = JobLog(path)
     first = log.take("a", {"n": 1})
     log.take("b", {"n": 2})
-    log.end("b", {"state": "done"})
+    log.end("b", job("b", "done"))
     log.leave("c", log.take("c", {"n": 3}))
     log.take("a", {"n": 4})
     log.leave("a", first)
-    assert log.find("b") == {"state": "done"} and log.find("a") is None
+    assert log.find("b") == job("b", "done") and log.find("a") is None
     with pytest.raises(InputError, match="another kcurate serve has it"):
         JobLog(path)
     log.close()
     path.write_bytes(path.read_bytes() + b'{"id": "d", "requ')
     again = JobLog(path)
-    assert again.open_jobs() == {"a": {"n": 4}}
-    assert again.find("b") == {"state": "done"}
-    again.end("a", {"state": "failed"})
-    assert again.find("a") == {"state": "failed"}
+    assert again.open_jobs() == {"a": ({"n": 4}, None)}
+    assert again.find("b") == job("b", "done")
+    again.end("a", job("a", "failed"))
+    assert again.find("a") == job("a", "failed")
     again.close()
 
 

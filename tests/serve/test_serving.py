@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -89,6 +90,8 @@ def test_splits_share_no_task(server: Server) -> None:
     parts = [server.client.tasks(split=name, held_out=0.5).tasks for name in ("train", "held_out")]
     assert [len(one) for one in parts] == [1, 1] and parts[0][0].id != parts[1][0].id
     assert ask(server, "GET", "/tasks?split=both")[0] == 422
+    status, data = ask(server, "GET", "/tasks?splitt=train")
+    assert (status, data["detail"]) == (422, "query: unknown parameter 'splitt'")
 
 
 def test_every_kind_of_answer_earns_what_it_earns_in_training(server: Server) -> None:
@@ -283,6 +286,7 @@ def test_what_cannot_be_judged_has_a_status(server: Server, body: Any, status: i
     ("body", "headers"),
     [
         (b"{", {}),
+        (b"\xff\xfe", {}),
         (b"[" * 100_000, {}),
         (b'{"answers": [{"reply": "\\ud800", "task": 1}]}', {}),
         (b'{"answers": ' + b"[" * 900 + b"]" * 900 + b"}", {}),
@@ -294,6 +298,8 @@ def test_a_body_that_is_no_request_gets_one_line(
 ) -> None:
     status, data = ask(server, "POST", "/judge", body, **headers)
     assert status in (400, 422) and len(data["detail"]) < 300
+    if body in (b"{", b"\xff\xfe"):
+        assert status == 400
 
 
 def test_a_chunked_body_is_limited_too(server: Server) -> None:
@@ -303,9 +309,17 @@ def test_a_chunked_body_is_limited_too(server: Server) -> None:
     assert connection.getresponse().status == 413
 
 
+def test_a_caller_learns_that_its_body_is_too_large(server: Server) -> None:
+    with pytest.raises(InputError, match="answers 413: the body has more than 200000 bytes"):
+        server.client.judge([asked("x" * (8 << 20))])
+
+
 def test_a_page_with_a_name_of_its_own_is_refused(server: Server) -> None:
     assert ask(server, "GET", "/health", Host="rebound.example:8077")[0] == 400
-    assert ask(server, "GET", "/health", Host="[::1]:8077")[0] == 200
+    for host in ("[::1]:8077", "127.0.0.2:8077", "LocalHost", "[0:0:0:0:0:0:0:1]"):
+        assert ask(server, "GET", "/health", Host=host)[0] == 200
+    for host in ("", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", "127.1"):
+        assert ask(server, "GET", "/health", Host=host)[0] == 400
 
 
 def test_health_and_metrics_tell_what_was_judged(server: Server) -> None:
@@ -337,6 +351,24 @@ def test_no_acknowledged_job_is_lost_when_the_server_is_killed(dataset: Path, tm
     with pytest.raises(RemoteError, match="is kcurate serve running"):
         Client(server.url, retry_s=0.5, note=told.append).health()
     assert "trying again in 0.25 s" in told[0]
+
+
+@pytest.mark.slow
+def test_a_client_that_waits_goes_on_after_a_planned_restart(dataset: Path, tmp_path: Path) -> None:
+    server = Server(dataset, tmp_path, "--jobs", "1")
+    server.command[server.command.index("--port") + 1] = server.url.rpartition(":")[2]
+    told: list[str] = []
+    client = Client(server.url, retry_s=60, note=told.append)
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(client.judge, [asked(ENDLESS)])
+        until(lambda: server.client.health().jobs == 1)
+        assert server.stop() == 0
+        server.start()
+        try:
+            assert coming.result().results[0].outcome == "timeout"
+        finally:
+            server.kill()
+    assert "the server is stopping" in told[0] or "refused" in told[0]
 
 
 @pytest.mark.slow
@@ -378,6 +410,38 @@ def test_a_full_queue_and_a_token(dataset: Path, tmp_path: Path) -> None:
         assert Client(server.url, token="s3cret").judge([asked("")]).results[0].outcome == "unreadable"
     finally:
         server.kill()
+
+
+def test_a_server_that_goes_away_during_a_long_wait_is_waited_for() -> None:
+    """The wait for an answer is not part of the time that the server may be away."""
+    health = b'{"version":"0","backend":"emulator","device":"","gpus":[],"timed":false,"tasks":1,"jobs":0,'
+    health += b'"waiting":0,"queue":1}'
+
+    def serve(at: socket.socket) -> None:
+        for said in (b"", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + health):
+            caller, _ = at.accept()
+            with caller:
+                caller.recv(4096)
+                time.sleep(0 if said else 1.5)
+                caller.sendall(said)
+
+    with socket.create_server(("127.0.0.1", 0)) as at, ThreadPoolExecutor(1) as thread:
+        done = thread.submit(serve, at)
+        assert Client(f"http://127.0.0.1:{at.getsockname()[1]}", retry_s=1).health().tasks == 1
+        done.result()
+
+
+def test_both_clients_have_the_same_methods(server: Server) -> None:
+    public = [
+        {name for name, one in vars(kind).items() if callable(one) and name[0] != "_"}
+        for kind in (Client, AsyncClient)
+    ]
+    assert public[0] == public[1]
+
+    async def listed() -> list[str]:
+        return [one.id async for one in AsyncClient(server.url).every_task()]
+
+    assert asyncio.run(listed()) == ["test/scale", "test/shift"]
 
 
 def test_verdicts_stay_apart_from_those_of_pairs(server: Server) -> None:

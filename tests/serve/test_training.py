@@ -18,7 +18,8 @@ from kcurate.errors import InputError, RemoteError
 from kcurate.train import pair_tasks
 from kcurate.train.config import resolve
 from kcurate.train.devices import JudgePlace
-from kcurate.train.reward.remote import RemotePool, remote_pool
+from kcurate.train.reward.feedback import feedback_on
+from kcurate.train.reward.remote import RemotePool, _requests, remote_pool
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.stage import Tasks, TrainConfig, judges
 from kcurate.train.task import Task
@@ -86,6 +87,37 @@ def test_a_server_without_the_tasks_is_refused_before_training(kept: Server, tas
     for wrong in (other, changed):
         with pytest.raises(InputError, match=f"lacks 1 of 2 tasks, such as {wrong.id}"):
             pool.check((tasks[0], wrong))
+
+
+def test_a_server_with_another_problem_or_plan_is_refused(kept: Server, tasks: tuple[Task, ...]) -> None:
+    template = tasks[0].template
+    assert template.problem is not None
+    for changed in (
+        replace(template, problem=replace(template.problem, scalars={})),
+        replace(template, slow=replace(template.slow, plan=(*template.slow.plan, *template.slow.plan))),
+    ):
+        with pytest.raises(InputError, match="lacks 1 of 1 tasks"):
+            RemotePool(kept.client, "pairs", {}).check((replace(tasks[0], template=changed),))
+
+
+def test_the_next_turn_is_told_what_the_server_found(kept: Server, tasks: tuple[Task, ...]) -> None:
+    pool = RemotePool(kept.client, "pairs", {})
+    wrong, right = asyncio.run(pool.score([tasks[0]] * 2, [WRONG, reply()]))
+    assert feedback_on(wrong).startswith("Its results are wrong: y:")
+    assert feedback_on(right).startswith("Its results are right")
+
+
+def test_requests_hold_what_a_server_takes() -> None:
+    def sizes(tasks: list[str], each: int) -> list[int]:
+        parts = list(_requests(tasks, [each] * len(tasks)))
+        assert sorted(i for part in parts for i in part) == list(range(len(tasks)))
+        return [len(part) for part in parts]
+
+    assert sizes(["a", "b"] * 100, 10) == [200]
+    assert sizes(["a"] * 200 + ["b"] * 100, 10) == [200, 100]
+    assert sizes(["a"] * 600, 10) == [256, 256, 88]
+    assert sizes(["a"] * 3 + ["b"] * 3, 3 << 20) == [2, 2, 2]
+    assert sizes(["a"], 100 << 20) == [1]
 
 
 @pytest.mark.parametrize(

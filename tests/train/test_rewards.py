@@ -188,6 +188,7 @@ def in_parts(group):
     return [{"correct": one.standing.correct, "speed": one.speedup or 0} for one in group]
 
 def short(group): return [1.0]
+def large(group): return [{"a": 1e308, "b": 1e308} for _ in group]
 def endless(group): return [float("inf") for _ in group]
 def words(group): return ["good" for _ in group]
 number = 3
@@ -215,6 +216,7 @@ def test_a_users_own_reward_sees_the_group_and_pays_numbers_or_terms(own: str) -
     [
         ("short", {}, "1 rewards for 2 completions"),
         ("endless", {}, "NaN or infinite"),
+        ("large", {}, "NaN or infinite"),
         ("words", {}, "the reward failed: ValueError"),
         ("in_parts", {"scale": 1}, "unexpected keyword argument 'scale'"),
         ("number", {}, "not a function"),
@@ -245,6 +247,8 @@ def test_a_server_imports_nothing_by_name() -> None:
         ("kernelcompare", {"speed": 1.0}, "has no 'speed'"),
         ("continuous", {"most": "all"}, "must be a number"),
         ("continuous", {"most": math.nan}, "must be a number"),
+        ("kernelcompare", {"correct": 1e308}, "must be a number from"),
+        ("kernelcompare", {"correct": True}, "must be a number"),
         ("continuous", {"group": 1.0}, "has no 'group'"),
     ],
 )

@@ -32,6 +32,8 @@ def again(task: Task, reply: str | prompts.Answer, judged: Judged, action: str |
 
 def feedback_on(one: Judged) -> str:
     """One paragraph on a completion, and what the compiler said if it did."""
+    if one.feedback:
+        return one.feedback
     refused = _REFUSED.get(one.outcome)
     verdict = None if refused else one.verdict
     return prompts.feedback("fast", refused or AttemptOutcome.JUDGED, one.detail, verdict)

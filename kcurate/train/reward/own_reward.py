@@ -66,7 +66,7 @@ def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequen
         raise InputError(f"the reward failed: {_said(error)}", where=name) from error
     if len(terms) != len(group):
         raise InputError(f"{len(terms)} rewards for {len(group)} completions", where=name)
-    if not all(math.isfinite(value) for one in terms for value in one.values()):
+    if not all(math.isfinite(sum(one.values())) for one in terms):
         raise InputError("a reward is NaN or infinite", where=name)
     return terms
 

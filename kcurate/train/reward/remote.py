@@ -7,24 +7,27 @@ so. Not covered: a user's own reward and stages of permitted techniques, which a
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kcurate import own_files, prompts
+from kcurate import codec, own_files, prompts
 from kcurate.client import Answer, Client, Result
 from kcurate.errors import InputError
 from kcurate.notes import Note
-from kcurate.problem.shown import shown_code
+from kcurate.problem.shown import launch_data, shown_code
 from kcurate.train.settings import TrainSettings
 from kcurate.train.task import Judged, Task
 
 # How long a server that went away is waited for.
 RETRY_S = 1800.0
-# Answers in one request; a group stays in one, since some schemes compare its members.
+# Answers in one request, and bytes of their text; a group stays in one if it fits, since some schemes compare
+# its members. A server takes 16 MiB by default.
 MOST_ANSWERS = 256
+MOST_BYTES = 8 << 20
 _JUDGED = {one.name for one in fields(Judged)}
 
 
@@ -41,8 +44,8 @@ class RemotePool:
         Raises:
             InputError: it lacks one, or has another one under its id.
         """
-        known = {one.id: one.given.code for one in self._client.every_task()}
-        wrong = [one.id for one in tasks if known.get(one.id) != shown_code(one.template.slow.code)]
+        known = {one.id: _asked(one.problem, asdict(one.given)) for one in self._client.every_task()}
+        wrong = [one.id for one in tasks if known.get(one.id) != _asked_of(one)]
         if wrong:
             what = f"the server lacks {len(wrong)} of {len(tasks)} tasks, such as {wrong[0]}"
             raise InputError(what, where="--judge", hint="start it with the same --dataset")
@@ -54,8 +57,9 @@ class RemotePool:
             RemoteError: the server was away for `RETRY_S` seconds, or its judges failed.
         """
         found: dict[int, Judged] = {}
-        for part in _requests(tasks):
-            answers = [_answer(tasks[i], replies[i]) for i in part]
+        given = [_answer(*one) for one in zip(tasks, replies, strict=True)]
+        for part in _requests([task.id for task in tasks], [_size(one) for one in given]):
+            answers = [given[i] for i in part]
             job = await asyncio.to_thread(
                 self._client.judge, answers, scheme=self._scheme, values=self._values
             )
@@ -85,18 +89,42 @@ def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
     return RemotePool(client, settings.reward.scheme, settings.reward.values)
 
 
-def _requests(tasks: Sequence[Task]) -> Iterator[list[int]]:
-    """The indices of each request: whole groups, as many as fit."""
-    order = sorted(range(len(tasks)), key=lambda i: tasks[i].id)
+def _requests(tasks: Sequence[str], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """The indices of each request: whole groups, as many as fit; a group that is too large in parts.
+
+    `sizes`: bytes of each answer.
+    """
+
+    def fits(members: Sequence[int]) -> bool:
+        return len(members) <= MOST_ANSWERS and sum(sizes[i] for i in members) <= MOST_BYTES
+
+    order = sorted(range(len(tasks)), key=tasks.__getitem__)
     part: list[int] = []
-    for _, group in groupby(order, key=lambda i: tasks[i].id):
+    for _, group in groupby(order, key=tasks.__getitem__):
         members = list(group)
-        if part and len(part) + len(members) > MOST_ANSWERS:
-            yield part
-            part = []
-        part = part + members
+        for some in [members] if fits(members) else [[i] for i in members]:
+            if part and not fits([*part, *some]):
+                yield part
+                part = []
+            part = part + some
     if part:
         yield part
+
+
+def _size(answer: Answer) -> int:
+    return len(json.dumps(asdict(answer)))
+
+
+def _asked_of(task: Task) -> bytes:
+    """What a task asks, as a server shows it."""
+    given, problem = task.template.slow, task.template.problem
+    return _asked(codec.to_data(problem), {"code": shown_code(given.code), **launch_data(given)})
+
+
+def _asked(problem: Any, given: Mapping[str, Any]) -> bytes:
+    return codec.canonical_json(
+        {"problem": problem, "given": {**given, "buffers": given.get("buffers") or {}}}
+    )
 
 
 def _answer(task: Task, reply: str | prompts.Answer) -> Answer:

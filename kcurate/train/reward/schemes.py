@@ -62,6 +62,8 @@ STANDINGS: Mapping[str, Standing] = {
 # Of the scheme `pairs`: ratios of given time to completion's time.
 SLOWER, FASTER = 0.67, 1.02
 LEAST_KNOWN, UNKNOWN = 1.5, 8.0
+# Sums of larger numbers could be infinite.
+LARGEST = 1e9
 OURS = Outcome.HARNESS_ERROR.value
 
 
@@ -210,8 +212,10 @@ def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
     for key, value in (values or {}).items():
         if key not in known:
             raise InputError(f"the reward {name} has no {key!r}", hint=f"it has {', '.join(sorted(known))}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(f"the reward's {key} must be a number, not {value!r}", where=name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not abs(value) <= LARGEST:
+            what = f"the reward's {key} must be a number from {-LARGEST:g} to {LARGEST:g}, not {value!r}"
+            raise InputError(what, where=name)
     return partial(scheme, **(values or {}))
 
 
