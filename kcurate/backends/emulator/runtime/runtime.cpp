@@ -67,7 +67,7 @@ static Block *new_block(unsigned long number)
     block->fresh = true;
     for (unsigned i = 0; i < threads; i++) block->fibers[i].cluster_arrival = 0;
     block->alive = threads;
-    block->waiting = block->at_grid = block->at_named = 0;
+    block->waiting = block->at_grid = block->at_named = block->at_mbarrier = 0;
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->running = true;

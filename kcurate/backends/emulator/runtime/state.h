@@ -108,7 +108,7 @@ const unsigned MAX_CLUSTER = 16;
 
 struct Block {
     uint3 index;
-    unsigned alive, waiting, at_grid, at_named, count, warps;
+    unsigned alive, waiting, at_grid, at_named, at_mbarrier, count, warps;
     int line, grid_line, vote;
     int count_true;
     int result;
