@@ -90,12 +90,14 @@ _CUB_GONE = {
     b"Sum": ("cuda/std/functional", b"cuda::std::plus<>"),
     b"Max": ("cuda/functional", b"cuda::maximum<>"),
     b"Min": ("cuda/functional", b"cuda::minimum<>"),
+    b"Equality": ("cuda/std/functional", b"cuda::std::equal_to<>"),
+    b"Inequality": ("cuda/std/functional", b"cuda::std::not_equal_to<>"),
 }
-_CUB_OPERATOR = re.compile(rb"(?<![\w:])(?:::\s*)?cub\s*::\s*(Sum|Max|Min)\b(?!\s*<)")
+_CUB_OPERATOR = re.compile(rb"(?<![\w:])(?:::\s*)?cub\s*::\s*(Sum|Max|Min|Equality|Inequality)\b(?!\s*<)")
 
 
 def std_names(code: bytes) -> bytes:
-    """Code with its `std::` names (and `cub::Sum`, `Max`, `Min`) as device code can have them."""
+    """Code with its `std::` names (and `cub::Sum`, `Max` and the like) as device code can have them."""
     if b"std" in code:
         code = _STD_NAME.sub(_counterpart, code)
     if b"cub" in code:
