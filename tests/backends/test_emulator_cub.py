@@ -356,6 +356,19 @@ def test_values_follow_their_keys_and_equal_keys_keep_their_order(call: str) -> 
     assert found.tolist() == (order.reshape(4, N).T.ravel() if "Striped" in call else order).tolist()
 
 
+@pytest.mark.parametrize("kind", ["float", "int", "unsigned"])
+def test_twiddled_bits_order_like_keys_and_come_back(kind: str) -> None:
+    a = KEYS[kind]
+    body = f"""typedef cub::Traits<{kind}> K;
+    union {{ {kind} key; K::UnsignedBits bits; }} u;
+    u.key = a[t]; u.bits = K::TwiddleIn(u.bits); x[t] = u.key;
+    u.bits = K::TwiddleOut(u.bits); x[128 + t] = u.key;"""
+    found = left(body, a, kind)
+    order = np.argsort(a[:N], kind="stable")
+    assert np.array_equal(np.sort(found[:N].view(np.uint32)), found[:N].view(np.uint32)[order])
+    assert np.array_equal(found[N : 2 * N], a[:N])
+
+
 def test_zeros_of_either_sign_are_equal_keys() -> None:
     a = np.where(np.arange(4 * N) % 2, -0.0, 0.0).astype(np.float32)
     body = SORT.format(kind="float", call="Sort(v, w)", values=", int")

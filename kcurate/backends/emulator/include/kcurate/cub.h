@@ -97,6 +97,27 @@ template <class T, int N, class Op> KCU_API T kcu_fold(T (&items)[N], Op &op)
     return all;
 }
 
+// Keys as unsigned numbers of the same order, and back.
+template <size_t Size> struct kcu_unsigned;
+template <> struct kcu_unsigned<1> { typedef unsigned char type; };
+template <> struct kcu_unsigned<2> { typedef unsigned short type; };
+template <> struct kcu_unsigned<4> { typedef unsigned type; };
+template <> struct kcu_unsigned<8> { typedef unsigned long long type; };
+template <class T> struct Traits {
+    typedef typename kcu_unsigned<sizeof(T)>::type UnsignedBits;
+    static constexpr UnsignedBits kcu_top = UnsignedBits(UnsignedBits(1) << (8 * sizeof(T) - 1));
+    static UnsignedBits TwiddleIn(UnsignedBits bits)
+    {
+        if (::kcu_std::is_integral_v<T>) return ::kcu_std::is_unsigned_v<T> ? bits : UnsignedBits(bits ^ kcu_top);
+        return UnsignedBits(bits & kcu_top ? ~bits : bits | kcu_top);
+    }
+    static UnsignedBits TwiddleOut(UnsignedBits bits)
+    {
+        if (::kcu_std::is_integral_v<T>) return TwiddleIn(bits);
+        return UnsignedBits(bits & kcu_top ? bits & ~kcu_top : ~bits);
+    }
+};
+
 template <class K, class V> struct KeyValuePair {
     typedef K Key;
     typedef V Value;

@@ -2,7 +2,7 @@
 // "Function Objects".
 #pragma once
 
-#include "traits.h"
+#include "more_traits.h"
 
 #define KCU_FUNCTION(NAME, RESULT)                                                                           \
     template <class T = void> struct NAME {                                                                  \
@@ -60,14 +60,12 @@ struct identity {
 } // namespace kcu_std
 namespace cuda
 {
-// The type that both arguments convert to.
-template <class A, class B> using kcu_common = ::kcu_std::decay_t<decltype(true ? *(A *)0 : *(B *)0)>;
 #define KCU_EXTREME(NAME, RESULT)                                                                            \
     template <class T = void> struct NAME {                                                                  \
         constexpr T operator()(const T &a, const T &b) const { return RESULT; }                              \
     };                                                                                                       \
     template <> struct NAME<void> {                                                                          \
-        template <class A, class B> constexpr kcu_common<A, B> operator()(const A &a, const B &b) const      \
+        template <class A, class B> constexpr ::kcu_std::common_type_t<A, B> operator()(const A &a, const B &b) const \
         {                                                                                                    \
             return RESULT;                                                                                   \
         }                                                                                                    \

@@ -1,28 +1,18 @@
 // Sorting the keys of a block, with or without values: four bits at a time, equal keys in their order.
 #pragma once
 
-#include "../../cuda_bf16.h"
-#include "../../cuda_fp16.h"
 #include "block_exchange.cuh"
 #include "block_scan.cuh"
 
 namespace cub
 {
-template <size_t Size> struct kcu_unsigned;
-template <> struct kcu_unsigned<1> { typedef unsigned char type; };
-template <> struct kcu_unsigned<2> { typedef unsigned short type; };
-template <> struct kcu_unsigned<4> { typedef unsigned type; };
-template <> struct kcu_unsigned<8> { typedef unsigned long long type; };
-
-// A key as an unsigned number of the same order; -0 and 0 are equal.
-template <class K> KCU_API typename kcu_unsigned<sizeof(K)>::type kcu_ordered(const K &key)
+// -0 and 0 are equal keys.
+template <class K> KCU_API typename Traits<K>::UnsignedBits kcu_ordered(const K &key)
 {
-    typedef typename kcu_unsigned<sizeof(K)>::type Bits;
-    const Bits top = Bits(Bits(1) << (8 * sizeof(K) - 1));
+    typedef typename Traits<K>::UnsignedBits Bits;
     const Bits bits = kcu_bits<Bits>(key);
-    if (::kcu_std::is_integral_v<K>) return Bits(K(-1) < K(0) ? bits ^ top : bits);
-    if (bits == top) return top;
-    return Bits(bits & top ? ~bits : bits | top);
+    const bool minus_zero = !::kcu_std::is_integral_v<K> && bits == Traits<K>::kcu_top;
+    return Traits<K>::TwiddleIn(minus_zero ? Bits(0) : bits);
 }
 
 template <class K, int X, int N, class V = NullType, int RadixBits = 4, bool Memoize = true,
