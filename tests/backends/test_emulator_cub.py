@@ -8,7 +8,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from emulation import Program, refuse, run
+from emulation import Program, run
 
 from kcurate.backends.base import Compiled, EntryPoint, KernelFault
 
@@ -471,14 +471,6 @@ def test_only_the_first_thread_has_the_result() -> None:
 def test_misuse_ends_the_run(body: str, block: int, why: str) -> None:
     with pytest.raises(KernelFault, match=why):
         left(body, A, block=block)
-
-
-def test_a_header_that_is_missing_is_unsupported() -> None:
-    refused = refuse(
-        "#include <cub/block/block_shuffle.cuh>\n"
-        "__global__ void f(int *x) { cub::BlockShuffle<int, 32>().Rotate(x[0], x[1]); }"
-    )
-    assert refused.reason == "unsupported"
 
 
 def test_nvrtc_compiles_the_same_programs() -> None:
