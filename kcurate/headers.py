@@ -17,19 +17,20 @@ _TABLE: Mapping[str, str] = {
         cooperative_groups.h cooperative_groups/reduce.h cooperative_groups/scan.h
         cooperative_groups/memcpy_async.h cuda/atomic cuda/std/atomic cuda/std/type_traits cuda/std/cstdint
         cuda/std/limits cuda/std/cmath cuda/std/array cuda/std/utility cuda/std/bit cuda/std/cassert
+        cuda/functional cuda/std/functional
+        cub/block/block_discontinuity.cuh cub/block/block_exchange.cuh cub/block/block_histogram.cuh
+        cub/block/block_load.cuh cub/block/block_radix_sort.cuh cub/block/block_reduce.cuh
+        cub/block/block_scan.cuh cub/block/block_store.cuh
+        cub/warp/warp_reduce.cuh cub/warp/warp_scan.cuh
     """,
-    "side kept emulated sleeps": "cuda_pipeline.h",
-    "side kept sleeps": "cuda_awbarrier.h cuda/pipeline cuda/barrier",
+    "side kept emulated sleeps": "cuda_pipeline.h cuda/pipeline cuda/barrier",
+    "side kept sleeps": "cuda_awbarrier.h",
     "side kept": """
-        cuda_fp4.h cuda_fp8.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/functional
-        cuda/std/functional cuda/ptx
-        cub/block/block_adjacent_difference.cuh cub/block/block_discontinuity.cuh
-        cub/block/block_exchange.cuh cub/block/block_histogram.cuh cub/block/block_load.cuh
-        cub/block/block_merge_sort.cuh cub/block/block_radix_rank.cuh cub/block/block_radix_sort.cuh
-        cub/block/block_reduce.cuh cub/block/block_run_length_decode.cuh cub/block/block_scan.cuh
-        cub/block/block_shuffle.cuh cub/block/block_store.cuh
+        cuda_fp4.h cuda_fp8.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/ptx
+        cub/block/block_adjacent_difference.cuh cub/block/block_merge_sort.cuh
+        cub/block/block_radix_rank.cuh cub/block/block_run_length_decode.cuh cub/block/block_shuffle.cuh
         cub/warp/warp_exchange.cuh cub/warp/warp_load.cuh cub/warp/warp_merge_sort.cuh
-        cub/warp/warp_reduce.cuh cub/warp/warp_scan.cuh cub/warp/warp_store.cuh
+        cub/warp/warp_store.cuh
     """,
     "side emulated": """
         vector_types.h vector_functions.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h

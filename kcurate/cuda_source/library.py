@@ -84,18 +84,20 @@ _IMPLIED = (
     ("mma.h", rb"nvcuda"),
 )  # fmt: skip
 _IMPLIED_RE = tuple((header, re.compile(rb"(?:" + names + rb")\Z")) for header, names in _IMPLIED)
-_CUB_NAME = re.compile(rb"\bcub\s*::\s*((?:Block|Warp)[A-Z]\w*)")
+_CUB_NAME = re.compile(rb"\bcub\s*::\s*((?:Block|Warp|LoadDirect|StoreDirect)[A-Z]\w*)")
 # CUDA 13 has no cub::Sum and the like any more.
 _CUB_GONE = {
     b"Sum": ("cuda/std/functional", b"cuda::std::plus<>"),
     b"Max": ("cuda/functional", b"cuda::maximum<>"),
     b"Min": ("cuda/functional", b"cuda::minimum<>"),
+    b"Equality": ("cuda/std/functional", b"cuda::std::equal_to<>"),
+    b"Inequality": ("cuda/std/functional", b"cuda::std::not_equal_to<>"),
 }
-_CUB_OPERATOR = re.compile(rb"(?<![\w:])(?:::\s*)?cub\s*::\s*(Sum|Max|Min)\b(?!\s*<)")
+_CUB_OPERATOR = re.compile(rb"(?<![\w:])(?:::\s*)?cub\s*::\s*(Sum|Max|Min|Equality|Inequality)\b(?!\s*<)")
 
 
 def std_names(code: bytes) -> bytes:
-    """Code with its `std::` names (and `cub::Sum`, `Max`, `Min`) as device code can have them."""
+    """Code with its `std::` names (and `cub::Sum`, `Max` and the like) as device code can have them."""
     if b"std" in code:
         code = _STD_NAME.sub(_counterpart, code)
     if b"cub" in code:
@@ -146,7 +148,9 @@ def _named(bare: bytes) -> Iterable[bytes]:
 
 
 def _block_header(name: bytes) -> str:
-    """`BlockRadixSort` is in `cub/block/block_radix_sort.cuh`."""
+    """`BlockRadixSort` is in `cub/block/block_radix_sort.cuh`, `LoadDirectStriped` in `block_load.cuh`."""
+    direct = re.match(rb"(Load|Store)Direct", name)
+    name = b"Block" + direct[1] if direct else name
     snake = re.sub(rb"(?<!\A)([A-Z])", rb"_\1", name).lower().decode()
     return f"cub/{snake.partition('_')[0]}/{snake}.cuh"
 

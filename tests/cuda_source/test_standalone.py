@@ -36,6 +36,11 @@ from tests.cuda_source.test_unit import compiles, only, unit
         "#include <cub/cub.cuh>\n__global__ void k(int *o) {\n"
         "  __shared__ typename cub::WarpReduce<int>::TempStorage space;\n"
         "  o[0] = cub::WarpReduce<int>(space).Reduce(o[1], cub::Sum()); }",
+        "#include <cub/cub.cuh>\n__global__ void k(int *o) { int h[1], v[1] = {o[0]};\n"
+        "  __shared__ typename cub::BlockDiscontinuity<int, 32>::TempStorage space;\n"
+        "  cub::BlockDiscontinuity<int, 32>(space).FlagHeads(h, v, cub::Inequality()); o[0] = h[0]; }",
+        "#include <cub/cub.cuh>\n__global__ void k(int *o) { int v[4];\n"
+        "  cub::LoadDirectStriped<32>(threadIdx.x, o, v); cub::StoreDirectBlocked(threadIdx.x, o, v); }",
         'extern "C" {\n#include <cuda_fp16.h>\nstruct Pair { int a; };\n}\n'
         "__global__ void k(Pair *o, __half *h) { o[0].a = __half2float(h[0]); }",
         "#include <cuda.h>\n__global__ void k(const __grid_constant__ CUtensorMap map, int *o) { o[0] = 1; }",

@@ -38,14 +38,14 @@ def test_a_side_with_inline_ptx_is_judged(one: Judge) -> None:
     [
         ("", 'asm volatile("discard.global.L2 [%0], 128;" :: "l"(x));', "discard.global.L2"),
         (
-            "#include <cub/block/block_scan.cuh>\n",
-            "cub::BlockScan<int, 32> scan;",
-            "cub/block/block_scan.cuh",
+            "#include <cub/block/block_shuffle.cuh>\n",
+            "cub::BlockShuffle<int, 32> shuffle;",
+            "cub/block/block_shuffle.cuh",
         ),
         (
-            "#include <cuda/barrier>\n",
-            "cuda::barrier<cuda::thread_scope_block> *barrier;",
-            "cuda/barrier",
+            "#include <cuda/ptx>\n",
+            "cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release);",
+            "cuda/ptx",
         ),
     ],
 )

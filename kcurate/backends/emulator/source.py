@@ -42,6 +42,7 @@ _STATIC_SHARED = re.compile(
 _DEFINED = re.compile(
     r"\b([A-Za-z_]\w*)\s*\((?:[^;{}()]|\([^;{}()]*\))*\)\s*(?:(?:const|noexcept)\s*)*(?=\{)"
 )
+_NO_NAMES = frozenset(("if", "for", "while", "switch", "catch", "decltype", "sizeof", "noexcept"))
 _DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _BRACE = re.compile(r'extern\s+"C"\s*\{|[{}]')
 # Sizes of clusters that are not where `_cluster` reads them.
@@ -138,7 +139,7 @@ def translation_unit(
 
 def defined(code: str) -> frozenset[str]:
     """Names followed by a body in braces: the functions that the code defines, and possibly other words."""
-    return frozenset(_DEFINED.findall(_without_comments(code)))
+    return frozenset(_DEFINED.findall(_without_comments(code))) - _NO_NAMES
 
 
 def declared(preprocessed: str) -> frozenset[str]:

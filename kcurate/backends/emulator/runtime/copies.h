@@ -93,11 +93,17 @@ inline Bits &valid_barrier(unsigned long long *place)
     return barrier;
 }
 
+inline bool is_own_shared(const void *place)
+{
+    return to_shared(static_cast<const char *>(place)) < RANK_WINDOW;
+}
+
 inline void advance(Bits &barrier)
 {
     if (barrier.pending || barrier.bytes) return;
     barrier.parity ^= 1;
     state->releases++;
+    state->block->forward = !state->block->forward;
     barrier.pending = barrier.expected;
 }
 
@@ -225,6 +231,27 @@ unsigned kcu_mbarrier_parity(unsigned long long *place)
         advance(barrier);
     }
     return barrier.parity;
+}
+
+void kcu_mbarrier_wait(unsigned long long *place, unsigned parity)
+{
+    using namespace kcu;
+    const unsigned own = is_own_shared(place);
+    kcu_spin();
+    while (kcu_mbarrier_parity(place) == parity) {
+        state->block->at_mbarrier += own;
+        kcu_yield();
+        state->block->at_mbarrier -= own;
+    }
+}
+
+void kcu_copy_to_mbarrier(void *to, const void *from, unsigned bytes, unsigned long long *place)
+{
+    using namespace kcu;
+    state->fiber->busy = true;
+    Copy copy = {nullptr, to, from, bytes, 0, 0, place};
+    valid_barrier(place).bytes += bytes;
+    order(state->block->arriving, copy);
 }
 
 void *kcu_map_shared(const void *pointer, unsigned rank)

@@ -52,16 +52,18 @@ inline KcuMeet *find_meeting(Warp &warp, unsigned mask, int kind)
 
 void report_deadlock(Block *block)
 {
-    unsigned meeting = block->alive - block->waiting - block->at_grid - block->at_named - block->at_cluster -
-                       block->at_wgmma;
+    const unsigned elsewhere = block->at_grid + block->at_named + block->at_cluster + block->at_mbarrier +
+                               block->at_wgmma;
+    const unsigned meeting = block->alive - block->waiting - elsewhere;
     snprintf(
         state->message, sizeof state->message,
         "deadlock in block (%u,%u,%u): of %u running threads %u wait at the __syncthreads of line %d, %u for "
         "lanes of their warp that do not come, %u for the grid, %u at named barriers, "
-        "%u for their cluster, %u at a wgmma for threads of their warp group",
+        "%u for their cluster, %u for an mbarrier whose phase does not end, "
+        "%u at a wgmma for threads of their warp group",
         block->index.x, block->index.y, block->index.z, block->alive, block->waiting,
         block->waiting ? block->line : 0, meeting, block->at_grid, block->at_named, block->at_cluster,
-        block->at_wgmma);
+        block->at_mbarrier, block->at_wgmma);
     state->fault = KCU_LAUNCH;
     siglongjmp(state->escape, 1);
 }

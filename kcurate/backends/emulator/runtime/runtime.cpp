@@ -68,7 +68,7 @@ static Block *new_block(unsigned long number)
     block->fresh = true;
     for (unsigned i = 0; i < threads; i++) block->fibers[i].cluster_arrival = 0;
     block->alive = threads;
-    block->waiting = block->at_grid = block->at_named = block->at_wgmma = 0;
+    block->waiting = block->at_grid = block->at_named = block->at_mbarrier = block->at_wgmma = 0;
     forget_tiles(block);
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;

@@ -143,6 +143,15 @@ enum Outcome { FINISHED, AT_GRID, AT_CLUSTER, SPINNING };
 
 [[noreturn]] void report_deadlock(Block *block);
 
+// Whether every thread that could go on waits for an mbarrier in the block's own memory, which no other block
+// reaches.
+inline bool all_at_mbarriers(const Block *block)
+{
+    unsigned yielded = 0;
+    for (unsigned i = 0; i < block->warps; i++) yielded += unsigned(__builtin_popcount(block->warp[i].yielded));
+    return block->at_mbarrier == yielded && state->launch.cluster == 1;
+}
+
 // Run a block until it is done, waits for the grid, or only has threads that spin.
 inline Outcome run_block(Block *block)
 {
@@ -165,7 +174,9 @@ inline Outcome run_block(Block *block)
             report_deadlock(block);
         } else if (block->yielded && alive == block->alive && waiting == block->waiting &&
                    releases == state->releases) {
-            if (++idle > 2) return SPINNING;
+            if (++idle <= 2) continue;
+            if (all_at_mbarriers(block)) report_deadlock(block);
+            return SPINNING;
         } else {
             idle = 0;
         }

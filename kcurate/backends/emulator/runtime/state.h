@@ -123,7 +123,7 @@ const unsigned MAX_CLUSTER = 16;
 
 struct Block {
     uint3 index;
-    unsigned alive, waiting, at_grid, at_named, at_wgmma, count, warps;
+    unsigned alive, waiting, at_grid, at_named, at_mbarrier, at_wgmma, count, warps;
     int line, grid_line, vote;
     int count_true;
     int result;

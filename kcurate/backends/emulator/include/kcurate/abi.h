@@ -89,6 +89,10 @@ KCU_HIDDEN void kcu_mbarrier_init(unsigned long long *barrier, unsigned count);
 KCU_HIDDEN unsigned long long kcu_mbarrier_arrive(unsigned long long *barrier, unsigned count, int bytes,
                                                   bool drop);
 KCU_HIDDEN unsigned kcu_mbarrier_parity(unsigned long long *barrier);
+// Wait until the phase of this parity is over. When no thread of the block can end it, the run ends.
+KCU_HIDDEN void kcu_mbarrier_wait(unsigned long long *barrier, unsigned parity);
+// A copy of any size whose bytes an mbarrier expects from now on, done when it is next asked.
+KCU_HIDDEN void kcu_copy_to_mbarrier(void *to, const void *from, unsigned bytes, unsigned long long *barrier);
 // The barriers 0 to 15 of a block: wait for (or only count) `count` threads; 0: all that run.
 KCU_HIDDEN void kcu_named_barrier(unsigned number, unsigned count, bool wait);
 // A cluster's barrier, and where a variable in this block's shared memory lies in that of another block.
