@@ -216,7 +216,7 @@ class Builder:
     def _count(self, param: Param, text: str, bounds: Bounds) -> Poly | None:
         """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
         element = self.elements[param.name]
-        found = allocation(self.site.meaning, text, self.site.scope)
+        found = allocation(self.site.meaning, text, self.site.scope, element.size_bytes)
         poly = self.site.settle(found[0]) if found is not None else None
         count = quotient(poly, number(element.size_bytes)) if poly is not None else None
         if count is not None and self._related(count, bounds):

@@ -211,7 +211,7 @@ class Configuration:
         used: set[str] = set()
         lost = False
         for param, text in zip(self.kernel.params, texts, strict=False):
-            found = allocation(host, text, self.site.scope) if param.pointer else None
+            found = allocation(host, text, self.site.scope, 1) if param.pointer else None
             poly = self.site.settle(found[0]) if found else self.values.get(param.name)
             used |= names_of(poly) if poly is not None else set()
             lost |= param.pointer and found is None
