@@ -133,9 +133,11 @@ def returned_by(body: Node) -> str | None:
         return _FREE_NAME.sub(lambda found: values.get(found[0], found[0]), text)
 
     for one in (each for statement in statements[:-1] for each in _local(statement)):
-        if one is None or one.how != "=" or one.sizes or len(one.value) > MAX_RETURNED:
+        if one is None or one.how != "=" or one.sizes:
             return None
         values[one.name] = f"({without_locals(one.value)})"
+        if len(values[one.name]) > MAX_RETURNED:
+            return None
     found = without_locals(text_of(statements[-1].named_children[0]))
     return found if len(found) <= MAX_RETURNED else None
 

@@ -269,13 +269,24 @@ CALLERS = "".join(f"void f{i}(int n) {{ f{i + 1}(n); }}" for i in range(200)) + 
     ("outside", "body"),
     [
         ("", f"{DOUBLED} k<<<n200, 1>>>(n);"),
+        (f"int g(int n0) {{ {DOUBLED} return n200; }}", "k<<<g(n), 1>>>(n);"),
+        ("", "Buf<int> a(b), b(a); Tensor c = c.clone(); k<<<a.size(c.size(b.size())), 1>>>(n);"),
         ("", f"{CHOSEN} k<<<n1, 1>>>(n);"),
         (MACROS, "k<<<M200(n), 1>>>(n);"),
         (CALLERS, "f0(n); } void f200(int n) { k<<<n, 1>>>(n);"),
         ("", "dim3 a(b.x), b(a.x); k<<<a, 1>>>(n);"),
         ("void g(dim3 a) { h(a); }", "} void h(dim3 a) { g(a); k<<<a, 1>>>(1);"),
     ],
-    ids=["doubled", "chosen", "macros", "callers", "each other", "dim3 of callers"],
+    ids=[
+        "doubled",
+        "doubled in a function",
+        "containers of each other",
+        "chosen",
+        "macros",
+        "callers",
+        "each other",
+        "dim3 of callers",
+    ],
 )
 def test_host_code_that_leads_nowhere_is_given_up_soon(outside: str, body: str) -> None:
     host = Code(f"{outside}\nvoid f(int n) {{ {body} }}".encode())
