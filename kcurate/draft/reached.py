@@ -76,6 +76,8 @@ def _measured_at(
     shaped: dict[str, Buffer] = {}
     for name, buffer in problem.buffers.items() if found is not None else ():
         if buffer.shape[0] == OPEN:
+            if buffer.role != "in" and not all(one[name] for one in found or ()):
+                return None  # it ended before it wrote anything
             unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
             values = tuple(-(-max(1, one[name]) // unit) for one in found or ())
             extent = _fitted(values, names, block)

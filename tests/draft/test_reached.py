@@ -68,8 +68,17 @@ __global__ void patches(const float *in, const float *scale, float *out, int all
     out[i] = sum;
 }
 
-void launch(const float *a, const float *b, float *c, int m, int n, int k, int step, int size)
+__global__ void neighbours(const float *in, const int *index, float *out, int rows, int cols)
 {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows * cols || index[i] >= -1)
+        return;
+    out[place(i / cols, 0, 0, i % cols, 1, 1, cols)] = in[place(i / cols, 0, 0, 0, 1, 1, cols)];
+}
+
+void launch(const float *a, const float *b, float *c, int *d, int m, int n, int k, int step, int size)
+{
+    neighbours<<<(m * n + 127) / 128, 128>>>(a, d, c, m, n);
     patches<<<(m * n * k * step + 127) / 128, 128>>>(a, b, c, m * n * k * step, n, k, step, size);
     columns<<<dim3(n / TILE, m / TILE), dim3(TILE, TILE)>>>(a, b, c, n, k);
     clipped<<<dim3((n + TILE - 1) / TILE, (m + TILE - 1) / TILE), dim3(TILE, TILE)>>>(a, c, m, n, step);
@@ -112,7 +121,8 @@ def test_kernels_that_multiply_many_sizes_run_at_few_elements(workspace: Path) -
     assert found == {"in": ("k*m*n*step",), "scale": ("k*m*step",), "out": ("k*m*n*step",)}
 
 
-def test_what_no_expression_gives_stays_open(workspace: Path) -> None:
-    folder = folder_of(workspace, "triangle")
+@pytest.mark.parametrize("kernel", ["triangle", "neighbours"])
+def test_what_no_expression_gives_or_nothing_reaches_stays_open(workspace: Path, kernel: str) -> None:
+    folder = folder_of(workspace, kernel)
     assert not (folder / "problem.json").exists()
     assert "neither an allocation nor a guard" in (folder / "problem.toml").read_text()
