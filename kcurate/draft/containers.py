@@ -22,6 +22,8 @@ from kcurate.cuda_source.statements import Call, Code
 # The tree of an expression at a position in the host code.
 Resolve = Callable[[str, int], Node | None]
 MAX_DEPTH = 8
+# A tensor of which the code asks for fewer extents may have more than those.
+LEAST_ASKED = 2
 _RESIZING = frozenset(("resize", "allocate", "alloc", "reallocate", "realloc", "create", "assign"))
 _SHAPED = frozenset(("zeros", "ones", "empty", "full", "rand", "randn"))
 # Methods of a tensor that give one of the same extents.
@@ -71,6 +73,8 @@ def elements(host: Code, name: str, at: int | None, resolve: Resolve) -> Node | 
         extents = tuple(_extent(name, axis) for axis in range(most + 1))
         if any(call.args[0].replace(" ", "") == "-1" for call in asked):
             extents += (_extent(name, -1),)
+        if len(extents) < LEAST_ASKED:
+            extents = ()
     if not extents and any(not call.args for call in _on(host, name, at, _COUNTS)):
         return cexpr.name(f"{_flat(name)}_count")
     return reduce(lambda left, right: Node("*", (left, right)), extents) if extents else None

@@ -28,6 +28,8 @@ Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
 # Elements of a buffer whose extent is looked for.
 ROOM = 1 << 22
 SETTINGS = 3
+# Small numbers fit more expressions by chance.
+SETTINGS_OF_FEW = 5
 # A kernel without guards may need multiples of what a block computes: mostly this, else what the grid says.
 TILE, MOST_TILE = 128, 1024
 # Sizes for kernels that multiply many of them, and have guards.
@@ -57,7 +59,8 @@ def measured(made: Draft, code: str, reach: Reach) -> Draft:
     for settings in (few, tiled) if len(large) > MOST_TILED else (tiled, few):
         shaped = _measured_at(settings, made, code, reach, block)
         if shaped is not None:
-            return _filled(made, problem, shaped, settings, launch, block)
+            steps = (Settings("as the extents were found", settings[:2]),) if settings is tiled else ()
+            return _filled(made, problem, shaped, steps, launch, block)
     return made
 
 
@@ -115,11 +118,11 @@ def _few(limits: Mapping[str, int | None], large: Sequence[str]) -> tuple[Mappin
 
     No product of them is the same at all settings, because each leaves other numbers out.
     """
-    pool = len(large) + 2
+    pool = max(len(large) + 2, SETTINGS_OF_FEW)
     return tuple(
         {name: own or 1 for name, own in limits.items()}
         | {name: FEW[(i + turn) % pool % len(FEW)] for i, name in enumerate(large)}
-        for turn in range(SETTINGS)
+        for turn in range(SETTINGS_OF_FEW)
     )
 
 
@@ -160,16 +163,19 @@ def _filled(
     made: Draft,
     problem: Problem,
     shaped: Mapping[str, Buffer],
-    settings: tuple[Mapping[str, int], ...],
+    found: tuple[Settings, ...],
     launch: Launch,
     block: Sequence[int],
 ) -> Draft:
+    """The draft with these buffers, tried at the usual sizes and at what `found` adds."""
     buffers = {**problem.buffers, **shaped}
     counts = [fitting.poly_of(one.shape[0]) for one in buffers.values()]
     grid = [fitting.poly_of(one) for one in launch.grid]
     limits = dict(made.limits)
     steps = sizes.ladder(limits, [*counts, *grid], block)
-    ladder = (*steps[:1], Settings("as the extents were found", settings[:2]), *steps[1:])
+    ladder = (*steps[:1], *found, *steps[1:])
+    if not ladder:
+        return made
     bench = sizes.bench(limits, counts)
     filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
     places = {f"buffers.{name}.shape" for name in shaped}
