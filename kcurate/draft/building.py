@@ -13,7 +13,7 @@ from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.paths import holder_in, offset_in, path_in
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.cuda_source.usage import Usage, usage
-from kcurate.draft import launching, sizes, structs
+from kcurate.draft import containers, launching, sizes, structs
 from kcurate.draft.algebra import Poly, factor, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.contents import Extents, contents, role_of
@@ -221,6 +221,8 @@ class Builder:
         count = quotient(poly, number(element.size_bytes)) if poly is not None else None
         if count is not None and self._related(count, bounds):
             return count
+        if count is not None and any(map(containers.is_asked, launching.names_of(count))):
+            count = None
         guessed = bounds.furthest(self.pointers[param.name], at_sample) or count
         place = f"buffers.{param.name}.shape"
         if guessed is not None:

@@ -29,6 +29,7 @@ _SHAPED = frozenset(("zeros", "ones", "empty", "full", "rand", "randn"))
 # Methods of a tensor that give one of the same extents.
 _SAME = frozenset(("contiguous", "clone", "to", "cuda", "cpu", "detach", "fill_", "zero_", "toType"))
 _COUNTS = frozenset(("size", "length", "numel", "nelement"))
+_ASKED = re.compile(r"\w+_(?:count|size_(?:\d+|last\d*))")
 _INSTANCE = re.compile(r"([\w:]*\w)\s*<(.*)>\s*&?", re.DOTALL)
 
 
@@ -184,6 +185,11 @@ def _on(host: Code, name: str, at: int | None, methods: frozenset[str]) -> list[
     parameter = function is not None and any(own == name for _, own in function.params)
     local = at is not None and host.declared(name, at) is not None
     return near if near or local or parameter else every
+
+
+def is_asked(size: str) -> bool:
+    """Whether a size is what the code asks an object for, since it does not show how that is made."""
+    return _ASKED.fullmatch(size) is not None
 
 
 def _extent(name: str, axis: int) -> Node:

@@ -302,3 +302,20 @@ void run(int n) {{
     assert {name: buffer.shape for name, buffer in draft.known.problem.buffers.items()} == {
         "x": ("n",), "y": ("n",),
     }  # fmt: skip
+
+
+def test_an_object_whose_length_the_kernel_does_not_get_has_an_open_extent() -> None:
+    draft = inferred(
+        """
+__device__ int place(int i, int n);
+__global__ void k(const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[place(i, n)];
+}
+void run(Grid &x, int n) {
+  float *y; cudaMalloc(&y, n * sizeof(float)); check(x.size());
+  k<<<(n + 63) / 64, 64>>>(x.get(), y, n);
+}
+"""
+    )
+    assert draft.reasons == (Reason.NO_EXTENT,)
