@@ -319,3 +319,17 @@ void run(Grid &x, int n) {
 """
     )
     assert draft.reasons == (Reason.NO_EXTENT,)
+
+
+@pytest.mark.parametrize(("rows", "known"), [("0", True), ("blockIdx.y", False)])
+def test_a_grid_is_guessed_only_along_an_axis_of_grid_stride_loops(rows: str, known: bool) -> None:
+    draft = inferred(
+        f"""
+__global__ void k(const float *x, float *y, int n) {{
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    y[{rows} * n + i] = x[i];
+}}
+void run(const float *x, float *y, int n) {{ k<<<chosen(n), 64>>>(x, y, n); }}
+"""
+    )
+    assert (Reason.NO_GRID not in draft.reasons) == known
