@@ -5,6 +5,7 @@ Not covered: which of several declarations a name means (`statements`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,10 +16,16 @@ from kcurate.cuda_source.paths import is_path, path_of
 from kcurate.cuda_source.text import parseable
 
 DECLARING = frozenset(("declaration", "field_declaration"))
-SETTING = DECLARING | {"assignment_expression", "update_expression", "enumerator"}
+SETTING = DECLARING | {"assignment_expression", "update_expression", "enumerator", "field_initializer"}
 _QUALIFIERS = frozenset(("type_qualifier", "storage_class_specifier"))
 _OTHER_LAYOUT = frozenset(("base_class_clause", "bitfield_clause", "virtual"))
 _NAMES = frozenset(("identifier", "field_identifier"))
+# A name that is no member of something.
+_FREE_NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*")
+_HARMLESS = frozenset(("using_declaration", "alias_declaration", "static_assert_declaration"))
+MAX_RETURNED = 1000
+# What a constructor gives to a member that gets its value later.
+_NOTHING = frozenset(("", "0", "nullptr", "NULL", "false"))
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,11 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
         name = text_of(node.child_by_field_name("name"))
         text = text_of(value) if value is not None else ""
         yield Setting(name, node.start_byte, "=", text, "const int", node=value)
+    elif node.type == "field_initializer":
+        name, value = node.named_children[0], node.named_children[-1]
+        text = text_of(value)[1:-1].strip()
+        if text not in _NOTHING:
+            yield Setting(text_of(name), node.start_byte, "(", text, scope=scope, node=value)
     elif node.type == "update_expression":
         argument = node.child_by_field_name("argument")
         how = next(child.type for child in node.children if child.type in ("++", "--"))
@@ -108,6 +120,34 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
         if is_path(left):
             how = next(child.type for child in node.children if "=" in child.type)
             yield Setting(path_of(left), node.start_byte, how, text_of(right), node=right)
+
+
+def returned_by(body: Node) -> str | None:
+    """What a body of declarations and one return statement gives: its locals are replaced by their values."""
+    statements = [one for one in body.named_children if one.type != "comment"]
+    if not statements or statements[-1].type != "return_statement" or statements[-1].named_child_count != 1:
+        return None
+    values: dict[str, str] = {}
+
+    def without_locals(text: str) -> str:
+        return _FREE_NAME.sub(lambda found: values.get(found[0], found[0]), text)
+
+    for one in (each for statement in statements[:-1] for each in _local(statement)):
+        if one is None or one.how != "=" or one.sizes:
+            return None
+        values[one.name] = f"({without_locals(one.value)})"
+        if len(values[one.name]) > MAX_RETURNED:
+            return None
+    found = without_locals(text_of(statements[-1].named_children[0]))
+    return found if len(found) <= MAX_RETURNED else None
+
+
+def _local(statement: Node) -> Iterator[Setting | None]:
+    """The variables of a declaration; None for any other statement."""
+    if statement.type == "declaration":
+        yield from declared_by(statement)
+    elif statement.type not in _HARMLESS:
+        yield None
 
 
 @lru_cache(maxsize=16)

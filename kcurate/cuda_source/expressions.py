@@ -62,6 +62,17 @@ def path(node: Node) -> str:
     return f"{outer}.{node.text}" if outer else ""
 
 
+def flat(node: Node) -> str:
+    """`groups_0_count` for `groups[0].count`: one name for a member or element; empty for anything else."""
+    node = plain(node)
+    if node.op == "name" or (node.op == "num" and node.text.isdigit()):
+        return node.text
+    parts = [flat(arg) for arg in node.args] if node.op in ("member", "index") else [""]
+    if node.op == "member":
+        parts.append(node.text)
+    return "_".join(part for part in parts if part != "this") if all(parts) else ""
+
+
 class _Product(Exception):  # noqa: N818 - an event inside this module
     """`(a * (b * c)) - d`, taken for a cast of `-d` to a function type: `inside` the brackets is a value."""
 

@@ -77,17 +77,36 @@ def path_in(text: str) -> str:
 def offset_in(text: str) -> str | None:
     """What is added to the pointer that an expression starts from: `n` in `(T *)a + n` and `&a[n]`."""
     node = expression(text.encode("latin-1", "replace"))
+    node = without_casts(node) if node is not None else None
+    if node is not None and node.type == "binary_expression" and node.children[1].type == "+":
+        return str(node.child_by_field_name("right").text.decode())
+    behind = _element(node) if node is not None else None
+    return str(behind.child_by_field_name("indices").text.decode()[1:-1]) if behind is not None else None
+
+
+def holder_in(text: str) -> str:
+    """The variable, member or array element that holds a pointer: `a[i]` for `a[i] + n`, `a` for `&a[n]`."""
+    node = expression(text.encode("latin-1", "replace"))
     while node is not None:
         node = without_casts(node)
-        if node.type == "pointer_expression" and node.children[0].type == "&":
-            node = node.child_by_field_name("argument")
-        elif node.type == "binary_expression" and node.children[1].type == "+":
-            return str(node.child_by_field_name("right").text.decode())
-        elif node.type == "subscript_expression":
-            return str(node.child_by_field_name("indices").text.decode()[1:-1])
+        behind, called = _element(node), node.child_by_field_name("function")
+        if behind is not None:
+            node = behind.child_by_field_name("argument")
+        elif node.type == "binary_expression":
+            node = node.child_by_field_name("left")
+        elif called is not None and called.type == "field_expression":
+            node = called.child_by_field_name("argument")
         else:
-            return None
-    return None
+            return "".join(node.text.decode().split()).replace("->", ".").removeprefix("this.")
+    return text.strip()
+
+
+def _element(node: Node) -> Node | None:
+    """`a[n]` in `&a[n]`; None for anything else."""
+    if node.type != "pointer_expression" or node.children[0].type != "&":
+        return None
+    inner = without_casts(node.child_by_field_name("argument"))
+    return inner if inner.type == "subscript_expression" else None
 
 
 def is_path(node: Node) -> bool:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from kcurate.cuda_source.declarations import SETTING, Setting, declarator, set_by
+from kcurate.cuda_source.declarations import SETTING, Setting, declarator, returned_by, set_by
 from kcurate.cuda_source.edit import Node, Tree, ancestors
 from kcurate.cuda_source.expansion import without_macros
 from kcurate.cuda_source.items import AROUND_NAMES, parse
 from kcurate.cuda_source.launches import Launch, find_launches
-from kcurate.cuda_source.paths import without_casts
+from kcurate.cuda_source.paths import path_of, without_casts
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
 _INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
@@ -29,8 +29,8 @@ _BLOCKS = frozenset(("compound_statement", "for_statement", "for_range_loop", "l
 class Function:
     """A function with a body: parameters as (type with stars, name), names of template parameters.
 
-    `returned` is the expression of a body that is one return statement. The text of the function goes from
-    `start` to `end`, its body from `body` on.
+    `returned` is what a body of declarations and one return statement gives, over the parameters; `defaults`
+    are those of the last parameters. The function goes from `start` to `end`, its body from `body` on.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Function:
     body: int
     end: int
     node: Node = field(repr=False, compare=False)
+    defaults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,21 @@ class Code:
             if call is not None:
                 found[call.name].append(call)
         return {name: tuple(some) for name, some in found.items()}
+
+    @cached_property
+    def methods(self) -> Mapping[str, tuple[Call, ...]]:
+        """Calls of methods by the variable or member that they are called on, such as `a.b`, in order."""
+        found: dict[str, list[Call]] = defaultdict(list)
+        for node in self._nodes["call_expression"]:
+            function, given = (node.child_by_field_name(field) for field in ("function", "arguments"))
+            if function is not None and function.type == "field_expression" and given is not None:
+                method, owner = (
+                    function.child_by_field_name("field"),
+                    function.child_by_field_name("argument"),
+                )
+                args = tuple(map(self.of, given.named_children))
+                found[path_of(owner)].append(Call(self.of(method), node.start_byte, args, (), node))
+        return {name: tuple(some) for name, some in found.items() if name}
 
     def of(self, node: Node) -> str:
         """A node's text."""
@@ -276,11 +292,14 @@ class Code:
             return None
         name = self.of(inner.child_by_field_name("declarator"))
         name = name if "operator" in name else name.partition("<")[0].rpartition("::")[2].strip()
-        params = tuple(
-            self._param(one)
+        declared = [
+            one
             for one in inner.child_by_field_name("parameters").named_children
             if "parameter_declaration" in one.type and self.of(one) != "void"
-        )
+        ]
+        params = tuple(map(self._param, declared))
+        given = (one.child_by_field_name("default_value") for one in declared)
+        defaults = tuple(self.of(one) for one in given if one is not None)
         outer = node.parent
         start, template = node.start_byte, ()
         if outer is not None and outer.type == "template_declaration":
@@ -289,12 +308,9 @@ class Code:
                 IDENTIFIER.findall(self.of(one).partition("=")[0].encode())[-1].decode()
                 for one in outer.child_by_field_name("parameters").named_children
             )
-        (only,) = body.named_children if body.named_child_count == 1 else (None,)
-        returned = None
-        if only is not None and only.type == "return_statement" and only.named_child_count == 1:
-            returned = self.of(only.named_children[0])
         kernel = "__global__" in self.text[start : inner.start_byte]
-        return Function(name, params, template, kernel, returned, start, body.start_byte, node.end_byte, node)
+        places = start, body.start_byte, node.end_byte
+        return Function(name, params, template, kernel, returned_by(body), *places, node, defaults)
 
     def _param(self, node: Node) -> tuple[str, str]:
         found = declarator(node, node.child_by_field_name("declarator"))

@@ -213,6 +213,12 @@ class Bounds:
                 best = need
         return best
 
+    def furthest(self, pointers: Sequence[tuple[str, Poly]], size: Callable[[Poly], int]) -> Poly | None:
+        """Elements that a buffer needs through all pointers into it, given by parameter and offset."""
+        needs = [(self.extent(name, size), offset) for name, offset in pointers]
+        ends = [need + offset for need, offset in needs if need is not None]
+        return max(ends, key=size) if 0 < len(ends) == len(needs) else None
+
     def guard(self, axis: int) -> Poly | None:
         """The bound that the global index along an axis is compared with."""
         symbol = _AXES[axis]

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.paths import offset_in, path_in
+from kcurate.cuda_source.paths import holder_in, offset_in, path_in
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.cuda_source.usage import Usage, usage
-from kcurate.draft import launching, sizes, structs
+from kcurate.draft import containers, launching, sizes, structs
 from kcurate.draft.algebra import Poly, factor, number, quotient
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.contents import Extents, contents
+from kcurate.draft.contents import Extents, contents, role_of
 from kcurate.draft.launching import GUESSED_WHOLE, Configuration, Site, at_sample
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
@@ -34,7 +34,6 @@ from kcurate.records import (
     Launch,
     Param,
     Problem,
-    Role,
     Scalar,
     Sizes,
     Step,
@@ -63,6 +62,8 @@ class Builder:
     remarks: list[Remark] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     offsets: list[Poly] = field(default_factory=list)
+    # By buffer: the parameters that point into it, each with its offset in elements.
+    pointers: dict[str, list[tuple[str, Poly]]] = field(default_factory=dict)
 
     def build(self, name: str, template: tuple[str, ...]) -> Draft:
         """The draft for this launch."""
@@ -83,6 +84,10 @@ class Builder:
             self._pointer(param, text, bounds) if param.pointer else self._scalar(param)
             for param, text in zip(params, texts, strict=False)
         ]
+        for param, text in zip(params, texts, strict=False):
+            if param.name in self.pointers:
+                count = self._count(param, text, bounds)
+                self.counts[param.name] = count if count is not None else factor(OPEN)
         if len(texts) != len(params):
             self._note("plan.args", f"{len(params)} parameters, {len(texts)} arguments", Reason.NO_VALUE)
         steps = self._uploads()
@@ -188,20 +193,16 @@ class Builder:
             self._note(f"{place}.dtype", f"the element type behind {param.type}", reason)
             self.buffers[param.name] = Buffer(OPEN, (OPEN,))
             return param.name
-        owner = path_in(text)
-        offset = self._offset(text)
-        if owner in self.owners and self.elements[self.owners[owner]] == element:
-            first = self.owners[owner]
+        owner, offset = holder_in(text), self._offset(text)
+        first = self.owners.setdefault(owner, param.name)
+        if first == param.name or self.elements[first] != element:
+            first = param.name
+            self.usages[first], self.elements[first] = used, element
+        else:
             both = self.usages[first] | used
             self.usages[first] = replace(both, first="read" if both.read else both.first)
-            return first if offset is None else BufferArg(first, offset.expr())
-        self.owners.setdefault(owner, param.name)
-        self.usages[param.name], self.elements[param.name] = used, element
-        count = self._count(param, text, element, bounds)
-        self.counts[param.name] = count if count is not None else factor(OPEN)
-        return (
-            param.name if offset is None else BufferArg(param.name, (offset * number(element.lanes)).expr())
-        )
+        self.pointers.setdefault(first, []).append((param.name, offset or number(0)))
+        return first if offset is None else BufferArg(first, (offset * number(element.lanes)).expr())
 
     def _offset(self, text: str) -> Poly | None:
         """The offset in elements of `a + n` and `&a[n]`."""
@@ -212,14 +213,17 @@ class Builder:
         self.offsets.append(poly)
         return poly
 
-    def _count(self, param: Param, text: str, element: types.Element, bounds: Bounds) -> Poly | None:
+    def _count(self, param: Param, text: str, bounds: Bounds) -> Poly | None:
         """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
-        found = allocation(self.site.meaning, text, self.site.scope)
+        element = self.elements[param.name]
+        found = allocation(self.site.meaning, text, self.site.scope, element.size_bytes)
         poly = self.site.settle(found[0]) if found is not None else None
         count = quotient(poly, number(element.size_bytes)) if poly is not None else None
         if count is not None and self._related(count, bounds):
             return count
-        guessed = bounds.extent(param.name, at_sample) or count
+        if count is not None and any(map(containers.is_asked, launching.names_of(count))):
+            count = None
+        guessed = bounds.furthest(self.pointers[param.name], at_sample) or count
         place = f"buffers.{param.name}.shape"
         if guessed is not None:
             self._note(place, "guess, from the kernel's indices")
@@ -264,7 +268,7 @@ class Builder:
         extents = Extents(self.counts, self.elements)
         for name, element in self.elements.items():
             usage = self.usages[name]
-            role = _role(usage)
+            role = role_of(usage)
             shape = (self.counts[name].expr(), *((element.lanes,) if element.lanes > 1 else ()))
             init: Init | None = None
             if role in ("in", "inout"):
@@ -328,7 +332,8 @@ class Builder:
         """Buffers whose indices end before or after their allocation: name, and elements needed."""
         found = []
         for name, count in self.counts.items():
-            need = bounds.extent(name, at_sample) if OPEN not in count.text() else None
+            into = self.pointers.get(name, ()) if OPEN not in count.text() else ()
+            need = bounds.furthest(into, at_sample)
             known = self._sizes(tuple(bounds.grid)).keys() | launching.FUNCTIONS
             if need is not None and need != count and launching.names_of(need) <= known:
                 found.append((name, need.expr()))
@@ -342,9 +347,3 @@ class Builder:
         for poly in self.values.values():
             used |= launching.names_of(poly)
         return {name: self.site.default(name) for name in sorted(used - {OPEN} - launching.FUNCTIONS)}
-
-
-def _role(usage: Usage) -> Role:
-    if not usage.written:
-        return "in"
-    return "inout" if usage.read and usage.first != "write" else "out"

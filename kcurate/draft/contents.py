@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
+from kcurate.cuda_source.usage import Usage
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.launching import at_sample
 from kcurate.problem import c_types as types
-from kcurate.records import Init
+from kcurate.records import Init, Role
 
 _POSITIVE = frozenset(
     f"{before}{name}{after}"
@@ -64,6 +65,13 @@ def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
             "any integers",
         )
     )
+
+
+def role_of(used: Usage) -> Role:
+    """Whether the kernel reads a buffer, writes it, or updates it."""
+    if not used.written:
+        return "in"
+    return "inout" if used.read and used.first != "write" else "out"
 
 
 def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:

@@ -211,7 +211,7 @@ class Configuration:
         used: set[str] = set()
         lost = False
         for param, text in zip(self.kernel.params, texts, strict=False):
-            found = allocation(host, text, self.site.scope) if param.pointer else None
+            found = allocation(host, text, self.site.scope, 1) if param.pointer else None
             poly = self.site.settle(found[0]) if found else self.values.get(param.name)
             used |= names_of(poly) if poly is not None else set()
             lost |= param.pointer and found is None
@@ -231,13 +231,14 @@ class Configuration:
 
     def _guarded_grid(self, bounds: Bounds, block: tuple[int, ...]) -> tuple[Poly, ...]:
         """One thread for each index that passes the guard."""
-        if "gridDim" in self.device.text:
+        rows = "blockIdx.y" in self.device.text and "gridDim.y" not in self.device.text
+        if "gridDim" in self.device.text and not rows:
             self._note("plan.grid", "guess: grid-stride loops, so any number of blocks works")
             return (number(STRIDING_BLOCKS),)
         found = [bounds.guard(axis) for axis in range(max(len(block), 2))]
         while found and found[-1] is None:
             found.pop()
-        if not found or any(one is None for one in found):
+        if len(found) < 1 + rows or any(one is None for one in found):
             self._note("plan.grid", f"blocks; the host passes {self.site.launch.grid}", Reason.NO_GRID)
             return (factor(OPEN),)
         self._note("plan.grid", f"guess, from the guard: the host passes {self.site.launch.grid}")

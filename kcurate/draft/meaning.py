@@ -16,8 +16,8 @@ from kcurate.cuda_source.brackets import split_arguments
 from kcurate.cuda_source.declarations import Setting
 from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.statements import Code, Function
-from kcurate.draft import spelled
-from kcurate.draft.algebra import from_node, real
+from kcurate.draft import containers, spelled
+from kcurate.draft.algebra import Poly, from_node, real
 
 # Limit on look-ups within look-ups.
 MAX_DEPTH = 16
@@ -67,11 +67,14 @@ class Meaning:
                 return self._once(part.text, scope, lambda: self._name(part.text, scope))
             if part.op == "member":
                 return self._member(part, scope)
+            if part.op == "index":
+                return cexpr.name(cexpr.flat(part)) if cexpr.flat(part) else None
             if part.op == "sizeof":
                 size = self.sizeof(part.text, scope)
                 return cexpr.number(size) if size is not None else None
             if part.op == "call":
-                return self._once(f"{part.text}()", scope, lambda: self._call(part, scope))
+                what = part if part.real else f"{part.text}()"
+                return self._once(what, scope, lambda: self._call(part, scope))
             if part.op == "?":
                 return self._once(part, scope, lambda: self._choice(part, scope))
             return None
@@ -92,11 +95,13 @@ class Meaning:
 
     def _choice(self, node: Node, scope: Scope) -> Node | None:
         """`c ? a : b`: the only branch that resolves, or both if equal; `n % b ? 1 : 0` rounds up."""
-        rest = spelled.rest_of(node)
-        if rest is not None:
-            return self._one_if(rest, scope)
         yes, no = (self.resolve(arg, scope) for arg in node.args[1:])
         first, second = from_node(yes), from_node(no)
+        rest = spelled.rest_of(node.args[0])
+        if rest is not None and first is not None and second is not None:
+            more, less, least = (first, second, no) if rest[1] else (second, first, yes)
+            if (more - less).constant == 1:
+                return self._rounding(least, less, rest[0], scope)
         if first is not None and second in (None, first):
             return yes
         if second is not None and first is None:
@@ -105,6 +110,14 @@ class Meaning:
         if condition is not None and condition.constant is not None:
             return yes if condition.constant else no
         return None
+
+    def _rounding(self, least: Node, value: Poly, rest: Node, scope: Scope) -> Node:
+        """One more than `least` (of this value) if there is a rest; `n / b` becomes `ceil_div(n, b)`."""
+        left, right = (self.resolve(arg, scope) for arg in rest.args)
+        if from_node(Node("/", (left, right))) == value:
+            return Node("call", (left, right), "ceil_div")
+        one = self._one_if(rest, scope)
+        return Node("+", (least, one)) if value.constant != 0 else one
 
     def _one_if(self, rest: Node, scope: Scope) -> Node:
         """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
@@ -201,7 +214,7 @@ class Meaning:
         """`block.x` of a dim3, else a name made from the path."""
         owner, path = node.args[0], cexpr.path(node)
         if not path:
-            return None
+            return cexpr.name(cexpr.flat(node)) if cexpr.flat(node) else None
         component = node.text in _COMPONENTS and owner.op == "name"
         if component and self._kind(owner.text, scope) in _EXTENTS | {""}:
             extents = self.extents(owner.text, scope)
@@ -221,30 +234,34 @@ class Meaning:
         return found if found is not None else cexpr.name(joined)
 
     def _call(self, node: Node, scope: Scope) -> Node | None:
-        if node.text in ("size", "length") and node.real and node.args and node.args[0].op == "name":
-            vector = self.vector(node.args[0].text, scope)
-            return self.resolve_text(vector[1], vector[2]) if vector else None
+        if node.real:
+            at = scope.at if scope.function else None
+            return containers.asked(self.host, node, at, self._resolved_at)
         for function in self.host.functions:
-            fits = function.name == node.text and len(function.params) == len(node.args)
+            missing = len(function.params) - len(node.args)
+            fits = function.name == node.text and 0 <= missing <= len(function.defaults)
             if fits and function.returned and not function.kernel:
-                return self._expanded(
-                    tuple(own for _, own in function.params), function.returned, node, scope
-                )
+                return self._expanded(function, node, scope)
         return None
 
-    def vector(self, name: str, scope: Scope) -> tuple[str, str, Scope] | None:
-        """Element type and number of elements of `std::vector<T> name(count)` or a thrust vector."""
-        for one in self.host.settings(name, scope.at if scope.function else None):
-            kind, _, inside = one.type.partition("<")
-            if kind.endswith("vector") and one.how in ("(", "{") and one.value:
-                return inside.rpartition(">")[0].strip(), split(one.value)[0], self.scope(one.at)
-        return None
+    def elements(self, name: str, scope: Scope) -> Node | None:
+        """How many elements a vector, buffer or tensor holds."""
+        at = scope.at if scope.function else None
+        return self._once(
+            f"{name}[]", scope, lambda: containers.elements(self.host, name, at, self._resolved_at)
+        )
 
-    def _expanded(self, names: tuple[str, ...], text: str, call: Node, scope: Scope) -> Node | None:
-        body = cexpr.parse(text)
-        if body is None:
+    def _resolved_at(self, text: str, at: int) -> Node | None:
+        return self.resolve_text(text, self.scope(at))
+
+    def _expanded(self, function: Function, call: Node, scope: Scope) -> Node | None:
+        body = cexpr.parse(function.returned or "")
+        names = [own for _, own in function.params]
+        left = [cexpr.parse(text) for text in function.defaults[len(call.args) - len(names) :]]
+        values = [*call.args, *(left if len(call.args) < len(names) else ())]
+        if body is None or None in values:
             return None
-        given = dict(zip(names, (self.resolve(arg, scope) for arg in call.args), strict=True))
+        given = {name: self.resolve(arg, scope) for name, arg in zip(names, values, strict=True) if arg}
         inside = cexpr.substitute(body, lambda part: given.get(part.text) if part.op == "name" else None)
         calls = cexpr.substitute(
             inside,

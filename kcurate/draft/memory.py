@@ -11,6 +11,7 @@ from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Call, Code, Function
+from kcurate.draft import containers
 from kcurate.draft.algebra import from_node
 from kcurate.draft.meaning import MAX_DEPTH, Meaning, Scope
 
@@ -19,19 +20,22 @@ ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")
 Found = tuple[Node, Scope]
 
 
-def allocation(meaning: Meaning, text: str, scope: Scope, depth: int = 0) -> Found | None:
-    """The size in bytes of the memory behind a pointer, as a tree; None if no allocation is found."""
+def allocation(meaning: Meaning, text: str, scope: Scope, width: int, depth: int = 0) -> Found | None:
+    """The size in bytes of the memory behind a pointer, as a tree; None if no allocation is found.
+
+    `width` is the bytes of an element, for containers whose type does not tell.
+    """
     name = path_in(text)
     for call in _calls_on(meaning.host, name, scope):
         there = meaning.scope(call.at)
         node = meaning.resolve_text(call.args[1], there)
         if node is not None:
             return node, there
-    vector = meaning.vector(name, scope)
-    if vector is not None:
-        size, count = meaning.sizeof(vector[0], vector[2]), meaning.resolve_text(vector[1], vector[2])
-        if size is not None and count is not None:
-            return Node("*", (count, cexpr.number(size))), vector[2]
+    count = meaning.elements(name, scope)
+    if count is not None:
+        inside = containers.type_of(meaning.host, name, scope.at if scope.function else None)
+        size = meaning.sizeof(inside, scope) if inside else None
+        return Node("*", (count, cexpr.number(size or width))), scope
     filled = _filled_in(meaning, name, scope)
     if filled is not None:
         return filled
@@ -43,11 +47,11 @@ def allocation(meaning: Meaning, text: str, scope: Scope, depth: int = 0) -> Fou
             return made
         source = path_in(one.value)
         if source.replace(".", "").isidentifier() and source not in (name, "NULL", "nullptr", "new"):
-            found = allocation(meaning, source, meaning.scope(one.at), depth + 1)
+            found = allocation(meaning, source, meaning.scope(one.at), width, depth + 1)
             if found is not None:
                 return found
     for at, argument in meaning.host.given(name, scope.function):
-        return allocation(meaning, argument, meaning.scope(at), depth + 1)
+        return allocation(meaning, argument, meaning.scope(at), width, depth + 1)
     return None
 
 

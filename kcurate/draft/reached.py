@@ -1,6 +1,7 @@
 """Extents that neither an allocation nor a guard gives: how far the kernel goes on the emulator is fitted.
 
-Every access is followed, at three size settings in which all sizes differ. What then gives the same number of
+Every access is followed, at three size settings in which all sizes differ: multiples of a tile, or a few
+elements (first, if there are more sizes than a matrix product has). What then gives the same number of
 elements at each of them is the extent. It is a guess, tried like any other (`admit`). Not covered: following
 (`kcurate.judge.counted_runs`), kernels whose sizes or grid are open too.
 """
@@ -27,8 +28,15 @@ Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
 # Elements of a buffer whose extent is looked for.
 ROOM = 1 << 22
 SETTINGS = 3
+# Small numbers fit more expressions by chance.
+SETTINGS_OF_FEW = 5
 # A kernel without guards may need multiples of what a block computes: mostly this, else what the grid says.
 TILE, MOST_TILE = 128, 1024
+# Sizes for kernels that multiply many of them, and have guards.
+FEW = (3, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16, 19, 18)
+# Kernels with more sizes than this are first run at few elements: most have guards, and many multiply.
+MOST_TILED = 3
+MOST_FACTORS = 6
 WHY = "guess: as far as the kernel goes on the emulator"
 
 
@@ -45,26 +53,41 @@ def measured(made: Draft, code: str, reach: Reach) -> Draft:
         return made
     block = tuple(one for one in launch.block if isinstance(one, int))
     large = [name for name, own in made.limits if own is None or own > sizes.SMALL]
-    settings = _settings(dict(made.limits), large or [name for name, _ in made.limits], launch, block)
+    large = large or [name for name, _ in made.limits]
+    tiled = _settings(dict(made.limits), large, launch, block)
+    few = _few(dict(made.limits), large)
+    for settings in (few, tiled) if len(large) > MOST_TILED else (tiled, few):
+        shaped = _measured_at(settings, made, code, reach, block)
+        if shaped is not None:
+            steps = (Settings("as the extents were found", settings[:2]),) if settings is tiled else ()
+            return _filled(made, problem, shaped, steps, launch, block)
+    return made
+
+
+def _measured_at(
+    settings: tuple[Mapping[str, int], ...], made: Draft, code: str, reach: Reach, block: Sequence[int]
+) -> dict[str, Buffer] | None:
+    """The buffers whose extents were open, as far as the kernel goes at these settings; None: no fit."""
+    problem = made.known.problem
     roomy = {name: replace(one, shape=_roomy(one)) for name, one in problem.buffers.items()}
     tried = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
     try:
         found = reach(plain_candidate(with_problem(made, tried).known, code, made.kernel))
     except ProblemError:
-        return made
-    if found is None:
-        return made
+        return None
     names = {name: tuple(one[name] for one in settings) for name in settings[0]}
     shaped: dict[str, Buffer] = {}
-    for name, buffer in problem.buffers.items():
+    for name, buffer in problem.buffers.items() if found is not None else ():
         if buffer.shape[0] == OPEN:
+            if buffer.role != "in" and not all(one[name] for one in found or ()):
+                return None  # it ended before it wrote anything
             unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
-            values = tuple(-(-max(1, one[name]) // unit) for one in found)
+            values = tuple(-(-max(1, one[name]) // unit) for one in found or ())
             extent = _fitted(values, names, block)
             if extent is None:
-                return made
+                return None
             shaped[name] = replace(buffer, shape=(extent, *buffer.shape[1:]))
-    return _filled(made, problem, shaped, settings, launch, block)
+    return shaped or None
 
 
 def _roomy(buffer: Buffer) -> tuple[Expr, ...]:
@@ -84,17 +107,48 @@ def _settings(
     for turn in range(SETTINGS):
         values = {name: own or 1 for name, own in limits.items()}
         for group, base in ((first, 1), (rest, 1 + len(first))):
-            pool = max(len(group) + (base == 1), SETTINGS)
+            pool = max(len(group) + 1, SETTINGS)
             values |= {name: unit * (base + (i + turn) % pool) for i, name in enumerate(group)}
         settings.append(values)
     return tuple(settings)
+
+
+def _few(limits: Mapping[str, int | None], large: Sequence[str]) -> tuple[Mapping[str, int], ...]:
+    """Settings in which all large sizes differ, and each from itself, of a few elements each.
+
+    No product of them is the same at all settings, because each leaves other numbers out.
+    """
+    pool = max(len(large) + 2, SETTINGS_OF_FEW)
+    return tuple(
+        {name: own or 1 for name, own in limits.items()}
+        | {name: FEW[(i + turn) % pool % len(FEW)] for i, name in enumerate(large)}
+        for turn in range(SETTINGS_OF_FEW)
+    )
 
 
 def _fitted(values: fitting.Values, names: fitting.Names, block: Sequence[int]) -> Expr | None:
     """The simplest expression that gives the elements at every setting; a number if they are the same."""
     if len(set(values)) == 1:
         return values[0]
-    return next(chain(fitting.extents(values, names, block), _strided(values, names)), None)
+    found = chain(fitting.extents(values, names, block), _strided(values, names), _multiplied(values, names))
+    return next(found, None)
+
+
+def _multiplied(values: fitting.Values, names: fitting.Names) -> Iterator[str]:
+    """Products of any names, the fewest first, with a factor that is the same at every setting."""
+    left: list[tuple[fitting.Values, tuple[str, ...]]] = [(values, ())]
+    for _ in range(MOST_FACTORS):
+        further = []
+        for rest, chosen in left:
+            for name, known in names.items():
+                divides = all(v % k == 0 for v, k in zip(rest, known, strict=True))
+                if divides and len(set(known)) > 1 and (not chosen or name >= chosen[-1]):
+                    part = tuple(v // k for v, k in zip(rest, known, strict=True))
+                    further.append((part, (*chosen, name)))
+        for rest, chosen in further:
+            if len(set(rest)) == 1:
+                yield "*".join([*([str(rest[0])] if rest[0] > 1 else []), *chosen])
+        left = further
 
 
 def _strided(values: fitting.Values, names: fitting.Names) -> Iterator[str]:
@@ -109,16 +163,19 @@ def _filled(
     made: Draft,
     problem: Problem,
     shaped: Mapping[str, Buffer],
-    settings: tuple[Mapping[str, int], ...],
+    found: tuple[Settings, ...],
     launch: Launch,
     block: Sequence[int],
 ) -> Draft:
+    """The draft with these buffers, tried at the usual sizes and at what `found` adds."""
     buffers = {**problem.buffers, **shaped}
     counts = [fitting.poly_of(one.shape[0]) for one in buffers.values()]
     grid = [fitting.poly_of(one) for one in launch.grid]
     limits = dict(made.limits)
     steps = sizes.ladder(limits, [*counts, *grid], block)
-    ladder = (*steps[:1], Settings("as the extents were found", settings[:2]), *steps[1:])
+    ladder = (*steps[:1], *found, *steps[1:])
+    if not ladder:
+        return made
     bench = sizes.bench(limits, counts)
     filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
     places = {f"buffers.{name}.shape" for name in shaped}

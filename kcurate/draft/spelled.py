@@ -34,17 +34,13 @@ def literal(node: Node) -> str:
     return node.text if node.op in ("num", "name") else ""
 
 
-def rest_of(choice: Node) -> Node | None:
-    """The remainder in `n % b == 0 ? 0 : 1` and equivalents; None for any other choice."""
-    condition = cexpr.plain(choice.args[0])
-    yes, no = (cexpr.plain(arg).text for arg in choice.args[1:])
-    wanted = {"==": ("0", "1"), "!=": ("1", "0"), ">": ("1", "0"), "%": ("1", "0")}.get(condition.op)
-    rest = condition if condition.op == "%" else cexpr.plain(condition.args[0]) if condition.args else choice
-    if wanted != (yes, no) or rest.op != "%":
-        return None
-    if condition.op != "%" and cexpr.plain(condition.args[1]).text != "0":
-        return None
-    return rest
+def rest_of(condition: Node) -> tuple[Node, bool] | None:
+    """The remainder in `n % b`, `n % b != 0` or `n % b == 0`, and whether it holds if there is one."""
+    node = cexpr.plain(condition)
+    if node.op in ("==", "!=", ">") and cexpr.plain(node.args[1]).text == "0":
+        rest = cexpr.plain(node.args[0])
+        return (rest, node.op != "==") if rest.op == "%" else None
+    return (node, True) if node.op == "%" else None
 
 
 def one_more_if(host: Code, one: Setting) -> Node | None:

@@ -262,3 +262,74 @@ def test_an_element_type_may_be_a_macro() -> None:
         "#define T float\n" + one(f"int n) {{ {AT} x[i] = 1; }}", "", "d, n").replace("float *x", "T *x")
     )
     assert draft.known.problem.buffers["x"].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("allocated", "meant"), [("", "3*n"), ("cudaMalloc(&d, 5 * n * sizeof(float));", "5*n")]
+)
+def test_a_buffer_reaches_as_far_as_every_pointer_into_it(allocated: str, meant: str) -> None:
+    draft = inferred(
+        f"""
+__global__ void k(const float *x, const float *y, const float *z, float *out, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] + y[i] + z[i];
+}}
+void run(int n) {{
+  float *d = given(), *out; cudaMalloc(&out, n * sizeof(float)); {allocated}
+  k<<<(n + 63) / 64, 64>>>(d, d + n, &d[2 * n], out, n);
+}}
+"""
+    )
+    assert draft.known.problem.buffers["x"].shape == (meant,)
+    assert launched(draft).args[1:3] == (BufferArg("x", "n"), BufferArg("x", "2*n"))
+
+
+@pytest.mark.parametrize("held", ["d[0], d[1]", "d[s], d[1 - s]", "run.d[s] + 0, run.d[s ^ 1]"])
+def test_elements_of_an_array_of_pointers_are_buffers_of_their_own(held: str) -> None:
+    draft = inferred(
+        f"""
+__global__ void k(const float *x, float *y, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}}
+void run(int n) {{
+  float *d[2]; for (int i = 0; i < 2; i++) cudaMalloc(&d[i], n * sizeof(float));
+  for (int s = 0; s < 2; s++) k<<<(n + 63) / 64, 64>>>({held}, n);
+}}
+"""
+    )
+    assert launched(draft).args[:2] == ("x", "y")
+    assert {name: buffer.shape for name, buffer in draft.known.problem.buffers.items()} == {
+        "x": ("n",), "y": ("n",),
+    }  # fmt: skip
+
+
+def test_an_object_whose_length_the_kernel_does_not_get_has_an_open_extent() -> None:
+    draft = inferred(
+        """
+__device__ int place(int i, int n);
+__global__ void k(const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[place(i, n)];
+}
+void run(Grid &x, int n) {
+  float *y; cudaMalloc(&y, n * sizeof(float)); check(x.size());
+  k<<<(n + 63) / 64, 64>>>(x.get(), y, n);
+}
+"""
+    )
+    assert draft.reasons == (Reason.NO_EXTENT,)
+
+
+@pytest.mark.parametrize(("rows", "known"), [("0", True), ("blockIdx.y", False)])
+def test_a_grid_is_guessed_only_along_an_axis_of_grid_stride_loops(rows: str, known: bool) -> None:
+    draft = inferred(
+        f"""
+__global__ void k(const float *x, float *y, int n) {{
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    y[{rows} * n + i] = x[i];
+}}
+void run(const float *x, float *y, int n) {{ k<<<chosen(n), 64>>>(x, y, n); }}
+"""
+    )
+    assert (Reason.NO_GRID not in draft.reasons) == known

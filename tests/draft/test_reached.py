@@ -47,8 +47,39 @@ __global__ void triangle(const float *in, float *out, int n)
     out[row] = sum;
 }
 
-void launch(const float *a, const float *b, float *c, int m, int n, int k, int step)
+__device__ int place(int n, int c, int y, int x, int channels, int height, int width)
 {
+    return x + (y + (c + n * channels) * height) * width;
+}
+
+__global__ void patches(const float *in, const float *scale, float *out, int all, int channels, int height,
+                        int width, int size)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= all)
+        return;
+    int x = i % width, y = i / width % height, c = i / width / height % channels;
+    int n = i / width / height / channels;
+    float sum = 0.0f;
+    for (int row = y - size / 2; row <= y + size / 2; row++)
+        if (row >= 0 && row < height)
+            sum += in[place(n, c, row, x, channels, height, width)]
+                   * scale[place(n, 0, row, x, 1, height, width)];
+    out[i] = sum;
+}
+
+__global__ void neighbours(const float *in, const int *index, float *out, int rows, int cols)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows * cols || index[i] >= -1)
+        return;
+    out[place(i / cols, 0, 0, i % cols, 1, 1, cols)] = in[place(i / cols, 0, 0, 0, 1, 1, cols)];
+}
+
+void launch(const float *a, const float *b, float *c, int *d, int m, int n, int k, int step, int size)
+{
+    neighbours<<<(m * n + 127) / 128, 128>>>(a, d, c, m, n);
+    patches<<<(m * n * k * step + 127) / 128, 128>>>(a, b, c, m * n * k * step, n, k, step, size);
     columns<<<dim3(n / TILE, m / TILE), dim3(TILE, TILE)>>>(a, b, c, n, k);
     clipped<<<dim3((n + TILE - 1) / TILE, (m + TILE - 1) / TILE), dim3(TILE, TILE)>>>(a, c, m, n, step);
     triangle<<<m / 64, 64>>>(a, c, m);
@@ -85,7 +116,13 @@ def test_device_functions_are_followed_and_a_last_row_may_be_shorter(workspace: 
     assert shapes(workspace, "clipped")["in"] == ("(m - 1)*step + n",)
 
 
-def test_what_no_expression_gives_stays_open(workspace: Path) -> None:
-    folder = folder_of(workspace, "triangle")
+def test_kernels_that_multiply_many_sizes_run_at_few_elements(workspace: Path) -> None:
+    found = shapes(workspace, "patches")
+    assert found == {"in": ("k*m*n*step",), "scale": ("k*m*step",), "out": ("k*m*n*step",)}
+
+
+@pytest.mark.parametrize("kernel", ["triangle", "neighbours"])
+def test_what_no_expression_gives_or_nothing_reaches_stays_open(workspace: Path, kernel: str) -> None:
+    folder = folder_of(workspace, kernel)
     assert not (folder / "problem.json").exists()
     assert "neither an allocation nor a guard" in (folder / "problem.toml").read_text()

@@ -71,6 +71,18 @@ def grid(body: str, outside: str = "") -> tuple[object, ...] | None:
         ("int grid = n / 64; if (n % 64 != 0) grid++;", "", ("(n/64) + min(1, (n % 64))",)),
         ("int grid = DIVUP(n, 32);", "#define DIVUP(a, b) (((a) + (b) - 1) / (b))", ("ceil_div(n, 32)",)),
         ("int grid = up(n, 32);", "int up(int a, int b) { return (a + b - 1) / b; }", ("ceil_div(n, 32)",)),
+        (
+            "int grid = up(n, 32);",
+            "int up(int a, int b) { return (a % b != 0) ? (a / b + 1) : (a / b); }",
+            ("ceil_div(n, 32)",),
+        ),
+        (
+            "int grid = up(n);",
+            "int up(int a, int b = 64) { int all = a + b - 1; int most = 99; return min(all / b, most); }",
+            ("min(ceil_div(n, 64), 99)",),
+        ),
+        ("int grid = up(n);", "int up(int a) { int b = a; b = 2 * b; return b; }", ("grid",)),
+        ("int grid = parts[0].rows * steps[k];", "", ("parts_0_rows*steps_k",)),
         ("int grid = max(n);", "#define max(a) max(a)", ("grid",)),
         ("int grid = grid * 2;", "", ("grid",)),
         ("int grid = n; grid = n / 2;", "", ("(n/2)",)),
@@ -127,6 +139,48 @@ def test_grids(body: str, outside: str, meant: tuple[object, ...]) -> None:
         ),
         ("void g(float *q) { k<<<1, 1>>>(q); } void f(int n) { float *p; cudaMalloc(&p, n); g(p); }", "n"),
         ("void f(int n) { thrust::device_vector<float> p(n); k<<<1, 1>>>(p); }", "4*n"),
+        ("void f(int n) { std::vector<float> h(n); Device<float> p = h; k<<<1, 1>>>(p.get()); }", "4*n"),
+        (
+            "void f(int n) { Host<float> h(n); Device<float> p(h.begin(), h.end()); k<<<1, 1>>>(&p[0]); }",
+            "4*n",
+        ),
+        (
+            "void f() { Host<float> h = read(); Device<float> p(h); int n = h.size(); k<<<1, 1>>>(&p[0]); }",
+            "4*h_count",
+        ),
+        ("void f(int n) { Buffer<double> p; p.resize(3 * n); k<<<1, 1>>>(p.data()); }", "24*n"),
+        (
+            "struct S { Buffer<int> p; void a(int n) { p.resize(n); } void f() { k<<<1, 1>>>(p.data()); } };",
+            "4*n",
+        ),
+        ("struct S { Buffer<int> p; S(int n) : p(n) {} void f() { k<<<1, 1>>>(this->p.data()); } };", "4*n"),
+        (
+            "struct S { float *p; int m; S(int n) : p(nullptr), m(n) { cudaMalloc(&p, m); }"
+            "void f() { k<<<1, 1>>>(p); } };",
+            "n",
+        ),
+        ("void f(float *q) { std::unique_ptr<float> p(q); k<<<1, 1>>>(p.get()); }", None),
+        ("void f(int n) { auto p = torch::zeros({n, 3}, like); k<<<1, 1>>>(p.data_ptr<float>()); }", "12*n"),
+        (
+            "void f(Tensor x) { int n = x.size(1); auto p = x.new_empty({n});"
+            "k<<<1, 1>>>(p.data_ptr<float>()); }",
+            "4*x_size_1",
+        ),
+        (
+            "void f(Tensor x, int n) { auto p = at::empty_like(x).contiguous(); g(x.numel());"
+            "k<<<1, 1>>>(p.data_ptr<float>()); }",
+            "4*x_count",
+        ),
+        (
+            "void f(Tensor p) { int n = p.size(0), m = p.size(2); k<<<1, 1>>>(p.data_ptr<float>()); }",
+            "4*p_size_0*p_size_1*p_size_2",
+        ),
+        (
+            "void g(Tensor p) { k<<<1, 1>>>(p.data_ptr<float>()); }"
+            "void f(int n) { auto q = at::ones({n}); g(q); }",
+            "4*n",
+        ),
+        ("void f(Tensor p) { k<<<1, 1>>>(p.data_ptr<float>()); }", None),
         ("void f(float *p) { k<<<1, 1>>>(p); }", None),
         (
             "#define N 22\nint t[N][2]; void f() { int *p; cudaMalloc(&p, sizeof(t)); k<<<1, 1>>>(p); }",
@@ -139,8 +193,32 @@ def test_allocations(text: str, meant: int | str | None) -> None:
     host = Code(text.encode())
     (launch,) = host.launches
     meaning = Meaning(host)
-    found = allocation(meaning, launch.arguments[0].expression, meaning.scope(launch.at))
+    found = allocation(meaning, launch.arguments[0].expression, meaning.scope(launch.at), 4)
     poly = from_node(found[0]) if found else None
+    assert (poly.expr() if poly else None) == meant
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("p.size(0)", "n"),
+        ("p.size(-1)", 3),
+        ("p.numel()", "3*n"),
+        ("q.size(1)", "q_size_1"),
+        ("q.size(-1)", "q_size_last"),
+        ("q.numel() / q.size(-1)", "q_size_0*q_size_1"),
+        ("q.dim()", None),
+    ],
+)
+def test_what_a_tensor_is_asked_for(asked: str, meant: int | str | None) -> None:
+    host = Code(
+        f"void f(Tensor q, int n) {{ auto p = torch::rand({{n, 3}}); int m = q.size(1), l = q.size(-1);"
+        f" g(q.size(0)); k<<<{asked}, 1>>>(); }}".encode()
+    )
+    (launch,) = host.launches
+    meaning = Meaning(host)
+    node = meaning.resolve_text(launch.grid, meaning.scope(launch.at))
+    poly = from_node(node) if node else None
     assert (poly.expr() if poly else None) == meant
 
 
@@ -191,13 +269,24 @@ CALLERS = "".join(f"void f{i}(int n) {{ f{i + 1}(n); }}" for i in range(200)) + 
     ("outside", "body"),
     [
         ("", f"{DOUBLED} k<<<n200, 1>>>(n);"),
+        (f"int g(int n0) {{ {DOUBLED} return n200; }}", "k<<<g(n), 1>>>(n);"),
+        ("", "Buf<int> a(b), b(a); Tensor c = c.clone(); k<<<a.size(c.size(b.size())), 1>>>(n);"),
         ("", f"{CHOSEN} k<<<n1, 1>>>(n);"),
         (MACROS, "k<<<M200(n), 1>>>(n);"),
         (CALLERS, "f0(n); } void f200(int n) { k<<<n, 1>>>(n);"),
         ("", "dim3 a(b.x), b(a.x); k<<<a, 1>>>(n);"),
         ("void g(dim3 a) { h(a); }", "} void h(dim3 a) { g(a); k<<<a, 1>>>(1);"),
     ],
-    ids=["doubled", "chosen", "macros", "callers", "each other", "dim3 of callers"],
+    ids=[
+        "doubled",
+        "doubled in a function",
+        "containers of each other",
+        "chosen",
+        "macros",
+        "callers",
+        "each other",
+        "dim3 of callers",
+    ],
 )
 def test_host_code_that_leads_nowhere_is_given_up_soon(outside: str, body: str) -> None:
     host = Code(f"{outside}\nvoid f(int n) {{ {body} }}".encode())
