@@ -11,7 +11,8 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `items` | the parse: declarations, their names, the names they use |
 | `closure`, `shim`, `repairs`, `library` | a kernel's whole file: shims, annotations, headers |
 | `instantiations`, `template_heads`, `host_names`, `macro_calls` | template arguments of launches |
-| `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
+| `launches`, `launch_calls` | launch sites and argument roles; launches not written with `<<<` |
+| `params`, `features`, `brackets` | parameters; techniques |
 | `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
