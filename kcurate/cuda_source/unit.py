@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.closure import Unit
 from kcurate.cuda_source.features import features, techniques
+from kcurate.cuda_source.host_methods import with_host_methods
 from kcurate.cuda_source.instantiations import Instantiations, by_start
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.launches import Launch, find_launches
@@ -83,7 +84,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         return UnitReport(root)
     flags = definitions(macros)
     shim = flags + shim_for(text.source)
-    parsed = parse(shim + text.source)
+    parsed = with_host_methods(parse(shim + text.source))
     unit = Unit(parsed, len(shim), len(flags))
     calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
     found = find_launches(parsed.text, parsed.tree, calls)
