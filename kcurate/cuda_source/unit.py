@@ -24,6 +24,8 @@ from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
 from kcurate.records import Condition, LaunchSite, Param, Span
 
+# The mark of a kernel template that nothing in its unit instantiates.
+TEMPLATE_GUESS = "template-argument"
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
 
@@ -103,9 +105,13 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         if item.start >= len(shim):
             by_path[text.origin(item.start - len(shim))[0]].append(item)
     own = [item for items in by_path.values() for item in items]
-    expressions = by_start(own, Instantiations(parsed, launches, calls))
+    instantiations = Instantiations(parsed, launches, calls)
+    expressions = by_start(own, instantiations)
+    guessed = instantiations.guessed
     kernels = tuple(
-        _kernel(unit, text, item, sites_of.get(item.start, ()), expressions.get(item.start, ()))
+        _kernel(
+            unit, text, item, sites_of[item.start], expressions.get(item.start, ()), item.start in guessed
+        )
         for item in sorted(own, key=lambda item: item.start)
     )
     return UnitReport(
@@ -158,6 +164,7 @@ def _kernel(
     item: Item,
     sites: Sequence[LaunchSite],
     instantiations: tuple[str, ...],
+    guessed: bool,
 ) -> KernelSource:
     name = item.names[-1].decode("latin-1")
     closure, shift = unit.closure([item], instantiations), unit.shim_bytes
@@ -170,7 +177,7 @@ def _kernel(
         instantiations=instantiations,
         launch_sites=tuple(sites),
         closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
-        shims=repairs(closure.shim_names, closure.repairs),
+        shims=repairs(closure.shim_names, closure.repairs | ({TEMPLATE_GUESS} if guessed else set())),
         features=features(closure.code),
         techniques=techniques(closure.code),
     )

@@ -14,6 +14,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.unit import TEMPLATE_GUESS
 from kcurate.draft.building import Builder
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning, split
@@ -80,6 +81,9 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         built = Builder(kernel, device, function, site, template).build(name, arguments)
         if function.template and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
+            built = replace(built, remarks=(remark, *built.remarks))
+        elif TEMPLATE_GUESS in kernel.shims:
+            remark = Remark("plan.template", "guess: nothing in the sources tells the template arguments")
             built = replace(built, remarks=(remark, *built.remarks))
         yield built
 
