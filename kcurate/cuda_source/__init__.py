@@ -10,6 +10,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `macros` | macro calls and attributes that hide a kernel, macros that expand to `__global__`, `push_macro` |
 | `items` | the parse: declarations, their names, the names they use |
 | `closure`, `shim`, `repairs`, `library` | a kernel's whole file: shims, annotations, headers |
+| `host_methods` | methods of classes that only the host may call |
 | `instantiations`, `template_heads`, `host_names`, `macro_calls` | template arguments of launches |
 | `launches`, `launch_calls` | launch sites and argument roles; launches not written with `<<<` |
 | `params`, `features`, `brackets` | parameters; techniques |
