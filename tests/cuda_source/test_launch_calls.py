@@ -91,6 +91,16 @@ def test_a_macro_may_put_brackets_around_the_kernel() -> None:
     assert found["scale"][0].template_args == ("float", "2")
 
 
+def test_a_macro_leaves_arrows_and_scopes_as_they_are() -> None:
+    found = sites(
+        "#define RUN(kernel, n, ...) (kernel)<<<(n), 32>>>(__VA_ARGS__)\n"
+        "void h(S* s, float* x) { RUN(fill, s->n, x, std::max(s->n, 1)); }"
+    )
+    (site,) = found["fill"]
+    assert "s -> n" in site.grid
+    assert site.arguments[1].expression == "std :: max ( s -> n , 1 )"
+
+
 def test_a_local_variable_of_a_kernels_name_changes_nothing() -> None:
     assert sorted(sites("void h(float* x, int n) { fill<<<1, n>>>(x, n); int fill = n; }")) == ["fill"]
 
