@@ -10,8 +10,10 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `macros` | macro calls and attributes that hide a kernel, macros that expand to `__global__`, `push_macro` |
 | `items` | the parse: declarations, their names, the names they use |
 | `closure`, `shim`, `repairs`, `library` | a kernel's whole file: shims, annotations, headers |
+| `host_methods` | methods of classes that only the host may call |
 | `instantiations`, `template_heads`, `host_names`, `macro_calls` | template arguments of launches |
-| `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
+| `launches`, `launch_calls` | launch sites and argument roles; launches not written with `<<<` |
+| `params`, `features`, `brackets` | parameters; techniques |
 | `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kcurate import headers
 from kcurate.cuda_source import library
+from kcurate.cuda_source.host_methods import without_host_methods
 from kcurate.cuda_source.instantiations import declaration, missing
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.macros import Saved, without_saving
@@ -30,6 +31,8 @@ _DEVICE_VISIBLE = frozenset(
 _VECTORS = frozenset(
     f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
 )
+# Operators on these are for the host, unless they say otherwise.
+_STREAMS = frozenset((b"ostream", b"istream", b"string"))
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
@@ -133,12 +136,15 @@ class Unit:
             return False
         if item.device or b"constexpr" in item.used:
             return True
+        if name != item.names[-1] or item.names.count(name) > 1:  # of a class, or its constructor
+            return False
         others = self.by_name.get(name, ())
         if any(other.kernel for other in others):  # a host function that launches the kernel of its name
             return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        call = rb"(?<![\w.>])" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
+        called = rb"\b" if len(item.names) > 1 else rb"(?<![\w.>])"
+        call = called + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
         return name != b"main" and re.search(call, self.bare(user)) is not None
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
@@ -155,7 +161,8 @@ class Unit:
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
             header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
-            if item.start not in chosen and header & (types | (_VECTORS & used)):
+            shown = not item.device and header & _STREAMS
+            if item.start not in chosen and not shown and header & (types | (_VECTORS & used)):
                 chosen[item.start] = item
                 queue.append(item)
         return bool(queue)
@@ -192,8 +199,11 @@ class Unit:
         real = self._needs_constexpr(items)
         macros: dict[bytes, bytes] = {}
         saved: Saved = {}
+        used = frozenset[bytes]().union(*(item.used for item in items))
         for item in items:
-            text = self._own_text(item)
+            text = self._own_text(item, used)
+            if item.host:
+                made.add("host-method")
             if item.kind in ("macro", "undef"):
                 text = without_saving(text, item.names[0], macros, saved)
                 if not text:
@@ -254,13 +264,13 @@ class Unit:
             found.append(("constexpr", re.sub(rb"\bconst\b", b"constexpr", text, count=1)))
         return found
 
-    def _own_text(self, item: Item) -> bytes:
+    def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
         source, end = self.parsed.source, item.end
         if item.kind in _LINES:
             end = max(source.find(b"\n", end - 1), end) if source[end - 1 : end] != b"\n" else end
             text = without_comments(source[item.start : end])
         else:
-            text = source[item.start : end]
+            text = without_host_methods(item, source, used)
         lines = text.replace(b"\r\n", b"\n").split(b"\n")
         return b"\n".join(line.rstrip() for line in lines).strip()
 

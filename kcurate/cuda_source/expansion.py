@@ -20,7 +20,7 @@ from kcurate.cuda_source.text import IDENTIFIER
 # The last alternative takes any byte, so that all text has tokens; what makes no sense is found later.
 _TOKEN = re.compile(
     rb"(?:u8|[uUL])?'(?:\\.|[^'\\\n])+'|\"(?:\\.|[^\"\\\n])*\"|\.?\d(?:[eEpP][+-]|'?\w|\.)*|[A-Za-z_]\w*|"
-    rb"&&|\|\||[=!<>]=|<<|>>|##|\+\+|--|\.\.\.|\S"
+    rb"&&|\|\||[=!<>]=|<<|>>|##|\+\+|--|->|::|\.\.\.|\S"
 )
 NAME = re.compile(rb"[A-Za-z_]\w*")
 _ALTERNATIVES = {

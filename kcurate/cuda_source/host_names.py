@@ -115,15 +115,15 @@ def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tupl
         if match[2]:
             end = closing(text, match.end() - 1)
             if deduce and end is not None:
-                yield match.start(), (), _passed(text[match.end() : end - 1])
+                yield match.start(), (), passed(text[match.end() : end - 1])
             continue
         for given, after in _angles(text, match.end()):
             start = len(text) - len(text[after:].lstrip())
             end = closing(text, start) if text[start : start + 1] == b"(" else None
-            yield match.start(), given, _passed(text[start + 1 : end - 1]) if end else []
+            yield match.start(), given, passed(text[start + 1 : end - 1]) if end else []
 
 
-def _passed(inside: bytes) -> list[bytes]:
+def passed(inside: bytes) -> list[bytes]:
     """The arguments of a call; `<` and `>` count as brackets where they are balanced."""
     return split_arguments(inside, angles=b"->" not in inside and inside.count(b"<") == inside.count(b">"))
 

@@ -56,6 +56,8 @@ class Instantiations:
         self.launches = launches
         self.calls = calls
         self.scopes = Scopes(parsed)
+        self.guessed: frozenset[int] = frozenset()
+        self._guessing = False
         self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
 
     @cached_property
@@ -78,7 +80,17 @@ class Instantiations:
         return blank_literals(self.parsed.text)
 
     def of(self, kernel: Item) -> tuple[str, ...]:
-        """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found."""
+        """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found.
+
+        Where nothing in the unit tells a type, the usual one is taken: such a kernel is in `guessed`.
+        """
+        for self._guessing in (False, True):
+            if found := self._of(kernel):
+                self.guessed |= {kernel.start} if self._guessing else frozenset()
+                return found
+        return ()
+
+    def _of(self, kernel: Item) -> tuple[str, ...]:
         found: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
         wanted = template_params(self._head(kernel))
         if not wanted:  # a full specialisation
@@ -89,7 +101,10 @@ class Instantiations:
         if not found:
             uses = self._uses_in_code(kernel, 0, deduce=False)
             found.update(dict.fromkeys(uses))
-        least = sum(param.default is None and not param.pack for param in wanted)
+        needed = [param for param in wanted if param.default is None and not param.pack]
+        if self._guessing and wanted[: len(needed)] == tuple(needed) and all(param.type for param in needed):
+            found[tuple(param.usual for param in needed)] = None
+        least = len(needed)
         most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, found), default=0)
         name = kernel.qualified.decode("utf-8", "replace")
         fit = [args for args in found if least <= len(args) <= most and self._global(args)]
@@ -192,14 +207,16 @@ class Instantiations:
         for values in lambda_values(given, place.text, around, self.bare, self.by_name):
             bound_here = tuple(substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in given)
             replaced = bound_here if values else given
-            names = (
-                [p.name for p in template_params(self._head(around))] if around and around.template else []
-            )
+            params = template_params(self._head(around)) if around and around.template else ()
+            names = [param.name for param in params]
             used = {name for argument in replaced for name in IDENTIFIER.findall(argument)} & set(names)
             if not used or around is None:
                 yield replaced
             elif depth < MAX_DEPTH:
-                for arguments in list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]:
+                uses = list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]
+                if self._guessing and not uses and all(p.type for p in params if p.name in used):
+                    uses = [tuple(param.usual for param in params)]
+                for arguments in uses:
                     bound = dict(zip(names, arguments, strict=False))
                     if used <= bound.keys():
                         yield tuple(substituted(argument, bound) for argument in replaced)

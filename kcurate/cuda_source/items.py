@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import tree_sitter
 import tree_sitter_cuda
 
 from kcurate.cuda_source.macro_statements import MacroStatement, macro_statements
-from kcurate.cuda_source.macros import MARK, SAVING_PRAGMA, blanked, global_macros, readable
+from kcurate.cuda_source.macros import (
+    MARK,
+    SAVING_PRAGMA,
+    annotating,
+    annotations_in,
+    blanked,
+    global_macros,
+    readable,
+)
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
 Node = Any
 
 _FUNCTION = "function_definition"
-_TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
+TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
 _USING = frozenset(
     ("using_declaration", "alias_declaration", "namespace_alias_definition", "static_assert_declaration")
 )
@@ -39,15 +47,34 @@ _NAME_NODES = frozenset(
 )
 # What a macro call may declare for device code.
 _MADE = frozenset(("function", "type", "variable", "using"))
+_ANNOTATED = _MADE | {"prototype"}
+# Further than so from an annotation, nothing is annotated by it.
+GAP_BYTES = 200
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
+
+
+class HostMethod(NamedTuple):
+    """A member function that only the host may call: `head` is where its declaration begins, behind
+    `template <...>`, `body` where its initialisers or its body do (None: it has none here).
+
+    `name` is empty where no call names it: constructors, destructors, operators.
+    """
+
+    start: int
+    end: int
+    head: int
+    body: int | None
+    name: bytes
+    virtual: bool
 
 
 @dataclass(frozen=True)
 class Item:
     """One declaration: `names` it declares, `used` every name in it, `wrapper` the blocks it must be inside.
 
-    `header_end` is where a function's body begins (for other items, the item's end).
+    `header_end` is where a function's body begins (for other items, the item's end). `host` are the host
+    methods of a class, if they were looked for.
     """
 
     kind: str
@@ -59,6 +86,7 @@ class Item:
     qualifiers: frozenset[bytes]
     wrapper: tuple[bytes, ...] = ()
     template: bool = False
+    host: tuple[HostMethod, ...] = ()
 
     @property
     def kernel(self) -> bool:
@@ -83,12 +111,18 @@ class Item:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A unit: its original bytes, the same bytes without comments (same length), the tree, the items."""
+    """A unit: its original bytes, the same bytes without comments (same length), the tree, the items.
+
+    `annotations` are the macros that only annotate (`macros.annotating`); `marks` maps where one ends in the
+    code to where it starts: the tree does not have them.
+    """
 
     source: bytes
     text: bytes
     tree: Any
     items: tuple[Item, ...]
+    annotations: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
+    marks: Mapping[int, int] = field(default_factory=dict)
 
 
 # One parser per thread: a parser is stateful while parsing.
@@ -111,12 +145,16 @@ def parse(source: bytes) -> Parsed:
     text = parseable(source)
     bare = blank_literals(text)
     made = list(macro_statements(text, bare)) if MARK.search(bare) else []
-    tree = parse_tree(blanked(readable(text, bare), ((each.start, each.end) for each in made)))
-    words = global_macros(bare).words
-    found = [_as_kernel(item, bare, words) for item in _items(tree.root_node, text, bare)]
+    annotations = annotating(bare) if MARK.search(bare) else {}
+    places = list(annotations_in(bare, annotations))
+    plain = blanked(readable(text, bare), places)
+    tree = parse_tree(blanked(plain, ((each.start, each.end) for each in made)))
+    words, before = global_macros(bare).words, {end: start for start, end in places}
+    named = (_annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare))
+    found = [_as_kernel(item, bare, words) for item in named]
     found += filter(None, (_made(statement, bare) for statement in made))
     items = tuple(sorted(found, key=lambda item: (item.start, -item.end)))
-    return Parsed(source, text, tree, items)
+    return Parsed(source, text, tree, items, annotations, before)
 
 
 def _made(statement: MacroStatement, bare: bytes) -> Item | None:
@@ -132,6 +170,34 @@ def _made(statement: MacroStatement, bare: bytes) -> Item | None:
     return replace(
         first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
     )
+
+
+def _annotated(
+    item: Item, bare: bytes, annotations: Mapping[bytes, frozenset[bytes]], before: Mapping[int, int]
+) -> Item:
+    """The item with the annotating macros in its header, which the parser did not see.
+
+    `before` maps the end of each to its start: an item that one precedes begins there.
+    """
+    start = with_marks(item.start, bare, before)
+    names = annotations.keys() & {*IDENTIFIER.findall(bare[start : item.header_end])} if annotations else ()
+    if not names or item.kind not in _ANNOTATED:
+        return item
+    words = frozenset[bytes]().union(*(annotations[name] for name in names))
+    return replace(
+        item, start=start, used=item.used | frozenset(names) | words, qualifiers=item.qualifiers | words
+    )
+
+
+def with_marks(start: int, bare: bytes, marks: Mapping[int, int]) -> int:
+    """Where a declaration begins with the annotating macros before it."""
+    while marks:
+        first = max(0, start - GAP_BYTES)
+        end = first + len(bare[first:start].rstrip())
+        if end not in marks:
+            break
+        start = marks[end]
+    return start
 
 
 def _as_kernel(item: Item, bare: bytes, words: frozenset[bytes]) -> Item:
@@ -174,14 +240,14 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
     inner = node
     while inner.type == "template_declaration":
         template = True
-        inner = _templated(inner)
+        inner = templated(inner)
         kind = inner.type
     header_end = end
     names: list[bytes] = []
     if kind == _FUNCTION:
         body = inner.child_by_field_name("body")
         header_end = body.start_byte if body is not None else end
-        names = _declared(inner, text)
+        names = declared(inner, text)
         what = "function"
     elif kind in ("preproc_def", "preproc_function_def"):
         names, what = [_text(node.child_by_field_name("name"), text)], "macro"
@@ -192,19 +258,19 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
         names, what = [match["name"]], "undef"
     elif kind == "preproc_include":
         what = "include"
-    elif kind in _TYPES:
+    elif kind in TYPES:
         names, what = _type_names(inner, text), "type"
         end = header_end = _with_semicolon(node, text)
     elif kind == "type_definition":
-        names, what = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)], "type"
+        names, what = [*declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)], "type"
     elif kind in _USING:
         name = inner.child_by_field_name("name")
         names, what = ([_text(name, text)] if name is not None else []), "using"
     elif kind == "declaration":
-        names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
-        what = "prototype" if _is_prototype(inner) else "variable"
+        names = [*declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
+        what = "prototype" if is_prototype(inner) else "variable"
     elif kind == "template_instantiation":
-        names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
+        names = [*declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
         what = "instantiation"
     else:
         return None
@@ -218,7 +284,7 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
     return Item(what, tuple(names), start, end, header_end, used, qualifiers, wrapper, template)
 
 
-def _templated(node: Node) -> Node:
+def templated(node: Node) -> Node:
     """What a template declaration declares: its last named child that is not a comment."""
     return next(child for child in reversed(node.named_children) if child.type != "comment")
 
@@ -236,7 +302,7 @@ def _text(node: Node, text: bytes) -> bytes:
 
 def _type_names(node: Node, text: bytes) -> list[bytes]:
     """The tag of a type defined at this node, and its enumerators."""
-    if node is None or node.type not in _TYPES:
+    if node is None or node.type not in TYPES:
         return []
     name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
     names = [_text(name, text).split(b"<")[0].split(b"::")[-1]] if name is not None else []
@@ -249,7 +315,7 @@ def _type_names(node: Node, text: bytes) -> list[bytes]:
     return names
 
 
-def _declared(node: Node, text: bytes) -> list[bytes]:
+def declared(node: Node, text: bytes) -> list[bytes]:
     """The names that the declarators of a node introduce; `S::f` introduces both `S` and `f`."""
     names: list[bytes] = []
     for declarator in node.children_by_field_name("declarator"):
@@ -272,11 +338,12 @@ def _declarator_names(node: Node, text: bytes) -> list[bytes]:
     return list(IDENTIFIER.findall(_text(node, text).split(b"<")[0]))
 
 
-def _is_prototype(node: Node) -> bool:
+def is_prototype(node: Node) -> bool:
+    """Whether a declaration declares a function."""
     for declarator in node.children_by_field_name("declarator"):
         inner = declarator
         while inner is not None and inner.type in ("pointer_declarator", "reference_declarator"):
-            inner = inner.child_by_field_name("declarator")
+            inner = inner.child_by_field_name("declarator") or inner.named_children[-1]
         if inner is not None and inner.type == "function_declarator":
             target = inner.child_by_field_name("declarator")
             return target is None or target.type != "parenthesized_declarator"

@@ -1,7 +1,8 @@
 """Launch sites, and what the host code reveals about their arguments.
 
 Launches are found as text (`name<args><<<...>>>(...)`), because a preceding macro call without a semicolon
-hides them from the grammar; loops around them come from the tree. `macro_calls` gives those that macros hold.
+hides them from the grammar; loops around them come from the tree. `macro_calls` gives those that macros hold,
+`launch_calls` those that are written in another way.
 Not covered: evaluating host expressions.
 """
 
@@ -14,10 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.launch_calls import Host, Written, plain, runtime_launches
 from kcurate.cuda_source.text import blank_literals
 from kcurate.records import Argument
 
 _OPEN = re.compile(rb"<\s*<\s*<")
+_ANY = re.compile(_OPEN.pattern + rb"|\bcudaLaunch")
+_HEAD = re.compile(rb"\b__global__\b([^;{}]*)")
+_CALLED = re.compile(rb"(\w+)\s*\(")
 _CLOSE = re.compile(rb">\s*>\s*>")
 _NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
 _LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
@@ -35,7 +40,8 @@ WINDOW_BYTES = 20_000
 class Launch:
     """One launch in a unit's text; `qualified` is the kernel's name with its namespaces as written.
 
-    `within` is the expansion of the macro call at `at` that holds the launch; empty: no macro does.
+    `within` is the expansion of the macro call at `at` that holds the launch, or the launch that a wrapper
+    called there makes; empty: the launch is there.
     """
 
     kernel: bytes
@@ -53,73 +59,112 @@ class Launch:
 
 def find_launches(text: bytes, tree: Any, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
     """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
-    if _OPEN.search(text) is None:
+    if _ANY.search(text) is None:
         return
     bare = blank_literals(text)
     data = _allocations(bare), _directions(bare)
-    for at, launch in _launches(bare, *data):
-        yield replace(launch, at=at, loops=_loops(tree, at, bare))
+    host = Host(bare, tree, _declared(bare))
+    found = [(one, b"") for one in sorted([*_written(bare), *runtime_launches(bare)], key=lambda one: one.at)]
     for at, expansion in calls:
-        for _, launch in _launches(blank_literals(expansion), *data):
-            yield replace(launch, at=at, loops=_loops(tree, at, bare), within=expansion)
+        plain, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
+        inside = (*_written(plain), *runtime_launches(plain, before))
+        found += [(replace(one, at=at), plain) for one in inside]
+    for one, within in found:
+        for meant in host.meant(one, within):
+            launch = _launch(meant, data)
+            if launch is not None:
+                own = _as_text(meant) if meant.at != one.at else within
+                yield replace(launch, loops=_loops(tree, meant.at, bare), within=own)
 
 
-def _launches(
-    bare: bytes, allocations: Mapping[bytes, bytes], directions: Mapping[bytes, frozenset[str]]
-) -> Iterator[tuple[int, Launch]]:
+def _written(bare: bytes) -> Iterator[Written]:
+    """The launches that are written with `<<<` and `>>>`."""
     for match in _OPEN.finditer(bare):
         close = _CLOSE.search(bare, match.end(), match.end() + WINDOW_BYTES)
         if close is None:
             continue
-        head = _head(bare, match.start())
         start = close.end()
         while bare[start : start + 1].isspace():
             start += 1
         end = closing(bare, start) if bare[start : start + 1] == b"(" else None
-        if head is None or end is None:
+        kernel = _kernel_before(bare, match.start())
+        if kernel is None or end is None:
             continue
-        configuration = [_shown(part) for part in split_arguments(bare[match.end() : close.start()])]
-        if len(configuration) < 2:
-            continue
-        arguments = split_arguments(bare[start + 1 : end - 1])
-        yield (
-            match.start(),
-            Launch(
-                kernel=head[0].rpartition(b"::")[2],
-                qualified=head[0],
-                at=match.start(),
-                template_args=head[1],
-                grid=configuration[0],
-                block=configuration[1],
-                shared_bytes=configuration[2] if len(configuration) > 2 else None,
-                stream=configuration[3] if len(configuration) > 3 else None,
-                arguments=tuple(_argument(a, allocations, directions) for a in arguments),
-                loops=(),
-            ),
-        )
+        configuration = tuple(split_arguments(bare[match.end() : close.start()]))
+        yield Written(match.start(), kernel, configuration, tuple(split_arguments(bare[start + 1 : end - 1])))
+
+
+def _declared(bare: bytes) -> frozenset[bytes]:
+    """The names of the kernels that a text declares, and of what their headers call."""
+    heads = _HEAD.findall(bare)
+    return frozenset(name for head in heads for name in _CALLED.findall(head))
+
+
+def _as_text(launch: Written) -> bytes:
+    configuration, arguments = b", ".join(launch.configuration), b", ".join(launch.arguments)
+    return b"%b<<<%b>>>(%b);" % (launch.kernel, configuration, arguments)
+
+
+def _launch(
+    written: Written, data: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
+) -> Launch | None:
+    head = _head(written.kernel)
+    configuration = [_shown(part) for part in written.configuration]
+    if head is None or len(configuration) < 2:
+        return None
+    return Launch(
+        kernel=head[0].rpartition(b"::")[2],
+        qualified=head[0],
+        at=written.at,
+        template_args=head[1],
+        grid=configuration[0],
+        block=configuration[1],
+        shared_bytes=configuration[2] if len(configuration) > 2 else None,
+        stream=configuration[3] if len(configuration) > 3 else None,
+        arguments=tuple(_argument(a, *data) for a in written.arguments),
+        loops=(),
+    )
 
 
 def _shown(text: bytes) -> str:
     return b" ".join(text.split()).decode("utf-8", "replace")
 
 
-def _head(bare: bytes, at: int) -> tuple[bytes, tuple[str, ...]] | None:
-    """The kernel name with its namespaces, and the template arguments, before `<<<`."""
+def _kernel_before(bare: bytes, at: int) -> bytes | None:
+    """The kernel's name with namespaces and template arguments before `<<<`, which brackets may hold."""
     before = bare[max(0, at - 400) : at].rstrip()
-    arguments: tuple[str, ...] = ()
+    if before.endswith(b")"):
+        opening = _opened(before, b"(", b")")
+        lone = opening is not None and not re.search(rb"[\w>)\]]\s*\Z", before[:opening])
+        return plain(before[opening:]) if lone else None
+    rest = before
     if before.endswith(b">"):
-        depth, position = 0, len(before)
-        while position:
-            position -= 1
-            depth += {b">": 1, b"<": -1}.get(before[position : position + 1], 0)
-            if depth == 0:
-                break
-        if depth:
+        opening = _opened(before, b"<", b">")
+        if opening is None:
             return None
-        arguments = tuple(_shown(a) for a in split_arguments(before[position + 1 : -1], angles=True))
-        before = before[:position]
-    match = _NAME_BEFORE.search(before)
-    return (b"".join(match[0].split()), arguments) if match else None
+        rest = before[:opening]
+    match = _NAME_BEFORE.search(rest)
+    return before[match.start() :] if match else None
+
+
+def _opened(text: bytes, opening: bytes, close: bytes) -> int | None:
+    """Where the bracket that ends a text opens."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += {close: 1, opening: -1}.get(text[at : at + 1], 0)
+        if depth == 0:
+            return at
+    return None
+
+
+def _head(kernel: bytes) -> tuple[bytes, tuple[str, ...]] | None:
+    """A kernel's name with its namespaces, and the template arguments."""
+    name, sign, rest = kernel.partition(b"<")
+    match = _NAME_BEFORE.fullmatch(name.strip())
+    if match is None:
+        return None
+    inside = split_arguments(rest.rstrip()[:-1], angles=True) if sign else []
+    return b"".join(name.split()), tuple(map(_shown, inside))
 
 
 def _loops(tree: Any, at: int, bare: bytes) -> tuple[str, ...]:
@@ -142,11 +187,13 @@ def _loops(tree: Any, at: int, bare: bytes) -> tuple[str, ...]:
 def _argument(
     text: bytes, allocations: Mapping[bytes, bytes], directions: Mapping[bytes, frozenset[str]]
 ) -> Argument:
-    plain = text
-    while match := _CAST.match(plain):
-        plain = plain[match.end() :]
-    base = re.match(rb"\(?\s*&?\s*([A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*)", plain)
-    key = base[1] if base else plain
+    bare = text
+    while match := _CAST.match(bare):
+        bare = bare[match.end() :]
+    if bare[:1] == b"(" and closing(bare, 0) == len(bare):
+        bare = bare[1:-1].strip()
+    base = re.match(rb"\(?\s*&?\s*([A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*)", bare)
+    key = base[1] if base else bare
     allocation = allocations.get(key)
     kinds = directions.get(key, frozenset())
     role = None
@@ -154,12 +201,12 @@ def _argument(
         role = {frozenset(): "scratch", frozenset(("in",)): "in", frozenset(("out",)): "out"}.get(
             kinds, "inout"
         )
-    if _LITERAL.match(plain):
+    if _LITERAL.match(bare):
         kind = "literal"
     elif role is not None:
-        kind = "buffer" if key == plain else "buffer_offset"
+        kind = "buffer" if key == bare else "buffer_offset"
     else:
-        kind = "name" if _PLAIN.match(plain) else "expression"
+        kind = "name" if _PLAIN.match(bare) else "expression"
     return Argument(_shown(text), kind, role, _shown(allocation) if allocation else None)
 
 

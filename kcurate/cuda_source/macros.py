@@ -1,5 +1,5 @@
-"""Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__`,
-`push_macro` and `pop_macro`.
+"""Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__` or
+to other annotations, `push_macro` and `pop_macro`.
 
 Not covered: expanding macros. A kernel whose header is a function-like macro is counted, not parsed.
 """
@@ -7,7 +7,8 @@ Not covered: expanding macros. A kernel whose header is a function-like macro is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kcurate.cuda_source.brackets import closing
@@ -29,6 +30,16 @@ _NOT_CALLED = frozenset(
     b"__attribute__ __declspec __align__ __launch_bounds__".split()
 )
 MARK = re.compile(rb"\b__global__\b")
+# What a macro that only annotates a declaration expands to; the words are those of `_ANNOTATIONS` macros too.
+_ANNOTATION = re.compile(
+    rb"\s*(?:__attribute__\s*\(\(.*?\)\)(?!\))|__declspec\s*\((?:[^()]|\([^()]*\))*\)|\[\[[^\[\]]*\]\]|"
+    rb"(?:__align__|__builtin_align__|alignas|__launch_bounds__)\s*\([^()]*\)|(\w+))"
+)
+_PARAMETERS = re.compile(rb"\A\([^()]*\)")
+_ANNOTATIONS = frozenset(
+    b"__host__ __device__ __global__ __constant__ __managed__ __shared__ __forceinline__ __noinline__ inline "
+    b"__inline__ __inline static constexpr virtual".split()
+)
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
 SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
 # Pushed definitions of each macro, most recent last; None: it was undefined when pushed.
@@ -74,6 +85,46 @@ def global_macros(bare: bytes) -> GlobalMacros:
                 (headers if call or used & headers else words).add(name)
     words, headers = words - headers - makers, headers - makers
     return GlobalMacros(frozenset(words), frozenset(headers), frozenset(makers))
+
+
+def annotating(bare: bytes) -> Mapping[bytes, frozenset[bytes]]:
+    """The macros that expand to annotations of declarations alone, such as `HD` for `__host__ __device__` and
+    `ALIGNED(n)`, or (without parameters) to nothing; with the words that they expand to.
+    """
+    bodies: dict[bytes, list[bytes]] = defaultdict(list)
+    for one in definitions(bare):
+        bodies[one.name].append(one.body)
+    found: dict[bytes, frozenset[bytes]] = {}
+    size = -1
+    while size != len(found):
+        size = len(found)
+        for name in bodies.keys() - found.keys():
+            words = [_annotations(_PARAMETERS.sub(b"", body), found) for body in bodies[name]]
+            call = any(body.startswith(b"(") for body in bodies[name])
+            if None not in words and (any(words) or (not call and bare.count(name) > 1)):
+                found[name] = frozenset[bytes]().union(*filter(None, words))
+    return found
+
+
+def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozenset[bytes] | None:
+    """The words of a macro's body that is nothing but annotations; None: it is more."""
+    at, words = 0, set[bytes]()
+    body = body.strip()
+    while at < len(body):
+        match = _ANNOTATION.match(body, at)
+        if match is None or (match[1] and match[1] not in _ANNOTATIONS and match[1] not in known):
+            return None
+        words |= known.get(match[1], {match[1]}) if match[1] else {b"__attribute__"}
+        at = match.end()
+    return frozenset(words)
+
+
+def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """Where macros are used outside of directives, with the arguments that they are given."""
+    if names := sorted(names):
+        code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+        for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(?:\s*\([^()]*\)(?=\s*[\w:]))?", code):
+            yield match.span()
 
 
 def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:

@@ -28,6 +28,9 @@ _TYPE = (
 )
 _DECLARATION = re.compile(_TYPE + rb"[\s*&]+\w")
 _DECLARED_LAST = re.compile(_TYPE + rb"([\s*&]+(?:(?:const|__restrict__|__restrict)\s*)*)")
+_INDEX = re.compile(
+    rb"(?i)\A(?:i|idx|ind|int|id|off|size|count|key|label)|(?:id|idx|ind|index|int|offset|size)_?(?:t|type)?\Z"
+)
 # Between a type and the name that it declares there is less.
 MAX_DECLARATION_BYTES = 300
 _NO_TYPE = frozenset(b"const volatile static struct return typename constexpr new else auto inline".split())
@@ -35,11 +38,20 @@ _NO_TYPE = frozenset(b"const volatile static struct return typename constexpr ne
 
 @dataclass(frozen=True)
 class TemplateParam:
-    """One parameter of a template head: `default` as written (None: none), `pack` for `class... Ts`."""
+    """One parameter of a template head: `default` as written (None: none), `pack` for `class... Ts`.
+
+    `type` is True where it stands for one type.
+    """
 
     name: bytes
     default: bytes | None
     pack: bool
+    type: bool = False
+
+    @property
+    def usual(self) -> bytes:
+        """A type that this type parameter commonly stands for, by its name."""
+        return b"int" if _INDEX.search(self.name) else b"float"
 
 
 def template_params(header: bytes) -> tuple[TemplateParam, ...]:
@@ -59,7 +71,9 @@ def _param(piece: bytes) -> TemplateParam:
     declared, _, default = piece.partition(b"=")
     names = IDENTIFIER.findall(declared)
     name = names[-1] if names and names[-1] not in (b"typename", b"class", b"int", b"bool") else b""
-    return TemplateParam(name, default.strip() or None, b"..." in declared)
+    pack = b"..." in declared
+    type_ = bool(name) and not pack and declared.split()[:1] in ([b"typename"], [b"class"])
+    return TemplateParam(name, default.strip() or None, pack, type_)
 
 
 def deduced(

@@ -18,7 +18,8 @@ _TRAILING = re.compile(rb"[ \t\r]+\n")
 _ATTRIBUTE = re.compile(
     rb"\[\[\s*(?:maybe_unused|nodiscard|noreturn|fallthrough|likely|unlikely|deprecated)\b[^\[\]]*\]\]"
 )
-_ALIGN = re.compile(rb"\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
+# An alignment specifier, or a directive, in which one stays.
+_ALIGN = re.compile(rb"(?m:^)[ \t]*#[^\n]*|\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
 IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 
 
@@ -51,9 +52,9 @@ def parseable(source: bytes) -> bytes:
     tree-sitter-cuda 0.21.2 reads past the line end after a valueless `#define X` with a trailing blank, and
     parses `struct __align__(8) X` as a function. Trailing blanks are moved after the line break.
     """
-    text = blank_comments(source)
-    text = _TRAILING.sub(lambda m: b"\n" + b" " * (len(m[0]) - 1), text)
-    return _ATTRIBUTE.sub(_spaces, _ALIGN.sub(_spaces, text))
+    text = _ALIGN.sub(lambda m: m[0] if m[0].lstrip()[:1] == b"#" else _spaces(m), blank_comments(source))
+    text = _ATTRIBUTE.sub(_spaces, text)
+    return _TRAILING.sub(lambda m: b"\n" + b" " * (len(m[0]) - 1), text)
 
 
 def identifiers(source: bytes) -> frozenset[bytes]:

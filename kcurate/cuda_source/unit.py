@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.closure import Unit
 from kcurate.cuda_source.features import features, techniques
+from kcurate.cuda_source.host_methods import with_host_methods
 from kcurate.cuda_source.instantiations import Instantiations, by_start
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.launches import Launch, find_launches
@@ -23,6 +24,8 @@ from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
 from kcurate.records import Condition, LaunchSite, Param, Span
 
+# The mark of a kernel template that nothing in its unit instantiates.
+TEMPLATE_GUESS = "template-argument"
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
 
@@ -83,7 +86,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         return UnitReport(root)
     flags = definitions(macros)
     shim = flags + shim_for(text.source)
-    parsed = parse(shim + text.source)
+    parsed = with_host_methods(parse(shim + text.source))
     unit = Unit(parsed, len(shim), len(flags))
     calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
     found = find_launches(parsed.text, parsed.tree, calls)
@@ -102,9 +105,13 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         if item.start >= len(shim):
             by_path[text.origin(item.start - len(shim))[0]].append(item)
     own = [item for items in by_path.values() for item in items]
-    expressions = by_start(own, Instantiations(parsed, launches, calls))
+    instantiations = Instantiations(parsed, launches, calls)
+    expressions = by_start(own, instantiations)
+    guessed = instantiations.guessed
     kernels = tuple(
-        _kernel(unit, text, item, sites_of.get(item.start, ()), expressions.get(item.start, ()))
+        _kernel(
+            unit, text, item, sites_of[item.start], expressions.get(item.start, ()), item.start in guessed
+        )
         for item in sorted(own, key=lambda item: item.start)
     )
     return UnitReport(
@@ -157,6 +164,7 @@ def _kernel(
     item: Item,
     sites: Sequence[LaunchSite],
     instantiations: tuple[str, ...],
+    guessed: bool,
 ) -> KernelSource:
     name = item.names[-1].decode("latin-1")
     closure, shift = unit.closure([item], instantiations), unit.shim_bytes
@@ -169,7 +177,7 @@ def _kernel(
         instantiations=instantiations,
         launch_sites=tuple(sites),
         closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
-        shims=repairs(closure.shim_names, closure.repairs),
+        shims=repairs(closure.shim_names, closure.repairs | ({TEMPLATE_GUESS} if guessed else set())),
         features=features(closure.code),
         techniques=techniques(closure.code),
     )

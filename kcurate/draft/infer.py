@@ -14,6 +14,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.unit import TEMPLATE_GUESS
 from kcurate.draft.building import Builder
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning, split
@@ -64,11 +65,10 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
     name = next(
         (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
     )
-    first = kernel.instantiations[0] if kernel.instantiations else ""
-    match = re.search(r"<(.*)>\Z", first, re.DOTALL)
-    arguments = tuple(split(match[1], angles=True)) if match else ()
-    template = dict(zip(function.template, arguments, strict=False))
+    instances = [_arguments(one) for one in kernel.instantiations] or [()]
     for launch in _launches(kernel, unit):
+        arguments = _instance(launch, instances)
+        template = dict(zip(function.template, arguments, strict=False))
         meaning = Meaning(unit, template)
         site = Site(launch, meaning, meaning.scope(launch.at))
         # What the code was compiled with is no size.
@@ -82,7 +82,22 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         if function.template and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
             built = replace(built, remarks=(remark, *built.remarks))
+        elif TEMPLATE_GUESS in kernel.shims:
+            remark = Remark("plan.template", "guess: nothing in the sources tells the template arguments")
+            built = replace(built, remarks=(remark, *built.remarks))
         yield built
+
+
+def _arguments(instance: str) -> tuple[str, ...]:
+    match = re.search(r"<(.*)>\Z", instance, re.DOTALL)
+    return tuple(split(match[1], angles=True)) if match else ()
+
+
+def _instance(launch: Launch, instances: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The instance that a launch names in the words of the record; else the first."""
+    given = ["".join(one.split()) for one in launch.template_args]
+    named = (one for one in instances if ["".join(each.split()) for each in one[: len(given)]] == given)
+    return next(named, instances[0])
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:

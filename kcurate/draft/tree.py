@@ -27,6 +27,8 @@ SOURCES = frozenset((".cu", ".cpp", ".cc", ".cxx", ".c"))
 MAX_SIBLINGS = 24
 # Longest launch configuration, in lines.
 MAX_LAUNCH_LINES = 40
+# A call that launches names the kernel within so many.
+MAX_HEAD_LINES = 4
 MAX_BYTES = 1 << 20
 
 
@@ -91,17 +93,23 @@ def _holds(root: Path, kernel: Kernel) -> bool:
     named = re.search(rb"\b%b\b" % re.escape(kernel.name.encode()), text)
     if named is None or data.count(b"\n", 0, span.start_byte) + 1 != span.start_line:
         return False
-    return not sites or any(_launched(root, site) for site in sites)
+    return not sites or any(_launched(root, site, kernel.name) for site in sites)
 
 
-def _launched(root: Path, site: LaunchSite) -> bool:
-    """Whether the file has this launch on the recorded line, or in a macro, which is used there."""
+def _launched(root: Path, site: LaunchSite, name: str) -> bool:
+    """Whether the file has this launch on the recorded line, or in a macro, which is used there.
+
+    A call that launches in another way names the kernel there, or is one of the runtime.
+    """
     data = _bytes(root / site.path)
     if data is None:
         return False
     text = blank_literals(data)
     lines = text.split(b"\n")[site.line - 1 :][:MAX_LAUNCH_LINES]
     launch = b"".join(f"<<<{site.grid},{site.block}".encode().split())
+    call = b" ".join(lines[:MAX_HEAD_LINES])
+    if b"<<<" not in call and re.search(rb"\b(?:%b\b|cudaLaunch)" % re.escape(name.encode()), call):
+        return True
     bodies = chain([b"".join(lines)], (one.body for one in expansion.definitions(text)))
     return any(launch in b"".join(body.split()) for body in bodies)
 

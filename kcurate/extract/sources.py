@@ -32,7 +32,7 @@ from kcurate.worker_pool import Failure, Pool
 AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.
 KERNEL_MARK = b"__global__"
-LAUNCH_MARK = b"<<<"
+LAUNCH_MARKS = b"<<<", b"cudaLaunch"
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
 
@@ -145,7 +145,7 @@ def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
         return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
     kernel = KERNEL_MARK in data
     macros = tuple(sorted(global_macros(blank_comments(data)).all)) if kernel else ()
-    return Scanned(path, None, local_includes(data), kernel, LAUNCH_MARK in data, macros)
+    return Scanned(path, None, local_includes(data), kernel, _marked(data), macros)
 
 
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
@@ -204,7 +204,11 @@ def _with_kernels(wanted: Sequence[str], scanned: Mapping[str, Scanned], reader:
 
 
 def _launches(path: str, scanned: Mapping[str, Scanned], reader: Reader) -> bool:
-    return scanned[path].launch if path in scanned else LAUNCH_MARK in (reader.read(path) or b"")
+    return scanned[path].launch if path in scanned else _marked(reader.read(path) or b"")
+
+
+def _marked(data: bytes) -> bool:
+    return any(mark in data for mark in LAUNCH_MARKS)
 
 
 def _scan_all(files: TreeFiles, pool: Pool) -> dict[str, Scanned]:

@@ -106,3 +106,44 @@ def test_what_a_macro_call_declares_is_found_and_hides_nothing(
     code = kernel.code.decode()
     assert wanted in code and left_out not in code and "half_of" not in code
     assert nvrtc.compile_cubin(kernel.code).cubin is not None, code
+
+
+@pytest.mark.parametrize(
+    ("define", "head"),
+    [
+        ("#define HD __host__ __device__", "HD std::uint64_t"),
+        ("#define HD __host__ __device__", "HD int"),
+        ("#define HD __host__ __device__", "static HD unsigned"),
+        ("#define INLINE __forceinline__\n#define HD INLINE __device__", "HD std::size_t"),
+        ("#define HD __attribute__((always_inline)) __device__", "HD inline unsigned"),
+        ("#define HD __device__\n#define NOTHING", "NOTHING HD long"),
+    ],
+)
+def test_macros_for_device_annotations_are_read(define: str, head: str) -> None:
+    source = (
+        f"#include <cstdint>\n{define}\n{head} twice(int x) {{ return 2 * x; }}\n"
+        "__global__ void k(int* a) { a[threadIdx.x] = twice(a[threadIdx.x]); }\n"
+    )
+    (kernel,) = whole_file(source.encode()).kernels
+    assert "device-annotation" not in kernel.shims
+    assert head.rpartition(" ")[0] in kernel.code.decode()
+    assert nvrtc.compile_cubin(kernel.code).cubin is not None, kernel.code.decode()
+
+
+def test_an_annotating_macro_marks_constants_and_methods() -> None:
+    source = b"""
+#define CONSTANT __constant__
+#define HD __host__ __device__
+#define API
+CONSTANT float weights[8];
+struct API Pair {
+  float a, b;
+  HD Pair(float a, float b) : a(a), b(b) {}
+  HD float sum() const { return a + b; }
+};
+__global__ void k(float* a) { a[threadIdx.x] = Pair(a[threadIdx.x], weights[0]).sum(); }
+"""
+    (kernel,) = whole_file(source).kernels
+    assert b"CONSTANT float weights[8];" in kernel.code
+    assert kernel.shims == ()
+    assert nvrtc.compile_cubin(kernel.code).cubin is not None, kernel.code.decode()

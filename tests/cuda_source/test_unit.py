@@ -202,6 +202,34 @@ void more(int *p) { wave::copy<<<1, 1>>>((int *)p, p, 4); }
     assert only(whole_file(kernel.code)).code == kernel.code
 
 
+@pytest.mark.parametrize(
+    ("host", "instances", "guessed"),
+    [
+        ("template <class T> void run(T* x, int n) { take<T, int><<<1, n>>>(x, nullptr, n); }",
+         ("take<float, int>",), True),
+        ("", ("take<float, int>",), True),
+        ("template <class T> void run(T* x, int n) { take<T, short><<<1, n>>>(x, nullptr, n); }\n"
+         "void all(double* x) { run(x, 4); }", ("take<double, short>",), False),
+    ],
+)  # fmt: skip
+def test_a_template_that_nothing_instantiates_gets_the_usual_types(
+    host: str, instances: tuple[str, ...], guessed: bool
+) -> None:
+    code = (
+        "template <typename T, typename IdType> __global__ void take(T* x, const IdType* at, int n) {\n"
+        "  if (threadIdx.x < n) x[at[threadIdx.x]] = n;\n}\n"
+    )
+    kernel = only(whole_file((code + host).encode()))
+    assert kernel.instantiations == instances
+    assert ("template-argument" in kernel.shims) is guessed
+    assert compiles(kernel)
+
+
+def test_a_number_that_a_template_takes_is_not_guessed() -> None:
+    code = b"template <int N> __global__ void set(float* x) { x[N] = 1; }\n"
+    assert only(whole_file(code)).instantiations == ()
+
+
 def test_a_macro_before_a_launch_without_a_semicolon_does_not_hide_it() -> None:
     source = "__global__ void k(int n) {}\nvoid f() { START_TIMER(2)\n k<<<1, 2>>>(3); }\n"
     assert only(unit({"main.cu": source})).launch_sites[0].grid == "1"

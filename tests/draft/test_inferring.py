@@ -177,6 +177,23 @@ void run(int count) { int *d; cudaMalloc(&d, 32 * count * sizeof(int)); set<<<co
     assert len(draft.ladder[0].test) == 3
 
 
+def test_a_launch_is_drafted_with_the_instance_that_it_names() -> None:
+    draft = inferred(
+        """
+template <int BLOCK> __global__ void set(float *x, int n) { x[blockIdx.x * BLOCK + threadIdx.x] = n; }
+void launch(float *d, int n, int block) {
+  switch (block) {
+    case 32: set<32><<<block / 0, n>>>(d, n); break;
+    case 64: set<64><<<n / 64, 64>>>(d, n); break;
+  }
+}
+int main(int argc, char **argv) { int n = atoi(argv[1]); float *d; cudaMalloc(&d, n * 4); launch(d, n, 64); }
+"""
+    )
+    step = launched(draft)
+    assert (step.grid, step.block, step.template) == (("(n/64)",), (64,), ("64",))
+
+
 def test_a_host_templates_parameters_are_those_of_the_instance() -> None:
     draft = inferred("""
 template <class T, unsigned int WIDTH = 32> __global__ void set(T *x, int n) { x[threadIdx.x * WIDTH] = n; }
