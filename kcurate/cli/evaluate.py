@@ -169,6 +169,7 @@ def evaluate(
         concurrency=concurrency,
         max_usd=max_usd,
         price=price,
+        reward=reward,
     )
     summary, made = run(config, note=output.note)
     output.note(f"evaluation: {config.folder}")
