@@ -130,8 +130,9 @@ def evaluate(
     if step == "compare":
         return _compare(folders or [], plot, as_json=json)
     if plot is not None:
-        hint = "kcurate eval compare ONE OTHER --plot FILE"
-        raise InputError("draws a comparison only", where="--plot", hint=hint)
+        raise InputError(
+            "draws a comparison only", where="--plot", hint="kcurate eval compare A B --plot FILE"
+        )
     folder = _folder(step, folders or [], out, model) or new_folder(workspace, "eval")
     evaluated = Evaluated(
         model=model or "",
@@ -169,6 +170,7 @@ def evaluate(
         concurrency=concurrency,
         max_usd=max_usd,
         price=price,
+        reward=reward,
     )
     summary, made = run(config, note=output.note)
     output.note(f"evaluation: {config.folder}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.folder import EvalFolder, Evaluated
 from kcurate.train.evaluation.judging import judge
 from kcurate.train.evaluation.sampling import Reply, generate
-from kcurate.train.evaluation.stage import EvalConfig, run
+from kcurate.train.evaluation.stage import EvalConfig, run, run_compare
 from kcurate.train.reward import schemes
 from kcurate.train.reward.pool import PoolConfig, RewardPool
 from kcurate.train.task import Task
@@ -264,9 +265,58 @@ def test_a_folder_keeps_its_evaluation_and_its_tasks(
     path = EvalFolder(tmp_path).completions
     rows = completions.read(path, hint="")
     for change, said in (({"given": "x"}, "has changed since it was asked"), ({"task": "x"}, "no such task")):
-        completions.write(path, [replace(row, **change) for row in rows])  # type: ignore[arg-type]
+        completions.write(path, [replace(rows[0], **change)])  # type: ignore[arg-type]
         assert command(["eval", "judge", str(tmp_path), "--backend", "emulator"]) == 1
         assert said in capsys.readouterr().err
+
+
+def test_a_reward_that_a_folder_names_is_imported_only_if_it_is_named_again(
+    pairs: Path,
+    tasks: Sequence[Task],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The folder may be somebody else's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "reward_of_a_folder.py").write_text(
+        "open('imported', 'w').close()\ndef flat(group): return [0.5 for _ in group]\n"
+    )
+    settings = Evaluated("copying", dataset=(str(pairs),), samples=1, **ALL)
+    run(EvalConfig(tmp_path / "a", settings, ("generate",), backend="emulator", sampler=Known(tasks, "none")))
+    path = EvalFolder(tmp_path / "a").about
+    text = json.loads(path.read_text())
+    text["evaluated"]["reward"] = "reward_of_a_folder:flat"
+    path.write_text(json.dumps(text))
+    assert command(["eval", "judge", "a", "--backend", "emulator"]) == 1
+    assert "--reward reward_of_a_folder:flat if you trust it" in capsys.readouterr().err
+    assert not (tmp_path / "imported").exists()
+    named = ("--reward", "reward_of_a_folder:flat")
+    assert command(["eval", "judge", "a", "--backend", "emulator", *named]) == 0
+    assert {one.reward for one in EvalFolder(tmp_path / "a").read_judged()} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"device": "NVIDIA H200"}, "timed on different GPUs: NVIDIA H100 and NVIDIA H200"),
+        ({"timed": False}, "one was timed on a GPU and the other was not"),
+        ({"evaluated": asdict(Evaluated("m", protocol="kernelbench"))}, "judged by different protocols"),
+    ],
+)
+def test_evaluations_that_measured_different_things_are_not_compared(
+    tasks: Sequence[Task], tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    rows = generate(tasks[:1], Known(tasks, "none"), samples=1)
+    about = {"evaluated": asdict(Evaluated("m")), "timed": True, "device": "NVIDIA H100"}
+    for name, given in (("a", about), ("b", about | change)):
+        folder = EvalFolder(tmp_path / name)
+        completions.write(folder.judged, [replace(one, outcome="mismatch") for one in rows])
+        folder.about.write_text(json.dumps(given))
+    assert run_compare(tmp_path / "a", tmp_path / "a").tasks == 1
+    with pytest.raises(InputError, match=said):
+        run_compare(tmp_path / "a", tmp_path / "b")
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from kcurate.errors import InputError
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.comparing import compare
 from kcurate.train.evaluation.completions import Completion
+from kcurate.train.evaluation.folder import EvalFolder
 from kcurate.train.evaluation.plot import svg
 from kcurate.train.reward.schemes import STANDINGS
 
@@ -123,7 +124,7 @@ def test_completions_are_read_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "c.parquet"
     rows = [
         row("confirmed", speedup=2.0, usd=0.1, audit=True),
-        replace(row("mismatch"), outcome=None, reply="\x00λ"),
+        replace(row("mismatch", sample=1), outcome=None, reply="\x00λ"),
     ]
     completions.write(path, rows)
     assert completions.read(path, hint="") == rows
@@ -131,6 +132,43 @@ def test_completions_are_read_back_as_they_were(tmp_path: Path) -> None:
     for wrong in (path, tmp_path / "none"):
         with pytest.raises(InputError, match="run it"):
             completions.read(wrong, hint="run it")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"outcome": "banana"}, "no outcome 'banana'"),
+        ({"outcome": None}, "no outcome None"),
+        ({"speedup": -2.0}, "row 1: speedup is -2.0"),
+        ({"speedup": 0.0}, "row 1: speedup is 0.0"),
+        ({"speedup": math.inf}, "row 1: speedup is inf"),
+        ({"reward": math.nan}, "row 1: reward is nan"),
+        ({"reply": None}, "row 1: reply is None"),
+        ({"turn": None}, "row 1: turn is None"),
+        ({"sample": 0}, "sample 0, turn 1 is there twice"),
+        ({"family": "other"}, "has two families"),
+    ],
+)
+def test_judged_completions_that_were_edited_are_one_line(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    folder = EvalFolder(tmp_path)
+    first = row("confirmed", speedup=2.0)
+    second = replace(first, sample=first.sample + 1)
+    completions.write(folder.judged, [first, second])
+    assert folder.read_judged() == [first, second]
+    completions.write(folder.judged, [first, replace(second, **change)])
+    with pytest.raises(InputError, match=said):
+        folder.read_judged()
+
+
+def test_rewards_of_two_schemes_are_not_compared() -> None:
+    rows = several("t", ("confirmed", 2.0))
+    named = [
+        {one.name for one in compare(rows, rows, timed=True, one_reward=same).differences}
+        for same in (True, False)
+    ]
+    assert named[0] - named[1] == {"reward"}
 
 
 def test_two_models_are_compared_on_the_tasks_of_both() -> None:

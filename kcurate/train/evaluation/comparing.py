@@ -53,8 +53,12 @@ class Comparison:
     differences: Sequence[Difference]
 
 
-def compare(first: Sequence[Completion], second: Sequence[Completion], *, timed: bool) -> Comparison:
+def compare(
+    first: Sequence[Completion], second: Sequence[Completion], *, timed: bool, one_reward: bool = True
+) -> Comparison:
     """The second model less the first, on the tasks that both were asked.
+
+    `one_reward` False: their rewards are of different schemes, so that these are not compared.
 
     Raises:
         InputError: there is no such task.
@@ -66,7 +70,7 @@ def compare(first: Sequence[Completion], second: Sequence[Completion], *, timed:
         raise InputError("no task is in both", where="eval compare", hint="evaluate both on the same tasks")
     families = [one[task].family for task in both]
     pairs = [(one[task], other[task]) for task in both]
-    names = [name for name in _COMPARED if timed or name not in _TIMED]
+    names = [name for name in _COMPARED if (timed or name not in _TIMED) and (one_reward or name != "reward")]
     made = [_difference(name, pairs, families) for name in names]
     left_out = len({*one, *other}) - len(both)
     return Comparison(len(both), len(set(families)), left_out, [each for each in made if each is not None])

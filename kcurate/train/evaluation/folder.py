@@ -22,6 +22,7 @@ from kcurate.errors import InputError
 from kcurate.train.evaluation import completions
 from kcurate.train.evaluation.completions import Completion
 from kcurate.train.reward import own_reward
+from kcurate.train.reward.schemes import OURS, STANDINGS
 from kcurate.train.task import check_held_out
 from kcurate.workspace import Inside
 
@@ -82,9 +83,15 @@ class EvalFolder:
         """The judged completions.
 
         Raises:
-            InputError: there are none.
+            InputError: there are none, or one has no outcome.
         """
-        return completions.read(self.judged, hint=f"run kcurate eval judge {self.root}")
+        hint = f"run kcurate eval judge {self.root}"
+        rows = completions.read(self.judged, hint=hint)
+        for row in rows:
+            if row.outcome not in STANDINGS and row.outcome != OURS:
+                what = f"{row.task}: no outcome {row.outcome!r}"
+                raise InputError(what, where=str(self.judged), hint=f"delete it and {hint}")
+        return rows
 
     def read_about(self) -> Mapping[str, Any]:
         """`eval.json`.

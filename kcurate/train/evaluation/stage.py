@@ -43,6 +43,7 @@ STEPS: tuple[Step, ...] = ("generate", "judge", "score")
 class EvalConfig:
     """One call. `evaluated` None: that of the folder. `name`: of the row of scores.
 
+    `reward`: what the caller names; a function that a folder names is imported only if it is the same.
     `sampler`: a model of the caller's instead of the one that `evaluated` names.
     """
 
@@ -57,6 +58,7 @@ class EvalConfig:
     concurrency: int = 8
     max_usd: float | None = None
     price: str | None = None
+    reward: str = "pairs"
     sampler: Sampler | None = None
 
 
@@ -94,10 +96,20 @@ def run_compare(first: Path, second: Path) -> Comparison:
     folders = [EvalFolder(first), EvalFolder(second)]
     rows = [one.read_judged() for one in folders]
     abouts = [one.read_about() for one in folders]
+    where = f"{first}, {second}"
     timed = [bool(one.get("timed")) for one in abouts]
     if timed[0] != timed[1]:
-        raise InputError("one was timed on a GPU and the other was not", where=f"{first}, {second}")
-    return compare(*rows, timed=timed[0])
+        raise InputError("one was timed on a GPU and the other was not", where=where)
+    devices = [one.get("device") for one in abouts]
+    if timed[0] and devices[0] != devices[1]:
+        raise InputError(f"timed on different GPUs: {devices[0]} and {devices[1]}", where=where)
+    evaluated = [
+        codec.from_data(Evaluated, one["evaluated"], where=str(folder.about))
+        for one, folder in zip(abouts, folders, strict=True)
+    ]
+    if evaluated[0].protocol != evaluated[1].protocol:
+        raise InputError("judged by different protocols", where=where)
+    return compare(*rows, timed=timed[0], one_reward=evaluated[0].reward == evaluated[1].reward)
 
 
 def _settled(config: EvalConfig, folder: EvalFolder) -> Evaluated:
@@ -107,7 +119,12 @@ def _settled(config: EvalConfig, folder: EvalFolder) -> Evaluated:
         InputError: the folder has another evaluation, or none where one is needed; a value out of range.
     """
     if config.evaluated is None:
-        return codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+        found = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+        if "judge" in config.steps and config.reward != found.reward and ":" in found.reward:
+            # The folder may be somebody else's, and the function runs as you.
+            what = f"its reward is the function {found.reward}, which judging imports"
+            raise InputError(what, where=str(folder.about), hint=f"--reward {found.reward} if you trust it")
+        return found
     given = config.evaluated
     check(given)
     if folder.about.exists():
