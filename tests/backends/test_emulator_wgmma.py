@@ -385,9 +385,17 @@ SYNC = "__syncthreads();"
 
 
 def twos(
-    fill: str = FILL, before: str = SYNC, after: str = "", end: str = "", block: int = 128, **more: Any
+    fill: str = FILL,
+    before: str = SYNC,
+    after: str = "",
+    end: str = "",
+    head: str = "",
+    block: int = 128,
+    **more: Any,
 ) -> Array:
-    code = TWOS.replace("FILL", fill).replace("BEFORE", before).replace("AFTER", after).replace("END", end)
+    code = head + TWOS.replace("FILL", fill).replace("BEFORE", before).replace("AFTER", after).replace(
+        "END", end
+    )
     given = np.full(2304, 0x02020202, np.uint32)
     return run(code, np.zeros((block, 4), np.int32), given, block=block, shared_bytes=9216, **more)[0]
 
@@ -397,6 +405,14 @@ def test_a_warp_group_is_any_four_warps_in_a_row() -> None:
     assert (twos(block=384) == 128).all()
     found = twos(before=SYNC + "go = t >= 128 && t < 256;", block=288)
     assert (found[128:256] == 128).all() and not found[:128].any() and not found[256:].any()
+
+
+def test_a_macro_may_hold_the_statement() -> None:
+    macro = r"""#define MULTIPLY(d, l, r, adds) asm volatile("{.reg .pred p; setp.ne.b32 p, %6, 0;" \
+        "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%0, %1, %2, %3}, %4, %5, p;}" \
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "l"(l), "l"(r), "r"(adds))
+    """
+    assert (twos(head=macro, after="if (adds) MULTIPLY(d, l, r, adds); else d[0] = 0;") == 256).all()
 
 
 def test_tiles_may_lie_in_static_memory_beside_dynamic() -> None:
