@@ -488,6 +488,22 @@ def test_maps_that_cannot_be(changed: dict[str, Any], address: int, reason: str,
     assert caught.value.reason == reason
 
 
+def test_copies_of_boxes_count_as_reading() -> None:
+    array = array_of(np.float32, 16, 32)
+    tensor = Tensor(Program(loading(2), examine=True), array, box=(8, 4))
+    device, module = tensor.program.device, tensor.program.module
+    device.counts(module)
+    device.follow(module, [(tensor.memory.address, array.nbytes)])
+    moved(tensor, "", (16, 3), np.zeros(128, np.uint8), 0)
+    assert device.reached(module) == (4 * (6 * 32 + 24),)
+    assert device.counts(module).shared_read_bytes == 128
+    tensor = Tensor(Program(storing(2), examine=True), array, box=(8, 4))
+    device, module = tensor.program.device, tensor.program.module
+    device.counts(module)
+    moved(tensor, "", (16, 3), np.zeros(128, np.uint8), 0)
+    assert device.counts(module).shared_read_bytes == 128
+
+
 @pytest.mark.parametrize(
     ("written", "bytes_"),
     [

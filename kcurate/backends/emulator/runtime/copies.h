@@ -24,6 +24,7 @@ inline void do_copy(Copies &copies, Copy *copy, Copy *before)
         const unsigned taken = copy->bytes - copy->zeros;
         reach(copy->from, taken);
         reach(copy->to, taken);
+        shared_is_read(copy->from, taken);
         memcpy(copy->to, copy->from, taken);
         memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
     }
