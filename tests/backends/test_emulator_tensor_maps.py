@@ -56,6 +56,28 @@ __global__ void __cluster_dims__(2) f(const __grid_constant__ CUtensorMap map, f
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }}"""
 
+# Two boxes, one after the other, into the same place.
+AGAIN = f"""{HEAD}
+__global__ void f(const __grid_constant__ CUtensorMap map, float *out, int early)
+{{
+    __shared__ __align__(128) float tile[8 * 32];
+    __shared__ __align__(8) unsigned long long bar[2];
+    const int t = threadIdx.x;
+    if (t == 0)
+        for (int i = 0; i < 2; i++) init(&bar[i], 1);
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {{
+        if (!early) __syncthreads();
+        if (t == 0) {{
+            expect(&bar[i], sizeof tile);
+            asm volatile("{BULK}.2d.{TO_SHARED} [%0], [%1, {{%2, %3}}], [%4];"
+                :: "r"(at(tile)), "l"(&map), "r"(0), "r"(8 * i), "r"(at(&bar[i])) : "memory");
+        }}
+        wait(&bar[i], 0);
+        for (int k = t; k < 256; k += 64) out[256 * i + k] = tile[k];
+    }}
+}}"""
+
 # A row of boxes of 32 x 8 through a ring of two, loaded by a thread that then ends.
 RING = f"""{HEAD}
 extern "C" __global__ void scale(const __grid_constant__ CUtensorMap from,
@@ -96,6 +118,7 @@ CODES = {
     **{f"store {rank}": storing(rank) for rank in range(1, 6)},
     **{name: storing(2, name) for name, _, _ in REDUCTIONS},
     "no wait": loading(2, waits=False), "late": storing(2, late=True), "multicast": MULTICAST, "ring": RING,
+    "again": AGAIN,
 }  # fmt: skip
 
 
@@ -244,6 +267,18 @@ def test_a_load_that_nobody_waits_for_has_brought_nothing() -> None:
     tensor = Tensor(Program(loading(2, waits=False)), array, box=(32, 8))
     found = moved(tensor, (0, 0), np.zeros(1024, np.uint8)).view(np.float32)
     assert not np.isin(found, array).any()
+
+
+def test_a_load_into_what_others_still_read_is_found() -> None:
+    array = array_of(np.float32, 16, 32)
+    right: dict[int, list[bool]] = {0: [], 1: []}
+    for early, found in right.items():
+        tensor = Tensor(Program(AGAIN), array, box=(32, 8))
+        for _ in range(4):
+            out = tensor.program.put(np.zeros_like(array))
+            launch(tensor.program, tensor.value(), out, numbers(early))
+            found.append(np.array_equal(tensor.program.get(out, array), array))
+    assert all(right[0]) and not all(right[1])
 
 
 def test_a_store_reads_shared_memory_until_it_is_waited_for() -> None:
