@@ -29,6 +29,10 @@ from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.resources import pairs_dir
 
+SUMS = range(64)
+PRODUCT = f"""asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
+    " {{{", ".join(f"%{i}" for i in SUMS)}}}, %64, %65, 1, 1, 1, 0, 0;"
+    : {", ".join(f'"+f"(d[{i}])' for i in SUMS)} : "l"(left), "l"(right))"""
 CODE = """
 extern "C" __global__ void scale(float *a, const float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -63,7 +67,18 @@ extern "C" __global__ void shuffle(float *sums, const float *a, int n) {
     for (int offset = 16; offset > 0; offset /= 2) v += __shfl_down_sync(0xffffffffu, v, offset);
     if (threadIdx.x % 32 == 0) atomicAdd(sums + blockIdx.x, v);
 }
-"""
+extern "C" __global__ void wgmma(float *sums, const float *a, int n) {
+    __shared__ __align__(1024) float tiles[6144];
+    float d[64] = {};
+    for (int i = threadIdx.x; i < 6144; i += 128) tiles[i] = a[i];
+    __syncthreads();
+    const unsigned at = (unsigned)__cvta_generic_to_shared(tiles);
+    const unsigned long long left = 1ull << 62 | 64ull << 32 | (at & 0x3ffff) >> 4, right = left + 8192 / 16;
+    for (int i = 0; i < n; i++) PRODUCT;
+    asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;");
+    for (int i = 0; i < 64; i++) sums[64 * threadIdx.x + i] = d[i];
+}
+""".replace("PRODUCT", PRODUCT)
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,8 @@ WORKS = (
     Work("tiled", Grid((16, 16, 1), (16, 16, 1)), 256, 256 * 256, 65536 * 32),
     Work("tree", Grid((4096, 1, 1), (256, 1, 1)), 1 << 20, 1 << 20, (1 << 20) * 9),
     Work("shuffle", Grid((4096, 1, 1), (256, 1, 1)), 1 << 20, 1 << 20, (1 << 20) * 5 * 31 // 32),
+    # a thousand products of 64 x 16 by 16 x 128
+    Work("wgmma", Grid((1, 1, 1), (128, 1, 1)), 1000, 128 * 64, 0),
 )
 
 

@@ -78,6 +78,15 @@ def test_dynamic_shared_memory_counts_as_read_where_it_is_read() -> None:
     assert (read.shared_bytes, read.shared_read_bytes) == (512, 512)
 
 
+def test_a_bulk_copy_reads_shared_memory_too() -> None:
+    body = """extern __shared__ __align__(16) float s[]; s[threadIdx.x] = 1.0f; __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;"
+            :: "l"(y), "r"((unsigned)__cvta_generic_to_shared(s)) : "memory");"""
+    found = count(f"{COPY} {body} }}", shared_bytes=512)
+    assert (found.shared_bytes, found.shared_read_bytes) == (512, 256)
+
+
 def test_a_few_blocks_stand_for_all() -> None:
     whole, few = count(PLAIN, n=1 << 30, blocks=2), count(PLAIN, n=64, blocks=4096, sample=4)
     assert whole.threads == 256

@@ -8,92 +8,32 @@ import ml_dtypes
 import numpy as np
 import pytest
 from emulation import Array, Program
+from tensor_boxes import (
+    BULK,
+    HEAD,
+    REDUCTIONS,
+    SWIZZLES,
+    TO_SHARED,
+    Tensor,
+    box_of,
+    launch,
+    loaded,
+    loading,
+    moved,
+    numbers,
+    stored,
+    storing,
+    swizzled,
+    tensor_map,
+)  # fmt: skip
 
-from kcurate.backends.base import EntryPoint, Grid, KernelFault, Memory, Pointer, ScalarValue
+from kcurate.backends.base import KernelFault, ScalarValue
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.program import bind
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Buffer, Init, Launch, Problem, Scalar, Side, Sizes, TensorMapArg
-
-HEAD = """#include <cuda.h>
-__device__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-__device__ void init(unsigned long long *bar, unsigned arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at(bar)), "r"(arrivals) : "memory");
-}
-__device__ void expect(unsigned long long *bar, unsigned bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-        :: "r"(at(bar)), "r"(bytes) : "memory");
-}
-__device__ void wait(unsigned long long *bar, unsigned parity)
-{
-    asm volatile("{.reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra L;}"
-        :: "r"(at(bar)), "r"(parity) : "memory");
-}
-"""
-BULK = "cp.async.bulk.tensor"
-TO_SHARED = "shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-DONE = """asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");"""
-
-
-def coordinates(first: int, rank: int) -> str:
-    return "{" + ", ".join(f"%{first + axis}" for axis in range(rank)) + "}"
-
-
-def places(rank: int) -> str:
-    return ", ".join(f'"r"(c[{axis}])' for axis in range(rank))
-
-
-def loading(rank: int, waits: bool = True) -> str:
-    """Loads a box, and writes the bytes of shared memory from `room + base` on."""
-    return f"""{HEAD}
-struct Coordinates {{ int c[5]; }};
-__global__ void f(const __grid_constant__ CUtensorMap map, unsigned char *out, Coordinates where,
-                  int base, int bytes)
-{{
-    extern __shared__ __align__(1024) unsigned char room[];
-    __shared__ __align__(8) unsigned long long bar;
-    const int *c = where.c;
-    if (threadIdx.x == 0) {{
-        init(&bar, 1);
-        expect(&bar, bytes);
-        asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
-        asm volatile("{BULK}.{rank}d.{TO_SHARED} [%0], [%1, {coordinates(3, rank)}], [%2];"
-            :: "r"(at(room) + base), "l"(&map), "r"(at(&bar)), {places(rank)} : "memory");
-    }}
-    __syncthreads();
-    {"wait(&bar, 0);" if waits else ""}
-    for (int i = threadIdx.x; i < bytes; i += blockDim.x) out[i] = room[base + i];
-}}"""
-
-
-def storing(rank: int, reduces: str = "", late: bool = False) -> str:
-    """Stores a box, or adds it or the like, from shared memory that has the bytes of `from`."""
-    how = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{reduces}" if reduces else ""
-    how = how or f"{BULK}.{rank}d.global.shared::cta"
-    spoil = "for (int i = 0; i < bytes; i++) room[base + i] = 0x55;"
-    return f"""{HEAD}
-struct Coordinates {{ int c[5]; }};
-__global__ void f(const __grid_constant__ CUtensorMap map, const unsigned char *from, Coordinates where,
-                  int base, int bytes)
-{{
-    extern __shared__ __align__(1024) unsigned char room[];
-    const int *c = where.c;
-    for (int i = threadIdx.x; i < bytes; i += blockDim.x) room[base + i] = from[i];
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-    if (threadIdx.x == 0) {{
-        asm volatile("{how}.tile.bulk_group [%0, {coordinates(2, rank)}], [%1];"
-            :: "l"(&map), "r"(at(room) + base), {places(rank)} : "memory");
-        {spoil if late else ""}
-        {DONE}
-        {spoil}
-    }}
-}}"""
-
 
 # Each block of a cluster of two loads one half of a tile into both.
 MULTICAST = f"""{HEAD}
@@ -114,6 +54,28 @@ __global__ void __cluster_dims__(2) f(const __grid_constant__ CUtensorMap map, f
     for (int i = threadIdx.x; i < 512; i += blockDim.x) out[512 * blockIdx.x + i] = tile[i];
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}}"""
+
+# Two boxes, one after the other, into the same place.
+AGAIN = f"""{HEAD}
+__global__ void f(const __grid_constant__ CUtensorMap map, float *out, int early)
+{{
+    __shared__ __align__(128) float tile[8 * 32];
+    __shared__ __align__(8) unsigned long long bar[2];
+    const int t = threadIdx.x;
+    if (t == 0)
+        for (int i = 0; i < 2; i++) init(&bar[i], 1);
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {{
+        if (!early) __syncthreads();
+        if (t == 0) {{
+            expect(&bar[i], sizeof tile);
+            asm volatile("{BULK}.2d.{TO_SHARED} [%0], [%1, {{%2, %3}}], [%4];"
+                :: "r"(at(tile)), "l"(&map), "r"(0), "r"(8 * i), "r"(at(&bar[i])) : "memory");
+        }}
+        wait(&bar[i], 0);
+        for (int k = t; k < 256; k += 64) out[256 * i + k] = tile[k];
+    }}
 }}"""
 
 # A row of boxes of 32 x 8 through a ring of two, loaded by a thread that then ends.
@@ -151,13 +113,12 @@ extern "C" __global__ void scale(const __grid_constant__ CUtensorMap from,
     }}
 }}"""
 
-# Every rank, and every reduction that some type has.
-REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 CODES = {
     **{f"load {rank}": loading(rank) for rank in range(1, 6)},
     **{f"store {rank}": storing(rank) for rank in range(1, 6)},
-    **{name: storing(2, name) for name in REDUCTIONS},
+    **{name: storing(2, name) for name, _, _ in REDUCTIONS},
     "no wait": loading(2, waits=False), "late": storing(2, late=True), "multicast": MULTICAST, "ring": RING,
+    "again": AGAIN,
 }  # fmt: skip
 
 
@@ -168,88 +129,6 @@ def test_these_kernels_are_ptx_of_hopper(name: str) -> None:
     assert made.cubin, made.log
 
 
-class Tensor:
-    """An array in a device's memory, and a map over it; what `map` is given are a map's fields."""
-
-    def __init__(self, program: Program, array: Array, **given: Any) -> None:
-        self.program, self.array = program, array
-        self.memory = program.put(array)
-        self.map = tensor_map(array, **given)
-
-    def value(self) -> ScalarValue:
-        return ScalarValue(self.program.device.tensor_map(self.map, self.memory.address))
-
-    def get(self) -> Array:
-        return self.program.get(self.memory, self.array)
-
-
-def tensor_map(array: Array, box: tuple[int, ...], **given: Any) -> BoundTensorMap:
-    """A map over all of an array whose last axis is the innermost; its rows may be cut short by `width`."""
-    width = given.pop("width", array.shape[-1])
-    return BoundTensorMap(
-        "a", 0, array.dtype.name, (width, *array.shape[-2::-1]), array.strides[-2::-1], box,
-        given.pop("element_strides", (1,) * len(box)), given.pop("swizzle", "none"),
-        given.pop("interleave", "none"), given.pop("fill", "zeros"),
-    )  # fmt: skip
-
-
-def launch(
-    program: Program, *args: Any, block: int = 64, shared_bytes: int = 0, grid: int = 1, **more: Any
-) -> None:
-    values = [Pointer(arg) if isinstance(arg, Memory) else arg for arg in args]
-    shape = Grid((grid, 1, 1), (block, 1, 1), shared_bytes, **more)
-    program.device.launch(program.module, EntryPoint("f"), shape, values)
-
-
-def numbers(*values: int) -> ScalarValue:
-    return ScalarValue(np.array(values, np.int32).tobytes())
-
-
-def moved(tensor: Tensor, code: str, at: tuple[int, ...], data: Array, base: int, **more: Any) -> Array:
-    """Run a kernel between a tensor and `data`, the bytes of shared memory from `base` on."""
-    memory = tensor.program.put(data)
-    where = numbers(*at, *[0] * (5 - len(at)))
-    room = more.pop("shared_bytes", base + data.nbytes)
-    launch(
-        tensor.program,
-        tensor.value(),
-        memory,
-        where,
-        numbers(base),
-        numbers(data.nbytes),
-        shared_bytes=room,
-        **more,
-    )
-    return tensor.program.get(memory, data)
-
-
-def box_of(
-    array: Array, at: tuple[int, ...], box: tuple[int, ...], steps: tuple[int, ...], fill: Any
-) -> Array:
-    """The box at `at` (innermost first, as `box`), by the definition."""
-    shape = tuple(-(-extent // step) for extent, step in zip(box[::-1], steps[::-1], strict=True))
-    found = np.full(shape, fill, array.dtype)
-    for index in np.ndindex(*shape):
-        place = tuple(a + i * s for a, i, s in zip(at[::-1], index, steps[::-1], strict=True))
-        if all(0 <= p < n for p, n in zip(place, array.shape, strict=True)):
-            found[index] = array[place]
-    return found
-
-
-SWIZZLES = {"none": 0, "32B": 1, "64B": 3, "128B": 7}
-
-
-def swizzled(data: Array, swizzle: str, base: int = 0) -> Array:
-    """Where the bytes of a dense box at address `base` lie: piece p of 16 bytes at p xor p / 8's low bits."""
-    pieces = data.reshape(-1).view(np.uint8).reshape(-1, 16)
-    first = base // 16
-    found = np.zeros_like(pieces)
-    for number in range(len(pieces)):
-        place = first + number
-        found[(place ^ (place >> 3 & SWIZZLES[swizzle])) - first] = pieces[number]
-    return found.reshape(-1)
-
-
 RANDOM = np.random.default_rng(11)
 
 
@@ -257,15 +136,8 @@ def array_of(dtype: Any, *shape: int) -> Array:
     return RANDOM.integers(-90, 90, shape).astype(dtype)
 
 
-def loaded(
-    array: Array, at: tuple[int, ...], base: int = 0, bytes_: int | None = None, **given: Any
-) -> Array:
-    """The bytes of shared memory after a box was loaded."""
-    tensor = Tensor(Program(loading(len(at))), array, **given)
-    steps = (1, *tensor.map.element_strides[1:])
-    counts = box_of(np.zeros((1,) * len(at)), at, tensor.map.box, steps, 0)
-    data = np.zeros(bytes_ or counts.size * array.itemsize, np.uint8)
-    return moved(tensor, loading(len(at)), at, data, base)
+def load(array: Array, at: tuple[int, ...], base: int = 0, **given: Any) -> Array:
+    return loaded(Program(loading(len(at))), array, at, base, **given)
 
 
 @pytest.mark.parametrize(
@@ -275,22 +147,22 @@ def loaded(
 def test_a_box_of_a_ragged_matrix(swizzle: str, at: tuple[int, int]) -> None:
     array = array_of(np.float16, 19, 40)
     inner = 64 if swizzle == "none" else SWIZZLES[swizzle] * 8 + 8
-    found = loaded(array, at, box=(inner, 16), swizzle=swizzle)
+    found = load(array, at, box=(inner, 16), swizzle=swizzle)
     wanted = box_of(array, at, (inner, 16), (1, 1), 0)
     assert np.array_equal(found, swizzled(wanted, swizzle))
 
 
 def test_swizzled_places_by_hand() -> None:
     array = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
-    rows = loaded(array, (0, 8), box=(32, 16), swizzle="128B").view(np.float32).reshape(16, 8, 4)
+    rows = load(array, (0, 8), box=(32, 16), swizzle="128B").view(np.float32).reshape(16, 8, 4)
     assert rows[0, 0].tolist() == array[8, :4].tolist()
     assert rows[1, 1].tolist() == array[9, :4].tolist() and rows[1, 0].tolist() == array[9, 4:8].tolist()
     assert rows[7, 0].tolist() == array[15, 28:].tolist() and rows[8, 3].tolist() == array[16, 12:16].tolist()
-    rows = loaded(array, (0, 0), box=(16, 16), swizzle="64B").view(np.float32).reshape(16, 4, 4)
+    rows = load(array, (0, 0), box=(16, 16), swizzle="64B").view(np.float32).reshape(16, 4, 4)
     # Two rows of 64 bytes share bits 7 and 8 of their address.
     assert rows[1, 0].tolist() == array[1, :4].tolist() and rows[2, 1].tolist() == array[2, :4].tolist()
     assert rows[7, 3].tolist() == array[7, :4].tolist() and rows[8, 0].tolist() == array[8, :4].tolist()
-    rows = loaded(array, (0, 0), box=(8, 16), swizzle="32B").view(np.float32).reshape(16, 2, 4)
+    rows = load(array, (0, 0), box=(8, 16), swizzle="32B").view(np.float32).reshape(16, 2, 4)
     assert rows[3, 0].tolist() == array[3, :4].tolist() and rows[4, 1].tolist() == array[4, :4].tolist()
     assert rows[7, 1].tolist() == array[7, :4].tolist() and rows[8, 0].tolist() == array[8, :4].tolist()
 
@@ -298,14 +170,14 @@ def test_swizzled_places_by_hand() -> None:
 @pytest.mark.parametrize("base", [128, 384, 1024])
 def test_a_swizzle_goes_by_the_address_not_by_the_row(base: int) -> None:
     array = array_of(np.int8, 32, 128)
-    found = loaded(array, (0, 3), base, box=(128, 8), swizzle="128B")
+    found = load(array, (0, 3), base, box=(128, 8), swizzle="128B")
     # Places stay within lines of 128 bytes.
     assert np.array_equal(found, swizzled(array[3:11], "128B", base))
 
 
 def test_rows_shorter_than_the_swizzle_lie_dense() -> None:
     array = array_of(np.uint16, 16, 32)
-    assert np.array_equal(loaded(array, (0, 0), box=(32, 16), swizzle="128B"), swizzled(array, "128B"))
+    assert np.array_equal(load(array, (0, 0), box=(32, 16), swizzle="128B"), swizzled(array, "128B"))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 4, 5])
@@ -313,13 +185,13 @@ def test_boxes_of_every_rank(rank: int) -> None:
     array = array_of(np.float32, *(3, 4, 5, 6, 12)[5 - rank :])
     box, at = (8, 3, 2, 2, 2)[:rank], (7, -1, 4, 2, -1)[:rank]
     wanted = box_of(array, at, box, (1,) * rank, 0)
-    assert np.array_equal(loaded(array, at, box=box).view(np.float32), wanted.reshape(-1))
+    assert np.array_equal(load(array, at, box=box).view(np.float32), wanted.reshape(-1))
 
 
 def test_element_strides_skip_rows_and_boxes() -> None:
     array = array_of(np.int32, 9, 11, 8)
     steps = (2, 3, 2)  # that of the innermost axis is ignored
-    found = loaded(array, (4, 1, -2), box=(8, 7, 5), element_strides=steps)
+    found = load(array, (4, 1, -2), box=(8, 7, 5), element_strides=steps)
     assert np.array_equal(
         found.view(np.int32), box_of(array, (4, 1, -2), (8, 7, 5), (1, 3, 2), 0).reshape(-1)
     )
@@ -327,14 +199,14 @@ def test_element_strides_skip_rows_and_boxes() -> None:
 
 def test_rows_may_be_wider_than_the_tensor() -> None:
     array = array_of(np.float32, 6, 16)
-    found = loaded(array, (8, 0), box=(8, 6), width=13).view(np.float32).reshape(6, 8)
+    found = load(array, (8, 0), box=(8, 6), width=13).view(np.float32).reshape(6, 8)
     assert np.array_equal(found[:, :5], array[:, 8:13]) and not found[:, 5:].any()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_what_lies_outside_is_nan_where_the_map_says_so(dtype: Any) -> None:
     array = array_of(dtype, 5, 16)
-    found = loaded(array, (-8, 2), box=(16, 4), fill="nan").view(array.dtype).reshape(4, 16)
+    found = load(array, (-8, 2), box=(16, 4), fill="nan").view(array.dtype).reshape(4, 16)
     assert np.isnan(found[:, :8].astype(float)).all() and np.isnan(found[3].astype(float)).all()
     assert np.array_equal(found[:3, 8:], array[2:, :8])
 
@@ -345,16 +217,8 @@ def test_a_store_drops_what_lies_outside(swizzle: str, at: tuple[int, int]) -> N
     inner = 64 if swizzle == "none" else SWIZZLES[swizzle] * 8 + 8
     array, tile = array_of(np.float16, 19, 40), array_of(np.float16, 16, inner)
     tensor = Tensor(Program(storing(2)), array, box=(inner, 16), swizzle=swizzle)
-    moved(tensor, "", at, swizzled(tile, swizzle), 0)
+    moved(tensor, at, swizzled(tile, swizzle))
     assert np.array_equal(tensor.get(), stored(array, tile, at, lambda _, new: new))
-
-
-def stored(array: Array, tile: Array, at: tuple[int, int], how: Any) -> Array:
-    wanted = array.copy()
-    for y, x in np.ndindex(*tile.shape):
-        if 0 <= y + at[1] < array.shape[0] and 0 <= x + at[0] < array.shape[1]:
-            wanted[y + at[1], x + at[0]] = how(array[y + at[1], x + at[0]], tile[y, x])
-    return wanted
 
 
 @pytest.mark.parametrize("rank", [1, 3, 4, 5])
@@ -363,31 +227,20 @@ def test_stores_of_every_rank(rank: int) -> None:
     box = (8, 3, 2, 2, 2)[:rank]
     tensor = Tensor(Program(storing(rank)), array, box=box)
     tile = array_of(np.float32, *box[::-1])
-    moved(tensor, "", (4, 1, 2, 1, 1)[:rank], tile.reshape(-1).view(np.uint8), 0)
+    moved(tensor, (4, 1, 2, 1, 1)[:rank], tile.reshape(-1).view(np.uint8))
     inside = tuple(slice(a, a + n) for a, n in zip((4, 1, 2, 1, 1)[:rank], box, strict=True))[::-1]
     wanted = array.copy()
     wanted[inside] = tile[tuple(slice(0, n) for n in wanted[inside].shape)]
     assert np.array_equal(tensor.get(), wanted)
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype", "how"),
-    [
-        ("add", np.float32, np.add), ("add", np.float16, np.add), ("add", ml_dtypes.bfloat16, np.add),
-        ("add", np.float64, np.add), ("add", np.int32, np.add), ("add", np.uint64, np.add),
-        ("min", np.int32, np.minimum), ("max", np.float16, np.maximum), ("max", np.uint32, np.maximum),
-        ("and", np.uint32, np.bitwise_and), ("or", np.uint64, np.bitwise_or),
-        ("xor", np.int32, np.bitwise_xor),
-        ("inc", np.uint32, lambda old, new: 0 if old >= new else old + 1),
-        ("dec", np.uint32, lambda old, new: new if old == 0 or old > new else old - 1),
-    ],
-)  # fmt: skip
-def test_reductions(name: str, dtype: Any, how: Any) -> None:
-    array, tile = array_of(dtype, 10, 16), array_of(dtype, 8, 8)
+@pytest.mark.parametrize(("name", "dtype", "how"), REDUCTIONS)
+def test_reductions(name: str, dtype: str, how: Any) -> None:
+    array, tile = array_of(numpy_dtype(dtype), 10, 16), array_of(numpy_dtype(dtype), 8, 8)
     tensor = Tensor(
         Program(storing(2, name)), array, box=(8, 8), swizzle="32B" if array.itemsize == 4 else "none"
     )
-    moved(tensor, "", (12, 4), swizzled(tile, tensor.map.swizzle), 0)
+    moved(tensor, (12, 4), swizzled(tile, tensor.map.swizzle))
     with np.errstate(over="ignore"):
         assert np.array_equal(tensor.get(), stored(array, tile, (12, 4), how))
 
@@ -396,7 +249,7 @@ def test_reductions(name: str, dtype: Any, how: Any) -> None:
 def test_a_type_without_that_reduction(name: str, dtype: Any) -> None:
     tensor = Tensor(Program(storing(2, name)), array_of(dtype, 16, 16), box=(16, 8))
     with pytest.raises(KernelFault, match="a reduction that the type") as caught:
-        moved(tensor, "", (0, 0), np.zeros(16 * 8 * tensor.array.itemsize, np.uint8), 0)
+        moved(tensor, (0, 0), np.zeros(16 * 8 * tensor.array.itemsize, np.uint8))
     assert caught.value.reason == "launch_error"
 
 
@@ -412,22 +265,34 @@ def test_blocks_of_a_cluster_load_for_each_other() -> None:
 def test_a_load_that_nobody_waits_for_has_brought_nothing() -> None:
     array = array_of(np.float32, 16, 32)
     tensor = Tensor(Program(loading(2, waits=False)), array, box=(32, 8))
-    found = moved(tensor, "", (0, 0), np.zeros(1024, np.uint8), 0).view(np.float32)
+    found = moved(tensor, (0, 0), np.zeros(1024, np.uint8)).view(np.float32)
     assert not np.isin(found, array).any()
+
+
+def test_a_load_into_what_others_still_read_is_found() -> None:
+    array = array_of(np.float32, 16, 32)
+    right: dict[int, list[bool]] = {0: [], 1: []}
+    for early, found in right.items():
+        tensor = Tensor(Program(AGAIN), array, box=(32, 8))
+        for _ in range(4):
+            out = tensor.program.put(np.zeros_like(array))
+            launch(tensor.program, tensor.value(), out, numbers(early))
+            found.append(np.array_equal(tensor.program.get(out, array), array))
+    assert all(right[0]) and not all(right[1])
 
 
 def test_a_store_reads_shared_memory_until_it_is_waited_for() -> None:
     array, tile = array_of(np.float32, 16, 32), array_of(np.float32, 8, 32)
     tensor = Tensor(Program(storing(2, late=True)), array, box=(32, 8))
-    moved(tensor, "", (0, 4), tile.reshape(-1).view(np.uint8), 0)
+    moved(tensor, (0, 4), tile.reshape(-1).view(np.uint8))
     assert (tensor.get()[4:12].view(np.uint8) == 0x55).all()
 
 
 def test_bytes_outside_the_tensor_count_as_arrived() -> None:
     tensor = Tensor(Program(loading(2), limit_s=0.5), array_of(np.float32, 3, 8), box=(8, 8))
-    moved(tensor, "", (4, 2), np.zeros(8 * 8 * 4, np.uint8), 0)
+    moved(tensor, (4, 2), np.zeros(8 * 8 * 4, np.uint8))
     with pytest.raises(KernelFault) as caught:  # waits for ever, for 16 bytes more than come
-        moved(tensor, "", (4, 2), np.zeros(8 * 8 * 4 + 16, np.uint8), 0)
+        moved(tensor, (4, 2), np.zeros(8 * 8 * 4 + 16, np.uint8))
     assert caught.value.reason == "timeout"
 
 
@@ -444,7 +309,7 @@ def test_a_box_that_does_not_fit_shared_memory(
 ) -> None:
     tensor = Tensor(Program(code), array_of(np.float32, 16, 32), box=(32, 8))
     with pytest.raises(KernelFault, match=why) as caught:
-        moved(tensor, "", (0, 0), np.zeros(512, np.uint8), base, shared_bytes=room)
+        moved(tensor, (0, 0), np.zeros(512, np.uint8), base, room)
     assert caught.value.reason == reason
 
 
@@ -453,14 +318,14 @@ def test_a_tensor_that_reaches_past_its_memory_is_out_of_bounds() -> None:
     longer = BoundTensorMap("a", 0, "float32", (32, 4096), (128,), (32, 8), (1, 1), "none", "none", "zeros")
     tensor.map = longer
     with pytest.raises(KernelFault) as caught:
-        moved(tensor, "", (0, 4000), np.zeros(1024, np.uint8), 0)
+        moved(tensor, (0, 4000), np.zeros(1024, np.uint8))
     assert caught.value.reason == "out_of_bounds"
 
 
 def test_a_map_of_another_rank_and_no_map_at_all() -> None:
     tensor = Tensor(Program(loading(1)), array_of(np.float32, 16, 32), box=(32, 8))
     with pytest.raises(KernelFault, match="coordinates"):
-        moved(tensor, "", (0,), np.zeros(1024, np.uint8), 0)
+        moved(tensor, (0,), np.zeros(1024, np.uint8))
     program = Program(loading(1))
     with pytest.raises(KernelFault, match="a tensor map that the plan has not made"):
         out = program.put(np.zeros(64, np.uint8))
@@ -486,6 +351,22 @@ def test_maps_that_cannot_be(changed: dict[str, Any], address: int, reason: str,
     with pytest.raises(KernelFault, match=why) as caught:
         EmulatorDevice().tensor_map(tensor_map(array, **given), address)
     assert caught.value.reason == reason
+
+
+def test_copies_of_boxes_count_as_reading() -> None:
+    array = array_of(np.float32, 16, 32)
+    tensor = Tensor(Program(loading(2), examine=True), array, box=(8, 4))
+    device, module = tensor.program.device, tensor.program.module
+    device.counts(module)
+    device.follow(module, [(tensor.memory.address, array.nbytes)])
+    moved(tensor, (16, 3), np.zeros(128, np.uint8))
+    assert device.reached(module) == (4 * (6 * 32 + 24),)
+    assert device.counts(module).shared_read_bytes == 128
+    tensor = Tensor(Program(storing(2), examine=True), array, box=(8, 4))
+    device, module = tensor.program.device, tensor.program.module
+    device.counts(module)
+    moved(tensor, (16, 3), np.zeros(128, np.uint8))
+    assert device.counts(module).shared_read_bytes == 128
 
 
 @pytest.mark.parametrize(

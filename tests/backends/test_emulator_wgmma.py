@@ -37,8 +37,8 @@ class Layout:
     width: int
     across: bool = False
 
-    def offset(self, row: int, k: int) -> int:
-        """Before swizzling."""
+    def offset(self, row: Any, k: Any) -> Any:
+        """Before swizzling; numbers, or arrays of them."""
         unit = 16 // self.size
         if self.across:
             many = self.width // self.size
@@ -85,11 +85,9 @@ class Layout:
         long, other = (self.rows, self.k) if self.across else (self.k, self.rows)
         used = -(-long * self.size // self.width) * self.width * other
         memory = np.full(-(-used // 1024) * 1024, 0xFF, np.uint8)
-        for row in range(self.rows):
-            for k in range(self.k):
-                at = self.offset(row, k)
-                at ^= (at >> 7 & (self.width // 16 - 1)) << 4
-                memory[at : at + self.size] = matrix[row, k : k + 1].view(np.uint8)
+        at = self.offset(*np.indices((self.rows, self.k)))
+        at ^= (at >> 7 & (self.width // 16 - 1)) << 4
+        memory[at[..., None] + np.arange(self.size)] = matrix[..., None].view(np.uint8)
         return memory
 
 
@@ -182,41 +180,33 @@ class Form:
 """
 
 
-def sum_place(lane: int, i: int) -> tuple[int, int]:
-    """Row (of a warp's 16) and column of element i of a lane's sums."""
-    return lane // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + lane % 4 * 2 + i % 2
+def sum_places(n: int) -> tuple[Array, Array]:
+    """Row and column of each thread's sums, both (128, n / 2)."""
+    t, i = np.indices((128, n // 2))
+    lane = t % 32
+    return 16 * (t // 32) + lane // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + lane % 4 * 2 + i % 2
 
 
 def spread(sums: Array) -> Array:
     """(64, n) sums as every thread's registers, (128, registers) uint32."""
-    n = sums.shape[1]
-    held = np.zeros((128, n // 2), sums.dtype)
-    for t in range(128):
-        for i in range(n // 2):
-            row, column = sum_place(t % 32, i)
-            held[t, i] = sums[16 * (t // 32) + row, column]
-    return held.view(np.uint32)
+    return np.ascontiguousarray(sums[sum_places(sums.shape[1])]).view(np.uint32)
 
 
 def gathered(registers: Array, kind: str, n: int) -> Array:
-    held = np.ascontiguousarray(registers).view(DTYPES[kind]).reshape(128, n // 2)
+    """The (64, n) sums of every thread's registers, as float64."""
     found = np.zeros((64, n))
-    for t in range(128):
-        for i in range(n // 2):
-            row, column = sum_place(t % 32, i)
-            found[16 * (t // 32) + row, column] = held[t, i]
+    found[sum_places(n)] = np.ascontiguousarray(registers).view(DTYPES[kind])
     return found
 
 
 def held_left(matrix: Array, depth: int) -> Array:
     """A left tile (64, k) as registers of each step and thread, (steps, 128, 4) uint32."""
     per = 4 // matrix.itemsize
-    out = np.zeros((matrix.shape[1] // depth, 128, 4 * per), matrix.dtype)
-    for s, t, i in np.ndindex(*out.shape):
-        register, e, lane = i // per, i % per, t % 32
-        row = 16 * (t // 32) + lane // 4 + 8 * (register % 2)
-        out[s, t, i] = matrix[row, s * depth + lane % 4 * per + e + register // 2 * 4 * per]
-    return out.view(np.uint32)
+    s, t, i = np.indices((matrix.shape[1] // depth, 128, 4 * per))
+    register, e, lane = i // per, i % per, t % 32
+    row = 16 * (t // 32) + lane // 4 + 8 * (register % 2)
+    k = s * depth + lane % 4 * per + e + register // 2 * 4 * per
+    return np.ascontiguousarray(matrix[row, k]).view(np.uint32)
 
 
 SIXTEEN = Form(64, "f16", "f16")
@@ -385,9 +375,17 @@ SYNC = "__syncthreads();"
 
 
 def twos(
-    fill: str = FILL, before: str = SYNC, after: str = "", end: str = "", block: int = 128, **more: Any
+    fill: str = FILL,
+    before: str = SYNC,
+    after: str = "",
+    end: str = "",
+    head: str = "",
+    block: int = 128,
+    **more: Any,
 ) -> Array:
-    code = TWOS.replace("FILL", fill).replace("BEFORE", before).replace("AFTER", after).replace("END", end)
+    code = head + TWOS.replace("FILL", fill).replace("BEFORE", before).replace("AFTER", after).replace(
+        "END", end
+    )
     given = np.full(2304, 0x02020202, np.uint32)
     return run(code, np.zeros((block, 4), np.int32), given, block=block, shared_bytes=9216, **more)[0]
 
@@ -397,6 +395,14 @@ def test_a_warp_group_is_any_four_warps_in_a_row() -> None:
     assert (twos(block=384) == 128).all()
     found = twos(before=SYNC + "go = t >= 128 && t < 256;", block=288)
     assert (found[128:256] == 128).all() and not found[:128].any() and not found[256:].any()
+
+
+def test_a_macro_may_hold_the_statement() -> None:
+    macro = r"""#define MULTIPLY(d, l, r, adds) asm volatile("{.reg .pred p; setp.ne.b32 p, %6, 0;" \
+        "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%0, %1, %2, %3}, %4, %5, p;}" \
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "l"(l), "l"(r), "r"(adds))
+    """
+    assert (twos(head=macro, after="if (adds) MULTIPLY(d, l, r, adds); else d[0] = 0;") == 256).all()
 
 
 def test_tiles_may_lie_in_static_memory_beside_dynamic() -> None:

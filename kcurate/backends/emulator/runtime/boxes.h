@@ -99,6 +99,7 @@ inline void move_row(const Box &box, char *global, char *row, ptrdiff_t away, un
         const unsigned end = at + piece, from = low < at ? at : low < end ? low : end;
         const unsigned to = high < from ? from : high < end ? high : end;
         if (!box.loads) {
+            shared_is_read(place + (from - at), to - from);
             combine_all(box, global + from, place + (from - at), to - from);
             continue;
         }

@@ -1,5 +1,6 @@
 // Asynchronous copies (cp.async, cp.async.bulk) and the mbarriers that they arrive at: a copy is done when it is
-// waited for, so that code which does not wait finds nothing.
+// waited for, so that code which does not wait finds nothing. What a bulk copy will write is poisoned when it is
+// ordered, so that neither does code that still reads what was there.
 // Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", "mbarrier".
 #pragma once
 
@@ -24,6 +25,7 @@ inline void do_copy(Copies &copies, Copy *copy, Copy *before)
         const unsigned taken = copy->bytes - copy->zeros;
         reach(copy->from, taken);
         reach(copy->to, taken);
+        shared_is_read(copy->from, taken);
         memcpy(copy->to, copy->from, taken);
         memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
     }
@@ -149,7 +151,10 @@ void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long lo
         complete_bytes(barrier, bytes);
         return;
     }
-    if (barrier) valid_barrier(barrier);
+    if (barrier) {
+        valid_barrier(barrier);
+        memset(to, state->launch.poison, bytes);
+    }
     order(barrier ? state->block->arriving : state->fiber->bulk, Copy{nullptr, to, from, bytes, 0, 0, barrier, nullptr});
 }
 
@@ -171,6 +176,7 @@ void kcu_box_load(char *to, const void *map, const int *at, unsigned rank, unsig
         return;
     }
     valid_barrier(barrier);
+    memset(to, state->launch.poison, bytes);
     order(state->block->arriving, Copy{nullptr, to, nullptr, bytes, 0, 0, barrier, box});
 }
 

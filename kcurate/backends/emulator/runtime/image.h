@@ -52,6 +52,18 @@ inline void poison_shared()
     memset(kcu_dynamic, launch.poison, launch.shared_bytes);
 }
 
+// A copy reads shared memory, which is counted as a thread's reading is (counting.h).
+inline void shared_is_read(const void *pointer, size_t bytes)
+{
+    const char *place = static_cast<const char *>(pointer);
+    Counting &c = state->counting;
+    if (!c.on) return;
+    if (place >= kcu_dynamic && place < kcu_dynamic + state->launch.shared_bytes)
+        memset(c.shared_read + (place - kcu_dynamic), 1, bytes);
+    else if (place >= __start_kcu_shared && place < __stop_kcu_shared)
+        memset(c.static_read + (place - __start_kcu_shared), 1, bytes);
+}
+
 // Where dynamic memory begins in an image: as aligned as it is in its own place.
 inline size_t image_bytes(const Launch &launch) { return (launch.static_bytes + 127) / 128 * 128; }
 

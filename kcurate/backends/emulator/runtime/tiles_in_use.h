@@ -60,8 +60,8 @@ inline void check_target(const Block *block, const void *to, size_t bytes)
     for (unsigned i = 0; i < (block->warps + 3) / 4; i++)
         for (unsigned part = first; part < after && part < block->groups[i].to; part++)
             if (in_use(block->groups[i], part))
-                kcu_fault(KCU_LAUNCH,
-                          "an asynchronous copy into shared memory that a wgmma reads, before a wgmma.wait_group for it");
+                kcu_fault(KCU_LAUNCH, "an asynchronous copy into shared memory that a wgmma reads, before a "
+                                      "wgmma.wait_group for it");
 }
 
 // The same for a copy into another block of the cluster, whose memory `to` lies in.

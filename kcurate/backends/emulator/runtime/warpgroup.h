@@ -3,8 +3,9 @@
 //
 // A warp's rows of the left tile are read as soon as its lanes have all come, the right tile when those of the
 // first warp have: what another warp has not written by then lacks a barrier.
-// Products of 16-bit and 8-bit floats and of tf32 are exact in float, and so are sums of the products of 8-bit
-// integers in one instruction. Sums of floats are taken in the order of k, in float.
+// Products of 16-bit and 8-bit floats and of tf32 are exact in float (so it does not matter where the compiler fuses
+// them with a sum), and so are sums of the products of 8-bit integers in one instruction. Sums of floats are taken
+// in the order of k, in float.
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 #pragma once
 
@@ -90,6 +91,7 @@ inline const char *place_of(unsigned address)
 {
     const char *room = state->dynamic_end - SHARED_ROOM;
     const char *place = room + address;
+    if (address >= SHARED_ROOM) kcu_fault(KCU_BOUNDS, "a wgmma reads past the end of dynamic shared memory");
     if (place < kcu_dynamic) {
         place = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(__start_kcu_shared) & ~(PAGE - 1)) + address;
         if (place < __start_kcu_shared || place + 16 > __stop_kcu_shared)
@@ -117,7 +119,8 @@ struct Tile {
     {
         const unsigned widths[] = {16, 128, 64, 32};
         width = widths[bits >> 62];
-        if (bits >> 49 & 7) kcu_fault(KCU_UNSUPPORTED, "a matrix descriptor with a base offset is not emulated");
+        if (width > 16 && bits >> 49 & 7)
+            kcu_fault(KCU_UNSUPPORTED, "a matrix descriptor with a base offset is not emulated");
     }
 
     // Swizzling exchanges the 16-byte parts of a row by its number, both as the address has them.
@@ -205,8 +208,9 @@ static const ReadLeft READ_LEFT[] = KCU_EACH_FACTOR(read_left);
 static const ReadRight READ_RIGHT[] = KCU_EACH_FACTOR(read_right);
 static const unsigned DEPTH[] = {16, 16, 8, 32, 32, 32, 32}; // k of one instruction
 
-// sums (8 x 8, by rows) += left (k x 8) transposed, times right (k x 8).
-inline void multiply_eight(Eight (&sums)[8], const float *left, const float *right, unsigned K)
+// sums (8 x 8, by rows) += left (k x 8) transposed, times right (k x 8). Not inline: its sums stay in registers then
+// (31 for 63 us for a product of 256 columns of s8; g++ 12.2, 2-core x86-64 machine under other load, 2026-11-25).
+__attribute__((noinline)) static void multiply_eight(Eight (&sums)[8], const float *left, const float *right, unsigned K)
 {
     Eight s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
     Eight s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
@@ -220,47 +224,71 @@ inline void multiply_eight(Eight (&sums)[8], const float *left, const float *rig
     sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
 }
 
-// Lane 4 g + t of warp w holds the columns 8 j + 2 t and the next of row 16 w + g in its registers 4 j and 4 j + 1,
-// of row 16 w + g + 8 in the next two; in halves, each two in one register.
+// The sums of a warp's lanes, 8 x 8 at a time. Lane 4 g + t holds the columns 8 j + 2 t and the next of row g in its
+// registers 4 j and 4 j + 1, of row g + 8 in the next two; in halves, each two in one register.
+typedef unsigned *const *Registers;
+
+static void take_sums(Eight (&sums)[8], const Registers *lanes, unsigned at, int kind)
+{
+    for (unsigned i = 0; i < 8 && kind == KCU_SUM_F32; i++) {
+        const Registers l[] = {lanes[4 * i] + 2 * at, lanes[4 * i + 1] + 2 * at, lanes[4 * i + 2] + 2 * at,
+                               lanes[4 * i + 3] + 2 * at};
+        sums[i] = Eight{float_of(*l[0][0]), float_of(*l[0][1]), float_of(*l[1][0]), float_of(*l[1][1]),
+                        float_of(*l[2][0]), float_of(*l[2][1]), float_of(*l[3][0]), float_of(*l[3][1])};
+    }
+    for (unsigned i = 0; i < 64 && kind == KCU_SUM_F16; i++)
+        sums[i / 8][i % 8] = decode_half(*lanes[i / 2][at] >> 16 * (i % 2) & 0xFFFF);
+}
+
+static void put_floats(const float *sums, const Registers *lanes, unsigned at)
+{
+    for (unsigned lane = 0; lane < 32; lane++) {
+        *lanes[lane][2 * at] = bits_of(sums[2 * lane]);
+        *lanes[lane][2 * at + 1] = bits_of(sums[2 * lane + 1]);
+    }
+}
+static void put_halves(const float *sums, const Registers *lanes, unsigned at)
+{
+    for (unsigned lane = 0; lane < 32; lane++)
+        *lanes[lane][at] = encode_half(sums[2 * lane]) | encode_half(sums[2 * lane + 1]) << 16;
+}
+static void put_integers(const float *sums, const Registers *lanes, unsigned at, unsigned flags)
+{
+    const unsigned kept = flags & KCU_ADDS ? ~0u : 0;
+    int whole[64];
+    for (unsigned i = 0; i < 64; i++) whole[i] = int(sums[i]);
+    for (unsigned lane = 0; lane < 32; lane++)
+        for (unsigned e = 0; e < 2; e++) {
+            unsigned &place = *lanes[lane][2 * at + e];
+            const int before = int(place & kept), added = whole[2 * lane + e];
+            int sum;
+            if (__builtin_add_overflow(before, added, &sum) && flags & KCU_SATURATES)
+                sum = added < 0 ? -0x7FFFFFFF - 1 : 0x7FFFFFFF;
+            place = unsigned(sum);
+        }
+}
+
 static void multiply_all(WarpGroup &group)
 {
     const KcuProduct one = *group.asked[0];
     const unsigned K = DEPTH[one.left_kind];
-    const bool adds = one.flags & KCU_ADDS, whole = one.sum_kind == KCU_SUM_S32;
-    unsigned *const *registers[128];
+    Registers registers[128];
     for (unsigned i = 0; i < 128; i++) registers[i] = group.asked[i]->sums;
     for (unsigned rows = 0; rows < 8; rows++)
         for (unsigned columns = 0; columns < one.columns / 8; columns++) {
-            unsigned *const *const *lanes = registers + rows / 2 * 32;
+            const Registers *lanes = registers + rows / 2 * 32;
             const unsigned at = 2 * columns + rows % 2;
             Eight sums[8] = {};
-            if (adds && one.sum_kind == KCU_SUM_F32)
-                for (unsigned i = 0; i < 8; i++) {
-                    unsigned *const *l[] = {lanes[4 * i] + 2 * at, lanes[4 * i + 1] + 2 * at,
-                                            lanes[4 * i + 2] + 2 * at, lanes[4 * i + 3] + 2 * at};
-                    sums[i] = Eight{float_of(*l[0][0]), float_of(*l[0][1]), float_of(*l[1][0]), float_of(*l[1][1]),
-                                    float_of(*l[2][0]), float_of(*l[2][1]), float_of(*l[3][0]), float_of(*l[3][1])};
-                }
-            if (adds && one.sum_kind == KCU_SUM_F16)
-                for (unsigned i = 0; i < 64; i++)
-                    sums[i / 8][i % 8] = decode_half(*lanes[i / 2][at] >> 16 * (i % 2) & 0xFFFF);
+            if (one.flags & KCU_ADDS) take_sums(sums, lanes, at, one.sum_kind);
             multiply_eight(sums, group.left + rows * K * 8, group.right + columns * K * 8, K);
-            for (unsigned lane = 0; lane < 32; lane++) {
-                const float first = sums[lane / 4][lane % 4 * 2], second = sums[lane / 4][lane % 4 * 2 + 1];
-                unsigned *const *to = lanes[lane];
-                if (one.sum_kind == KCU_SUM_F16) {
-                    *to[at] = encode_half(first) | encode_half(second) << 16;
-                    continue;
-                }
-                const float both[] = {first, second};
-                for (unsigned e = 0; e < 2; e++) {
-                    unsigned &place = *to[2 * at + e];
-                    long long sum = whole && adds ? int(place) : 0;
-                    if (whole) sum += (long long)both[e];
-                    if (one.flags & KCU_SATURATES) sum = sum > 0x7FFFFFFF ? 0x7FFFFFFF : sum < -0x7FFFFFFF - 1 ? -0x7FFFFFFF - 1 : sum;
-                    place = whole ? unsigned(sum) : bits_of(both[e]);
-                }
-            }
+            float found[64];
+            memcpy(found, sums, sizeof found);
+            if (one.sum_kind == KCU_SUM_F32)
+                put_floats(found, lanes, at);
+            else if (one.sum_kind == KCU_SUM_F16)
+                put_halves(found, lanes, at);
+            else
+                put_integers(found, lanes, at, one.flags);
         }
 }
 
@@ -287,7 +315,8 @@ void kcu_multiply(const KcuProduct *asked)
     WarpGroup &group = own_group();
     if (!group.arrived) group.first = asked;
     if (!alike(*group.first, *asked))
-        kcu_fault(KCU_LAUNCH, "a wgmma whose shape, descriptors or scales are not those of all threads of its warp group");
+        kcu_fault(KCU_LAUNCH,
+                  "a wgmma whose shape, descriptors or scales are not those of all threads of its warp group");
     group.asked[place] = asked;
     group.arrived++;
     if (++group.of_warp[warp] == 32) {
