@@ -21,6 +21,7 @@ from kcurate.cli.options import (
 
 if TYPE_CHECKING:
     from kcurate.train.evaluation.scores import Scores
+    from kcurate.train.evaluation.stage import EvalConfig
 
 
 def evaluate(
@@ -120,12 +121,10 @@ def evaluate(
 
     Example: kcurate eval --model openai:qwen3@http://localhost:8000/v1 --out runs/qwen3
     """
-    from kcurate import codec
-    from kcurate.cli import output
     from kcurate.errors import InputError
     from kcurate.runs import new_folder
     from kcurate.train.evaluation.folder import Evaluated
-    from kcurate.train.evaluation.stage import STEPS, EvalConfig, run
+    from kcurate.train.evaluation.stage import STEPS, EvalConfig
 
     if step == "compare":
         return _compare(folders or [], plot, as_json=json)
@@ -172,12 +171,20 @@ def evaluate(
         price=price,
         reward=reward,
     )
+    return _run(config, as_json=json)
+
+
+def _run(config: EvalConfig, *, as_json: bool) -> None:
+    """Run the steps, and show what came of them."""
+    from kcurate import codec
+    from kcurate.cli import output
+    from kcurate.train.evaluation.stage import run
+
     summary, made = run(config, note=output.note)
     output.note(f"evaluation: {config.folder}")
-    output.report(summary, as_json=json, more={} if made is None else {"scores": codec.to_data(made)})
-    if made is not None and not json:
+    output.report(summary, as_json=as_json, more={} if made is None else {"scores": codec.to_data(made)})
+    if made is not None and not as_json:
         _show(made)
-    return None
 
 
 def _folder(step: str, given: list[Path], out: Path | None, model: str | None) -> Path | None:
