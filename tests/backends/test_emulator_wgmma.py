@@ -445,6 +445,26 @@ def test_misuse_ends_the_run(parts: dict[str, Any], why: str, reason: str) -> No
     assert caught.value.reason == reason
 
 
+def test_a_copy_from_another_block_of_the_cluster_waits_too() -> None:
+    after = """__shared__ unsigned long long bar;
+        if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;"
+            :: "r"((unsigned)__cvta_generic_to_shared(&bar)));
+        WAIT
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+        if (t == 0 && blockIdx.x == 1)
+            asm volatile("{.reg .b32 to, b;"
+                "mapa.shared::cluster.u32 to, %0, 0; mapa.shared::cluster.u32 b, %1, 0;"
+                "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+                " [to], [%0], 1024, [b];}"
+                :: "r"(base), "r"((unsigned)__cvta_generic_to_shared(&bar)) : "memory");
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");"""
+    launch: dict[str, Any] = {"grid": 2, "cluster": (2, 1, 1)}
+    with pytest.raises(KernelFault, match="asynchronous copy into shared memory that a wgmma reads"):
+        twos(after=after.replace("WAIT", ""), **launch)
+    wait = """asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");"""
+    assert (twos(after=after.replace("WAIT", wait), **launch) == 128).all()
+
+
 def test_what_was_waited_for_may_be_written() -> None:
     wait = """asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); __syncthreads();"""
     assert (twos(after=wait + "words[t] = 7;") == 128).all()
