@@ -101,6 +101,27 @@ def test_ptx_reaches_the_memory_of_another_block() -> None:
     assert np.array_equal(found, 2 * A + (np.arange(8) % 2)[:, None])
 
 
+@pytest.mark.parametrize("barriers", [1, 2])
+def test_a_block_whose_cluster_ends_before_it_runs_to_its_end(barriers: int) -> None:
+    body = f"""__shared__ unsigned long long ready;
+    if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&ready)) : "memory");
+    c.sync();
+    if (c.block_rank() == 0) {{
+        x[64 * blockIdx.x + t] = 1;
+        if (t == 0)
+            asm volatile("{{.reg .b32 there; mapa.shared::cluster.u32 there, %0, 1;"
+                         "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];}}"
+                         ::"r"(at(&ready)) : "memory");
+        {"__syncthreads();" * barriers}
+        return;
+    }}
+    asm volatile("{{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;"
+                 "@!done bra again;}}" ::"r"(at(&ready)) : "memory");
+    x[64 * blockIdx.x + t] = 2;"""
+    found = run(kernel(body), X, A, grid=8, block=64, cluster=(2, 1, 1))[0]
+    assert np.array_equal(found, np.repeat([[1], [2]] * 4, 64, axis=1))
+
+
 def test_an_arrival_at_the_mbarrier_of_another_block() -> None:
     body = f"""__shared__ unsigned long long bar;
     __shared__ unsigned s[64];

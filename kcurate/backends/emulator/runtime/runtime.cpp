@@ -148,9 +148,10 @@ static void run_clusters()
         }
         for (bool over = false; !over;) {
             const unsigned long runs = state->runs;
+            const bool forward = members[0]->forward; // which a block's turn changes
             over = true;
             for (unsigned i = 0; i < launch.cluster; i++) {
-                Block *block = members[members[0]->forward ? i : launch.cluster - 1 - i];
+                Block *block = members[forward ? i : launch.cluster - 1 - i];
                 if (block->running && turn(block) != FINISHED) over = false;
             }
             if (runs != state->runs || over) continue;
