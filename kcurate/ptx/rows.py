@@ -130,6 +130,10 @@ ldu S=[global] T=%MEMORY                     | d [m:S]     | @load<$T>($m)
 st [weak,relaxed,release,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* T=%MEMORY | [m:S] a | @store<$T>($m, $a)
 st [weak,relaxed,release,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* (v2,v4) T=%MEMORY
     | [m:S] {a} | @store_all<$T>($m, {$a})
+st async [weak] shared::cluster mbarrier::complete_tx::bytes T=b32,b64,%WORD,f32,f64
+    | [m:shared] a [k:shared] | @store_and_tell<$T>($m, $a, $k)
+st async [weak] shared::cluster mbarrier::complete_tx::bytes (v2,v4) T=b32,b64,%WORD,f32,f64
+    | [m:shared] {a} [k:shared] | @store_all_and_tell<$T>($m, {$a}, $k)
 atom [%ORDER] [%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,exch,inc,dec [noftz] [L2::cache_hint]
     T=b32,b64,u32,u64,s32,s64,f32,f64,%SHORT
     | d [m:S] a | @atomic_$O<$T>($m, $a)

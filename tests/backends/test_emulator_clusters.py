@@ -101,6 +101,35 @@ def test_ptx_reaches_the_memory_of_another_block() -> None:
     assert np.array_equal(found, 2 * A + (np.arange(8) % 2)[:, None])
 
 
+def test_stores_that_arrive_at_the_mbarrier_of_another_block() -> None:
+    body = """__shared__ unsigned long long ready;
+    __shared__ __align__(16) unsigned s[64];
+    if (t == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&ready)) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(at(&ready)) : "memory");
+    }
+    c.sync();
+    const unsigned *own = a + 64 * blockIdx.x;
+    const unsigned other = c.block_rank() ^ 1;
+    unsigned to, bar;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(at(s + (t < 8 ? 4 * t : t))), "r"(other));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bar) : "r"(at(&ready)), "r"(other));
+    if (t < 8) {
+        const uint4 four = reinterpret_cast<const uint4 *>(own)[t];
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32"
+                     " [%0], {%2, %3, %4, %5}, [%1];" ::"r"(to), "r"(bar), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w) : "memory");
+    } else if (t >= 32) {
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %2, [%1];"
+                     ::"r"(to), "r"(bar), "r"(own[t]) : "memory");
+    }
+    asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;"
+                 "@!done bra again;}" ::"r"(at(&ready)) : "memory");
+    x[64 * blockIdx.x + t] = s[t];
+    c.sync();"""
+    found = run(kernel(body), X, A, grid=8, block=64, cluster=(2, 1, 1))[0]
+    assert np.array_equal(found, A.reshape(4, 2, 64)[:, ::-1].reshape(8, 64))
+
+
 @pytest.mark.parametrize("barriers", [1, 2])
 def test_a_block_whose_cluster_ends_before_it_runs_to_its_end(barriers: int) -> None:
     body = f"""__shared__ unsigned long long ready;

@@ -184,6 +184,17 @@ KCU_API unsigned long long arrive(char *m, unsigned count, unsigned bytes)
 KCU_API unsigned long long arrive_and_drop(char *m) { return kcu_mbarrier_arrive(barrier_at(m), 1, 0, true); }
 KCU_API void expect_bytes(char *m, unsigned n) { kcu_mbarrier_arrive(barrier_at(m), 0, int(n), false); }
 KCU_API void complete_bytes(char *m, unsigned n) { kcu_mbarrier_arrive(barrier_at(m), 0, -int(n), false); }
+// st.async: what is stored is there at once, and its bytes have come.
+template <class T> KCU_API void store_and_tell(char *to, T value, char *m)
+{
+    store<T>(to, value);
+    complete_bytes(m, sizeof(T));
+}
+template <class T, class R, int N> KCU_API void store_all_and_tell(char *to, const R (&from)[N], char *m)
+{
+    store_all<T>(to, from);
+    complete_bytes(m, sizeof(T) * N);
+}
 KCU_API bool parity_over(char *m, unsigned parity)
 {
     kcu_spin();
