@@ -13,7 +13,7 @@ from collections.abc import Mapping
 # it; sleeps: its wait loops sleep and read clocks.
 _TABLE: Mapping[str, str] = {
     "side kept emulated": """
-        cuda_fp16.h cuda_bf16.h mma.h cuda_pipeline_primitives.h math_constants.h cuComplex.h
+        cuda_fp16.h cuda_bf16.h cuda_fp8.h mma.h cuda_pipeline_primitives.h math_constants.h cuComplex.h
         cooperative_groups.h cooperative_groups/reduce.h cooperative_groups/scan.h
         cooperative_groups/memcpy_async.h cuda/atomic cuda/std/atomic cuda/std/type_traits cuda/std/cstdint
         cuda/std/limits cuda/std/cmath cuda/std/array cuda/std/utility cuda/std/bit cuda/std/cassert
@@ -26,7 +26,7 @@ _TABLE: Mapping[str, str] = {
     "side kept emulated sleeps": "cuda_pipeline.h cuda/pipeline cuda/barrier",
     "side kept sleeps": "cuda_awbarrier.h",
     "side kept": """
-        cuda_fp4.h cuda_fp8.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/ptx
+        cuda_fp4.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/ptx
         cub/block/block_adjacent_difference.cuh cub/block/block_merge_sort.cuh
         cub/block/block_radix_rank.cuh cub/block/block_run_length_decode.cuh cub/block/block_shuffle.cuh
         cub/warp/warp_exchange.cuh cub/warp/warp_load.cuh cub/warp/warp_merge_sort.cuh

@@ -117,7 +117,8 @@ def test_stores_that_arrive_at_the_mbarrier_of_another_block() -> None:
     if (t < 8) {
         const uint4 four = reinterpret_cast<const uint4 *>(own)[t];
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32"
-                     " [%0], {%2, %3, %4, %5}, [%1];" ::"r"(to), "r"(bar), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w) : "memory");
+                     " [%0], {%2, %3, %4, %5}, [%1];"
+                     ::"r"(to), "r"(bar), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w) : "memory");
     } else if (t >= 32) {
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %2, [%1];"
                      ::"r"(to), "r"(bar), "r"(own[t]) : "memory");

@@ -19,7 +19,7 @@ KCU_API unsigned short kcu_encode_bfloat16(double x)
 }
 KCU_API float kcu_decode_bfloat16(unsigned short bits) { return kcu_bits<float>(unsigned(bits) << 16); }
 
-KCU_SHORT_FLOAT(__nv_bfloat16, __nv_bfloat162, __nv_bfloat16_raw, kcu_encode_bfloat16, kcu_decode_bfloat16)
+KCU_SHORT_FLOAT(__nv_bfloat16, __nv_bfloat162, __nv_bfloat16_raw, __nv_bfloat162_raw, kcu_encode_bfloat16, kcu_decode_bfloat16)
 KCU_SHORT_EXTREMES(__nv_bfloat16, __nv_bfloat162)
 KCU_SHORT_ARITHMETIC(__nv_bfloat16, __nv_bfloat162)
 KCU_SHORT_CONVERSIONS(__nv_bfloat16, __nv_bfloat162, bfloat16, bfloat162)

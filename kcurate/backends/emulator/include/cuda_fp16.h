@@ -30,7 +30,7 @@ KCU_API float kcu_decode_half(unsigned short bits)
     return sign ? -small : small;
 }
 
-KCU_SHORT_FLOAT(__half, __half2, __half_raw, kcu_encode_half, kcu_decode_half)
+KCU_SHORT_FLOAT(__half, __half2, __half_raw, __half2_raw, kcu_encode_half, kcu_decode_half)
 KCU_SHORT_EXTREMES(__half, __half2)
 KCU_SHORT_ARITHMETIC(__half, __half2)
 KCU_SHORT_CONVERSIONS(__half, __half2, half, half2)

@@ -28,9 +28,12 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
     return kcu_step16(nearest, up);
 }
 
-#define KCU_SHORT_FLOAT(H, H2, RAW, ENCODE, DECODE)                                                          \
+#define KCU_SHORT_FLOAT(H, H2, RAW, RAW2, ENCODE, DECODE)                                                    \
     struct RAW {                                                                                             \
         unsigned short x;                                                                                    \
+    };                                                                                                       \
+    struct __attribute__((aligned(4))) RAW2 {                                                                \
+        unsigned short x, y;                                                                                 \
     };                                                                                                       \
     struct __attribute__((aligned(2))) H {                                                                   \
         unsigned short bits;                                                                                 \
@@ -60,6 +63,8 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
         H x, y;                                                                                              \
         H2() = default;                                                                                      \
         H2(const H &a, const H &b) : x(a), y(b) {}                                                           \
+        H2(const RAW2 &raw) : x(RAW{raw.x}), y(RAW{raw.y}) {}                                                \
+        operator RAW2() const { return RAW2{x.bits, y.bits}; }                                               \
     };                                                                                                       \
     KCU_API H kcu_make(H, unsigned short bits) { return H(RAW{bits}); }                                      \
     KCU_API float kcu_value(H a) { return DECODE(a.bits); }
