@@ -14,6 +14,7 @@ that pair's challengers go. Then `kcurate validate` the pairs that it names.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
@@ -28,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kcurate import codec, resources, store
 from kcurate.judge.judging import JudgeConfig
-from kcurate.judge.referees.batch import judge_many, open_referees
+from kcurate.judge.referees.batch import judge_many
 from kcurate.records import Candidate, Outcome, Side, Verdict
 from kcurate.verdicts.keys import verdict_key
 
@@ -84,23 +85,20 @@ def row_of(verdict: Verdict) -> dict[str, Any]:
 
 
 def judge(names: list[str], gpu: int, seconds: float) -> None:
-    """Append a row for each that has none, until time is up; those under way are waited for."""
+    """Append a row for each that has none, until time is up; those under way then have to begin again."""
     known = {row["key"] for row in rows()}
     candidates = [one for one in map(challenging, names) if verdict_key(one) not in known]
     end = time.monotonic() + seconds
-    in_time = ((n, one) for n, one in enumerate(candidates) if time.monotonic() < end)
-    config = JudgeConfig("cuda", gpu)
     ROWS.parent.mkdir(parents=True, exist_ok=True)
-    referees = open_referees(config, gpus=(gpu,))
-    try:
-        with ROWS.open("a") as out:
-            for _, verdict in judge_many(in_time, config, referees=referees):
-                row = row_of(verdict)
-                out.write(json.dumps(row) + "\n")
-                out.flush()
-                print(row["challenger"], row["outcome"], row["us"], row["detail"], flush=True)
-    finally:
-        referees.close()
+    judged = judge_many(enumerate(candidates), JudgeConfig("cuda", gpu), gpus=(gpu,))
+    with contextlib.closing(judged), ROWS.open("a") as out:
+        for _, verdict in judged:
+            row = row_of(verdict)
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(row["challenger"], row["outcome"], row["us"], row["detail"], flush=True)
+            if time.monotonic() > end:
+                return
 
 
 def accept() -> Iterator[str]:
@@ -130,7 +128,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=500.0)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.step == "judge":
         judge(waiting(options.names), options.gpu, options.seconds)
         return
