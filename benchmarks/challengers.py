@@ -5,10 +5,10 @@
     python benchmarks/challengers.py list                                    what awaits a GPU
 
 `benchmarks/challengers/PAIR--TAG/` holds `fast.cu` and `side.json`, the `fast` of a `pair.json`; problem and
-opponent are the pair's. `judge` appends a row each to docs/data/nvidia-h200/challengers.jsonl; run again, it
-goes on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio: its
-code and plan become the pair's, whose verdicts and worths go, since they were another side's, and all of
-that pair's challengers go. Then `kcurate validate` the pairs that it names.
+opponent are the pair's. `judge` appends a row each to docs/data/MODEL/challengers.jsonl; run again, it goes
+on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio, if that is
+at least GAIN: its code and plan become the pair's, whose verdicts and worths go, since they were another
+side's, and all of that pair's challengers go. Then `kcurate validate` the pairs that it names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from kcurate.verdicts.keys import verdict_key
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "benchmarks/challengers"
-ROWS = ROOT / "docs/data/nvidia-h200/challengers.jsonl"
+DATA = ROOT / "docs/data"
+# What a side must win for the verdicts of all GPUs, the worths and the profile of the pair to be given up.
+GAIN = 1.05
 
 
 def pair_folder(name: str) -> Path:
@@ -60,9 +62,9 @@ def waiting(chosen: list[str]) -> list[str]:
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """What was measured so far."""
-    lines = ROWS.read_text().splitlines() if ROWS.exists() else []
-    return map(json.loads, lines)
+    """What was measured so far, on any GPU."""
+    for path in sorted(DATA.glob("*/challengers.jsonl")):
+        yield from map(json.loads, path.read_text().splitlines())
 
 
 def row_of(verdict: Verdict) -> dict[str, Any]:
@@ -89,13 +91,14 @@ def judge(names: list[str], gpu: int, seconds: float) -> None:
     known = {row["key"] for row in rows()}
     candidates = [one for one in map(challenging, names) if verdict_key(one) not in known]
     end = time.monotonic() + seconds
-    ROWS.parent.mkdir(parents=True, exist_ok=True)
     judged = judge_many(enumerate(candidates), JudgeConfig("cuda", gpu), gpus=(gpu,))
-    with contextlib.closing(judged), ROWS.open("a") as out:
+    with contextlib.closing(judged):
         for _, verdict in judged:
             row = row_of(verdict)
-            out.write(json.dumps(row) + "\n")
-            out.flush()
+            path = DATA / "-".join(row["device"].lower().split()[:2]) / "challengers.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as out:
+                out.write(json.dumps(row) + "\n")
             print(row["challenger"], row["outcome"], row["us"], row["detail"], flush=True)
             if time.monotonic() > end:
                 return
@@ -107,7 +110,7 @@ def accept() -> Iterator[str]:
     measured = {row["key"]: row for row in rows() if row["outcome"] == Outcome.CONFIRMED}
     for name in waiting([]):
         row = measured.get(verdict_key(challenging(name)))
-        if row is not None:
+        if row is not None and row["ratio"] >= GAIN:
             found[pair_folder(name)].append((row["ratio"], name))
     for folder, some in sorted(found.items()):
         _, best = max(some)

@@ -1,7 +1,8 @@
 #include <cuda_bf16.h>
 
 #define THREADS 256
-#define CHUNK (THREADS * 8)
+#define QUADS 2
+#define CHUNK (THREADS * 4 * QUADS)
 
 typedef __nv_bfloat16 bf16;
 
@@ -31,64 +32,72 @@ __device__ __forceinline__ int tensor_of(const int *__restrict__ starts, int ten
     return low;
 }
 
-// Tensors lie end to end, so a thread's eight elements are aligned whatever tensor they belong to.
+// Four elements a thread at a time: the accesses of a warp are whole stretches of 512 bytes, so that no sector is
+// written in two halves. All loads of a chunk are under way while the threads look for their tensor.
 extern "C" __global__ void __launch_bounds__(THREADS)
     adamw(const bf16 *__restrict__ gradient, float *__restrict__ m, float *__restrict__ v, float *__restrict__ weights,
           bf16 *__restrict__ rounded, const int *__restrict__ starts, const float *__restrict__ rates,
           const float *__restrict__ decays, int tensors, int total, float beta1, float beta2, float first, float second,
           float eps)
 {
-    const Settings settings = {beta1, beta2, 1.0f / first, 1.0f / second, eps};
-    const int begin = blockIdx.x * CHUNK + threadIdx.x * 8;
+    const int begin = blockIdx.x * CHUNK + threadIdx.x * 4;
     if (begin >= total)
         return;
-    int tensor = tensor_of(starts, tensors, blockIdx.x * CHUNK);
-    int end = starts[tensor + 1];
-    while (begin >= end)
-        end = starts[++tensor + 1];
+    uint2 bits[QUADS];
+    float4 a[QUADS], b[QUADS], w[QUADS];
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+        const int at = begin + q * THREADS * 4;
+        if (at + 4 > total)
+            continue;
+        bits[q] = __ldcs(reinterpret_cast<const uint2 *>(gradient + at));
+        a[q] = __ldcs(reinterpret_cast<const float4 *>(m + at));
+        b[q] = __ldcs(reinterpret_cast<const float4 *>(v + at));
+        w[q] = __ldcs(reinterpret_cast<const float4 *>(weights + at));
+    }
+    const Settings settings = {beta1, beta2, 1.0f / first, 1.0f / second, eps};
+    int tensor = tensor_of(starts, tensors, blockIdx.x * CHUNK), end = starts[tensor + 1];
     float rate = rates[tensor], keep = 1.0f - rate * decays[tensor];
-    if (begin + 8 > total) {
-        for (int i = begin; i < total; i++) {
-            while (i >= end) {
-                end = starts[++tensor + 1];
-                rate = rates[tensor];
-                keep = 1.0f - rate * decays[tensor];
-            }
-            float a = m[i], b = v[i], w = weights[i];
-            update(__bfloat162float(gradient[i]), a, b, w, rate, keep, settings);
-            m[i] = a;
-            v[i] = b;
-            weights[i] = w;
-            rounded[i] = __float2bfloat16(w);
-        }
-        return;
-    }
-    const uint4 bits = __ldcs(reinterpret_cast<const uint4 *>(gradient + begin));
-    float a[8], b[8], w[8];
-#pragma unroll
-    for (int j = 0; j < 8; j += 4) {
-        *reinterpret_cast<float4 *>(a + j) = __ldcs(reinterpret_cast<const float4 *>(m + begin + j));
-        *reinterpret_cast<float4 *>(b + j) = __ldcs(reinterpret_cast<const float4 *>(v + begin + j));
-        *reinterpret_cast<float4 *>(w + j) = __ldcs(reinterpret_cast<const float4 *>(weights + begin + j));
-    }
-    uint4 result;
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        while (begin + j >= end) {
+    // The rate and the decay of element i, which is never left of the last one asked for.
+    const auto move_to = [&](int i) {
+        if (i < end)
+            return;
+        while (i >= end)
             end = starts[++tensor + 1];
-            rate = rates[tensor];
-            keep = 1.0f - rate * decays[tensor];
-        }
-        const __nv_bfloat162 pair = reinterpret_cast<const __nv_bfloat162 *>(&bits)[j / 2];
-        update(j % 2 ? __high2float(pair) : __low2float(pair), a[j], b[j], w[j], rate, keep, settings);
-        if (j % 2)
-            reinterpret_cast<__nv_bfloat162 *>(&result)[j / 2] = __floats2bfloat162_rn(w[j - 1], w[j]);
-    }
+        rate = rates[tensor];
+        keep = 1.0f - rate * decays[tensor];
+    };
 #pragma unroll
-    for (int j = 0; j < 8; j += 4) {
-        __stcs(reinterpret_cast<float4 *>(m + begin + j), *reinterpret_cast<float4 *>(a + j));
-        __stcs(reinterpret_cast<float4 *>(v + begin + j), *reinterpret_cast<float4 *>(b + j));
-        __stcs(reinterpret_cast<float4 *>(weights + begin + j), *reinterpret_cast<float4 *>(w + j));
+    for (int q = 0; q < QUADS; q++) {
+        const int at = begin + q * THREADS * 4;
+        if (at + 4 > total) {
+            for (int i = at; i < total; i++) {
+                move_to(i);
+                float one = m[i], two = v[i], weight = weights[i];
+                update(__bfloat162float(gradient[i]), one, two, weight, rate, keep, settings);
+                m[i] = one;
+                v[i] = two;
+                weights[i] = weight;
+                rounded[i] = __float2bfloat16(weight);
+            }
+            return;
+        }
+        const float2 left = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162 *>(&bits[q])[0]);
+        const float2 right = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162 *>(&bits[q])[1]);
+        move_to(at);
+        update(left.x, a[q].x, b[q].x, w[q].x, rate, keep, settings);
+        move_to(at + 1);
+        update(left.y, a[q].y, b[q].y, w[q].y, rate, keep, settings);
+        move_to(at + 2);
+        update(right.x, a[q].z, b[q].z, w[q].z, rate, keep, settings);
+        move_to(at + 3);
+        update(right.y, a[q].w, b[q].w, w[q].w, rate, keep, settings);
+        __stcs(reinterpret_cast<float4 *>(m + at), a[q]);
+        __stcs(reinterpret_cast<float4 *>(v + at), b[q]);
+        __stcs(reinterpret_cast<float4 *>(weights + at), w[q]);
+        uint2 result;
+        reinterpret_cast<__nv_bfloat162 *>(&result)[0] = __floats2bfloat162_rn(w[q].x, w[q].y);
+        reinterpret_cast<__nv_bfloat162 *>(&result)[1] = __floats2bfloat162_rn(w[q].z, w[q].w);
+        __stcs(reinterpret_cast<uint2 *>(rounded + at), result);
     }
-    __stcs(reinterpret_cast<uint4 *>(rounded + begin), result);
 }

@@ -2,12 +2,13 @@
 #include <cuda_fp16.h>
 
 #define DIM 64
-#define CONSUMERS 2
+#define CONSUMERS 3
 #define THREADS (128 * (1 + CONSUMERS))
 #define QUERIES (64 * CONSUMERS)
 #define KEYS 128
 #define STAGES 2
-#define TILE_BYTES (128 * 128)
+#define TILE_BYTES (KEYS * 128)
+#define QUERY_BYTES (QUERIES * 128)
 #define LOG2E 1.4426950408889634f
 #define LOWEST -1.0e30f
 #define ALL 0xffffffffu
@@ -116,10 +117,11 @@ struct Barriers {
     unsigned long long queries, full_keys[STAGES], empty_keys[STAGES], full_values[STAGES], empty_values[STAGES];
 };
 
-// 128 rows of a head, whose 64 features are 128 bytes.
+// Rows of a head, whose 64 features are 128 bytes.
+template <int BYTES>
 __device__ __forceinline__ void load_tile(unsigned to, const CUtensorMap *map, int row, int head, unsigned barrier)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(TILE_BYTES) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(BYTES) : "memory");
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                  " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to), "l"(map), "r"(0), "r"(row), "r"(head), "r"(barrier)
                  : "memory");
@@ -205,13 +207,13 @@ __device__ __forceinline__ void load_all(const CUtensorMap *q, const CUtensorMap
                                          Barriers &barriers, unsigned queries, unsigned keys, unsigned values, int row,
                                          int head, int tiles)
 {
-    load_tile(queries, q, row, head, shared_address(&barriers.queries));
+    load_tile<QUERY_BYTES>(queries, q, row, head, shared_address(&barriers.queries));
     for (int at = 0; at < tiles; at++) {
         const int stage = at % STAGES, key = at * KEYS;
         wait(shared_address(&barriers.empty_keys[stage]), (at / STAGES + 1) % 2);
-        load_tile(keys + stage * TILE_BYTES, k, key, head, shared_address(&barriers.full_keys[stage]));
+        load_tile<TILE_BYTES>(keys + stage * TILE_BYTES, k, key, head, shared_address(&barriers.full_keys[stage]));
         wait(shared_address(&barriers.empty_values[stage]), (at / STAGES + 1) % 2);
-        load_tile(values + stage * TILE_BYTES, v, key, head, shared_address(&barriers.full_values[stage]));
+        load_tile<TILE_BYTES>(values + stage * TILE_BYTES, v, key, head, shared_address(&barriers.full_values[stage]));
     }
 }
 
@@ -259,6 +261,9 @@ __device__ __forceinline__ void attend(Barriers &barriers, unsigned queries, uns
         __syncwarp();
         hide(s, (at + 1) * KEYS, n);
         weigh(s, rows, scale);
+        // The compiler moves a wait for products up past arithmetic, but not past a loop such as that of this wait, which
+        // is over at once: so the values are added while the weights are made.
+        wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
         wait_products<0>();
         if (lane == 0)
             arrive(shared_address(&barriers.empty_values[stage]));
@@ -293,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) Barriers barriers;
     const unsigned queries = (shared_address(room) + 1023) & ~1023u;
-    const unsigned keys = queries + TILE_BYTES, values = keys + STAGES * TILE_BYTES;
+    const unsigned keys = queries + QUERY_BYTES, values = keys + STAGES * TILE_BYTES;
     const int group = threadIdx.x / 128, head = blockIdx.x;
     const int first = blockIdx.y * QUERIES, tiles = (n + KEYS - 1) / KEYS;
     if (threadIdx.x == 0) {
@@ -309,11 +314,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
         if (threadIdx.x == 0)
             load_all(&q, &k, &v, barriers, queries, keys, values, first, head, tiles);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
         const int own = (group - 1) * 64, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         attend(barriers, queries + own * 128, keys, values, out + static_cast<size_t>(head) * n * DIM,
                first + own + warp * 16 + lane / 4, tiles, n, scale * LOG2E);

@@ -3,17 +3,18 @@
 
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
-#define ROWS 128
+#define ROWS 256
 #define COLS 128
 #define DEPTH 64
 #define WIDE 16
-#define HIGH 8
+#define HIGH 16
 #define TAPS 4
-#define STAGES 6
+#define STAGES 4
 #define LEFT_BYTES (ROWS * DEPTH * 2)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * COLS * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -122,7 +123,18 @@ __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ to, int col, int
         to[col + 1] = __float2bfloat16(right);
 }
 
-__device__ __forceinline__ float tanh_of(float x) { return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x)); }
+__device__ __forceinline__ float tanh_of(float x)
+{
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
 
 // The first pixel of a tile of WIDE x HIGH pixels, its image, its first output channel, and which of four neighbouring
 // pixels of the result it makes.
@@ -138,6 +150,17 @@ __device__ __forceinline__ Place place_of(int tile, int h, int w, int col_tiles)
             which % 2};
 }
 
+// The first channel of the result that a pixel of a tile makes, nothing for one outside.
+__device__ __forceinline__ __nv_bfloat16 *pixel_of(__nv_bfloat16 *out, const Place &first, int row, int n, int h, int w)
+{
+    const int x = first.x + row % WIDE, y = first.y + row / WIDE;
+    if (x >= w || y >= h)
+        return nullptr;
+    const size_t line = (static_cast<size_t>(first.image) * h + y) * 2 + first.py;
+    return out + ((line * w + x) * 2 + first.px) * n;
+}
+
+// Tiles of 256 pixels by 128 channels, each warp group half of the pixels.
 // Resident blocks: one warp group loads by tensor maps, two multiply. Of an output's four
 // by four taps, those of one parity meet a pixel: two by two, a pixel apart.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -147,7 +170,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int col_tiles = (n + COLS - 1) / COLS, parts = (c + DEPTH - 1) / DEPTH, steps = TAPS * parts;
     if (threadIdx.x == 0) {
@@ -180,9 +204,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            float sum[64];
+            float sum[2][64];
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
@@ -190,7 +215,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 begin_products();
 #pragma unroll
                 for (int i = 0; i < DEPTH; i += 16)
-                    multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2), step + i);
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        multiply(sum[half], describe(stage + own_rows + half * 64 * DEPTH * 2 + i * 2),
+                                 describe(stage + LEFT_BYTES + i * 2), step + i);
                 commit_products();
                 wait_products<1>();
                 if (step > 0 && lane == 0)
@@ -202,20 +230,48 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
             const Place first = place_of(tile, h, w, col_tiles);
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int row = (group - 1) * GROUP_ROWS + warp * 16 + lane / 4 + 8 * half;
-                const int x = first.x + row % WIDE, y = first.y + row / WIDE;
-                if (x >= w || y >= h)
-                    continue;
-                const size_t line = (static_cast<size_t>(first.image) * h + y) * 2 + first.py;
-                __nv_bfloat16 *to = out + ((line * w + x) * 2 + first.px) * n;
+            for (int i = 0; i < COLS / 8; i++) {
+                const int j = first.col + lane % 4 * 2 + i * 8;
+                const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
 #pragma unroll
-                for (int i = 0; i < COLS / 8; i++) {
-                    const int j = first.col + lane % 4 * 2 + i * 8;
-                    const float left = sum[4 * i + 2 * half] + (j < n ? bias[j] : 0.0f);
-                    const float right = sum[4 * i + 2 * half + 1] + (j + 1 < n ? bias[j + 1] : 0.0f);
-                    put(to, j, n, tanh_of(left), tanh_of(right));
+                for (int e = 0; e < 4; e++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        sum[half][4 * i + e] = tanh_of(sum[half][4 * i + e] + (e % 2 ? right : left));
+            }
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int row = (group - 1) * GROUP_ROWS + half * 64 + warp * 16;
+                if (n % 8 != 0) {
+#pragma unroll
+                    for (int part = 0; part < 2; part++) {
+                        __nv_bfloat16 *to = pixel_of(out, first, row + lane / 4 + 8 * part, n, h, w);
+                        if (to == nullptr)
+                            continue;
+#pragma unroll
+                        for (int i = 0; i < COLS / 8; i++)
+                            put(to, first.col + lane % 4 * 2 + i * 8, n, sum[half][4 * i + 2 * part],
+                                sum[half][4 * i + 2 * part + 1]);
+                    }
+                    continue;
                 }
+#pragma unroll
+                for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            __floats2bfloat162_rn(sum[half][4 * i + 2 * part], sum[half][4 * i + 2 * part + 1]);
+                __syncwarp();
+                // Two pixels an instruction instead of sixteen bytes of each of eight.
+#pragma unroll
+                for (int i = 0; i < 16; i += 2) {
+                    const int r = i + lane / 16, j = first.col + lane % 16 * 8;
+                    const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+                    __nv_bfloat16 *to = pixel_of(out, first, row + r, n, h, w);
+                    if (to != nullptr && j < n)
+                        *reinterpret_cast<uint4 *>(to + j) = eight;
+                }
+                __syncwarp();
             }
             __syncwarp();
         }

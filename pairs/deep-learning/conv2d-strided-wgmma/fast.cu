@@ -4,15 +4,17 @@
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
 #define ROWS 128
-#define COLS 256
+#define COLS 128
 #define DEPTH 64
 #define WIDE 4
-#define HIGH 32
-#define STAGES 4
+#define HIGH 4
+#define IMAGES 8
+#define STAGES 6
 #define LEFT_BYTES (ROWS * DEPTH * 2)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * COLS * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -59,13 +61,13 @@ __device__ __forceinline__ unsigned long long describe(unsigned tile)
     return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
-        "setp.ne.b32 adds, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
+        "setp.ne.b32 adds, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
@@ -73,16 +75,8 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         "%32, %33, %34, %35, %36, %37, %38, %39, "
         "%40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, "
-        "%56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, "
-        "%72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, "
-        "%88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, "
-        "%104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, "
-        "%120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, adds, 1, 1, 0, 0;\n"
+        "%56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, adds, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -99,23 +93,7 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
           "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
           "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]),
-          "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]),
-          "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
-          "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]),
-          "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-          "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]),
-          "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-          "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]),
-          "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-          "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]),
-          "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-          "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]),
-          "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "r"(adds));
 }
 
@@ -145,7 +123,14 @@ __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ to, int col, int
         to[col + 1] = __float2bfloat16(right);
 }
 
-// The first pixel of a tile of WIDE x HIGH pixels, its image, and its first output channel.
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// The first pixel of a tile of WIDE x HIGH pixels in each of IMAGES images, the first of these, and its first output
+// channel.
 struct Place {
     int x, y, image, col;
 };
@@ -153,17 +138,31 @@ struct Place {
 __device__ __forceinline__ Place place_of(int tile, int h, int w, int col_tiles)
 {
     const int across = (w + WIDE - 1) / WIDE, down = (h + HIGH - 1) / HIGH, box = tile / col_tiles;
-    return {box % across * WIDE, box / across % down * HIGH, box / (across * down), tile % col_tiles * COLS};
+    return {box % across * WIDE, box / across % down * HIGH, box / (across * down) * IMAGES, tile % col_tiles * COLS};
 }
 
+// The first channel of a pixel of a tile, nothing for one outside.
+__device__ __forceinline__ __nv_bfloat16 *pixel_of(__nv_bfloat16 *out, const Place &first, int row, int n, int h, int w,
+                                                   int images)
+{
+    const int x = first.x + row % WIDE, y = first.y + row / WIDE % HIGH, image = first.image + row / (WIDE * HIGH);
+    if (x >= w || y >= h || image >= images)
+        return nullptr;
+    return out + ((static_cast<size_t>(image) * h + y) * w + x) * n;
+}
+
+// Tiles of 4x4 pixels in each of eight images fill 28x28 images without a rest, and those of 128 channels make three for
+// a multiprocessor where 128x256 made two of which most of the second were missing.
 // Resident blocks: one warp group loads by tensor maps, two multiply. h and w are the result's.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap weights,
-         const float *__restrict__ bias, __nv_bfloat16 *__restrict__ out, int tiles, int n, int h, int w, int c)
+         const float *__restrict__ bias, __nv_bfloat16 *__restrict__ out, int tiles, int n, int h, int w, int c,
+         int images)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int col_tiles = (n + COLS - 1) / COLS, parts = (c + DEPTH - 1) / DEPTH, steps = 9 * parts;
     if (threadIdx.x == 0) {
@@ -195,9 +194,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            float sum[128];
+            float sum[64];
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
@@ -216,20 +216,43 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
             const Place first = place_of(tile, h, w, col_tiles);
+            const int row = (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int row = (group - 1) * GROUP_ROWS + warp * 16 + lane / 4 + 8 * half;
-                const int x = first.x + row % WIDE, y = first.y + row / WIDE;
-                if (x >= w || y >= h)
-                    continue;
-                __nv_bfloat16 *to = out + ((static_cast<size_t>(first.image) * h + y) * w + x) * n;
+            for (int i = 0; i < COLS / 8; i++) {
+                const int j = first.col + lane % 4 * 2 + i * 8;
+                const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
 #pragma unroll
-                for (int i = 0; i < COLS / 8; i++) {
-                    const int j = first.col + lane % 4 * 2 + i * 8;
-                    const float left = sum[4 * i + 2 * half] + (j < n ? bias[j] : 0.0f);
-                    const float right = sum[4 * i + 2 * half + 1] + (j + 1 < n ? bias[j + 1] : 0.0f);
-                    put(to, j, n, fmaxf(left, 0.0f), fmaxf(right, 0.0f));
+                for (int e = 0; e < 4; e++)
+                    sum[4 * i + e] = fmaxf(sum[4 * i + e] + (e % 2 ? right : left), 0.0f);
+            }
+            if (n % 8 != 0) {
+#pragma unroll
+                for (int part = 0; part < 2; part++) {
+                    __nv_bfloat16 *to = pixel_of(out, first, row + lane / 4 + 8 * part, n, h, w, images);
+                    if (to == nullptr)
+                        continue;
+#pragma unroll
+                    for (int i = 0; i < COLS / 8; i++)
+                        put(to, first.col + lane % 4 * 2 + i * 8, n, sum[4 * i + 2 * part], sum[4 * i + 2 * part + 1]);
                 }
+                __syncwarp();
+                continue;
+            }
+#pragma unroll
+            for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                for (int part = 0; part < 2; part++)
+                    *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                        __floats2bfloat162_rn(sum[4 * i + 2 * part], sum[4 * i + 2 * part + 1]);
+            __syncwarp();
+            // Two pixels an instruction instead of sixteen bytes of each of eight.
+#pragma unroll
+            for (int i = 0; i < 16; i += 2) {
+                const int r = i + lane / 16, j = first.col + lane % 16 * 8;
+                const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+                __nv_bfloat16 *to = pixel_of(out, first, row + r, n, h, w, images);
+                if (to != nullptr && j < n)
+                    *reinterpret_cast<uint4 *>(to + j) = eight;
             }
             __syncwarp();
         }

@@ -3,17 +3,18 @@
 
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
-#define ROWS 128
+#define ROWS 256
 #define COLS 128
 #define DEPTH 64
 #define WIDE 8
 #define HIGH 8
-#define DEEP 2
-#define STAGES 6
+#define DEEP 4
+#define STAGES 4
 #define LEFT_BYTES (ROWS * DEPTH * 2)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * COLS * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -128,6 +129,12 @@ __device__ __forceinline__ float activate(float x)
     return x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
 }
 
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
 // The first pixel of a tile of WIDE x HIGH x DEEP pixels, its image, and its first output channel.
 struct Place {
     int x, y, z, image, col;
@@ -141,6 +148,17 @@ __device__ __forceinline__ Place place_of(int tile, int d, int h, int w, int col
             box / (across * down * deep), tile % col_tiles * COLS};
 }
 
+// The first channel of a pixel of a tile, nothing for one outside.
+__device__ __forceinline__ __nv_bfloat16 *pixel_of(__nv_bfloat16 *out, const Place &first, int row, int n, int d, int h,
+                                                   int w)
+{
+    const int x = first.x + row % WIDE, y = first.y + row / WIDE % HIGH, z = first.z + row / (WIDE * HIGH);
+    if (x >= w || y >= h || z >= d)
+        return nullptr;
+    return out + ((static_cast<size_t>(first.image * d + z) * h + y) * w + x) * n;
+}
+
+// Tiles of 256 pixels by 128 channels, each warp group half of the pixels.
 // Resident blocks: one warp group loads by tensor maps, two multiply. A row of eight pixels is half of a warp's rows.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap weights,
@@ -148,7 +166,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int col_tiles = (n + COLS - 1) / COLS, parts = (c + DEPTH - 1) / DEPTH, steps = 27 * parts;
     if (threadIdx.x == 0) {
@@ -180,9 +199,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            float sum[64];
+            float sum[2][64];
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
@@ -190,7 +210,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 begin_products();
 #pragma unroll
                 for (int i = 0; i < DEPTH; i += 16)
-                    multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2), step + i);
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        multiply(sum[half], describe(stage + own_rows + half * 64 * DEPTH * 2 + i * 2),
+                                 describe(stage + LEFT_BYTES + i * 2), step + i);
                 commit_products();
                 wait_products<1>();
                 if (step > 0 && lane == 0)
@@ -201,19 +224,49 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
             const Place first = place_of(tile, d, h, w, col_tiles);
-            const int row = (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, x = first.x + lane / 4;
-            const int y = first.y + row / WIDE % HIGH, z = first.z + row / (WIDE * HIGH);
-            const bool upper = x < w && y < h && z < d, lower = x < w && y + 1 < h && z < d;
-            __nv_bfloat16 *to = out + ((static_cast<size_t>(first.image * d + z) * h + y) * w + x) * n;
 #pragma unroll
             for (int i = 0; i < COLS / 8; i++) {
                 const int j = first.col + lane % 4 * 2 + i * 8;
                 const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
-                const float *v = sum + 4 * i;
-                if (upper)
-                    put(to, j, n, activate(v[0] + left), activate(v[1] + right));
-                if (lower)
-                    put(to + static_cast<size_t>(w) * n, j, n, activate(v[2] + left), activate(v[3] + right));
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        sum[half][4 * i + e] = activate(sum[half][4 * i + e] + (e % 2 ? right : left));
+            }
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int row = (group - 1) * GROUP_ROWS + half * 64 + warp * 16;
+                if (n % 8 != 0) {
+#pragma unroll
+                    for (int part = 0; part < 2; part++) {
+                        __nv_bfloat16 *to = pixel_of(out, first, row + lane / 4 + 8 * part, n, d, h, w);
+                        if (to == nullptr)
+                            continue;
+#pragma unroll
+                        for (int i = 0; i < COLS / 8; i++)
+                            put(to, first.col + lane % 4 * 2 + i * 8, n, sum[half][4 * i + 2 * part],
+                                sum[half][4 * i + 2 * part + 1]);
+                    }
+                    continue;
+                }
+#pragma unroll
+                for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            __floats2bfloat162_rn(sum[half][4 * i + 2 * part], sum[half][4 * i + 2 * part + 1]);
+                __syncwarp();
+                // Two pixels an instruction instead of sixteen bytes of each of eight.
+#pragma unroll
+                for (int i = 0; i < 16; i += 2) {
+                    const int r = i + lane / 16, j = first.col + lane % 16 * 8;
+                    const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+                    __nv_bfloat16 *to = pixel_of(out, first, row + r, n, d, h, w);
+                    if (to != nullptr && j < n)
+                        *reinterpret_cast<uint4 *>(to + j) = eight;
+                }
+                __syncwarp();
             }
             __syncwarp();
         }

@@ -3,6 +3,7 @@
 #define SCANNERS 1024
 #define THREADS 128
 #define RUN 32
+#define AHEAD 8
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
@@ -26,30 +27,52 @@ __device__ __forceinline__ int inclusive(int value)
     return value;
 }
 
-// One block: counts become the places where the tokens' lists begin, four counts a thread at a time.
+// One block: counts become the places where the tokens' lists begin, 32 counts a thread at a time, so that even large
+// vocabularies take one round.
 extern "C" __global__ void __launch_bounds__(SCANNERS) scan_counts(int *__restrict__ counts, int vocab)
 {
+    constexpr int CHUNKS = 8;
     __shared__ int sums[SCANNERS / 32];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int before = 0;
-    for (int first = 0; first < vocab; first += 4 * SCANNERS) {
-        const int i = first + 4 * threadIdx.x;
-        int own[4];
+    for (int first = 0; first < vocab; first += CHUNKS * 4 * SCANNERS) {
+        const int begin = first + warp * (CHUNKS * 128) + lane * 4;
+        int4 own[CHUNKS];
+        int start[CHUNKS], running = 0;
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            own[j] = i + j < vocab ? counts[i + j] : 0;
-        const int sum = own[0] + own[1] + own[2] + own[3], upto = inclusive(sum);
-        if (lane == 31)
-            sums[warp] = upto;
+        for (int c = 0; c < CHUNKS; c++) {
+            const int i = begin + c * 128;
+            if (i + 3 < vocab)
+                own[c] = *reinterpret_cast<const int4 *>(counts + i);
+            else
+                own[c] = make_int4(i < vocab ? counts[i] : 0, i + 1 < vocab ? counts[i + 1] : 0,
+                                   i + 2 < vocab ? counts[i + 2] : 0, 0);
+        }
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            const int sum = own[c].x + own[c].y + own[c].z + own[c].w, upto = inclusive(sum);
+            start[c] = running + upto - sum;
+            running += __shfl_sync(ALL, upto, 31);
+        }
+        if (lane == 0)
+            sums[warp] = running;
         __syncthreads();
         const int whole = inclusive(sums[lane]);
-        int at = before + upto - sum + (warp > 0 ? __shfl_sync(ALL, whole, warp - 1) : 0);
+        const int earlier = before + (warp > 0 ? __shfl_sync(ALL, whole, warp - 1) : 0);
         before += __shfl_sync(ALL, whole, 31);
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            if (i + j < vocab)
-                counts[i + j] = at;
-            at += own[j];
+        for (int c = 0; c < CHUNKS; c++) {
+            const int i = begin + c * 128;
+            const int at[4] = {earlier + start[c], earlier + start[c] + own[c].x, earlier + start[c] + own[c].x + own[c].y,
+                               earlier + start[c] + own[c].x + own[c].y + own[c].z};
+            if (i + 3 < vocab) {
+                *reinterpret_cast<int4 *>(counts + i) = make_int4(at[0], at[1], at[2], at[3]);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 3; j++)
+                    if (i + j < vocab)
+                        counts[i + j] = at[j];
+            }
         }
         __syncthreads();
     }
@@ -100,7 +123,7 @@ __device__ __forceinline__ void flush(float *to, float (&sum)[8], bool alone)
         sum[j] = 0.0f;
 }
 
-// RUN entries of the sorted order a block, eight columns a thread.
+// RUN entries of the sorted order a block, eight columns a thread, the gradients of AHEAD entries on their way at once.
 extern "C" __global__ void __launch_bounds__(THREADS)
     add_runs(const int2 *__restrict__ order, const bf16 *__restrict__ gradient, float *__restrict__ table, int count,
              int dim)
@@ -124,14 +147,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const bool open_end = begin + size < count && order[begin + size].x == own[size - 1].x;
     float sum[8] = {};
     bool first = true;
-    for (int e = 0; e < size; e += 4) {
-        uint4 held[4];
+    for (int e = 0; e < size; e += AHEAD) {
+        uint4 held[AHEAD];
 #pragma unroll
-        for (int u = 0; u < 4; u++)
+        for (int u = 0; u < AHEAD; u++)
             if (e + u < size)
                 held[u] = __ldcs(reinterpret_cast<const uint4 *>(gradient + static_cast<size_t>(own[e + u].y) * dim + col));
 #pragma unroll
-        for (int u = 0; u < 4; u++) {
+        for (int u = 0; u < AHEAD; u++) {
             if (e + u >= size)
                 break;
             add(sum, held[u]);

@@ -5,6 +5,14 @@
 #define LOWEST -3.0e38f
 #define ALL 0xffffffffu
 
+// e to the power of x; what is too small for a normal number counts as zero.
+__device__ __forceinline__ float power_of(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
+    return y;
+}
+
 // Of the logits so far: the maximum, the sum of powers and the plain sum.
 struct Running {
     float largest, powers, sum;
@@ -13,29 +21,13 @@ struct Running {
 __device__ __forceinline__ Running merge(const Running &a, const Running &b)
 {
     const float both = fmaxf(a.largest, b.largest);
-    return {both, a.powers * __expf(a.largest - both) + b.powers * __expf(b.largest - both), a.sum + b.sum};
+    return {both, a.powers * power_of(a.largest - both) + b.powers * power_of(b.largest - both), a.sum + b.sum};
 }
 
-__device__ __forceinline__ void take(Running &mine, const uint4 &bits)
-{
-    float value[8], both = mine.largest;
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const float2 pair = __half22float2(reinterpret_cast<const half2 *>(&bits)[j]);
-        value[2 * j] = pair.x;
-        value[2 * j + 1] = pair.y;
-        both = fmaxf(both, fmaxf(pair.x, pair.y));
-    }
-    mine.powers *= __expf(mine.largest - both);
-    mine.largest = both;
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        mine.powers += __expf(value[j] - both);
-        mine.sum += value[j];
-    }
-}
+__device__ __forceinline__ half2 pair_of(const uint4 &bits, int j) { return reinterpret_cast<const half2 *>(&bits)[j]; }
 
-// A warp a row, in one sweep: the mean of all logarithms is the mean logit less the log-sum-exp.
+// A warp a row, in one sweep: the mean of all logarithms is the mean logit less the log-sum-exp. Maxima are taken of pairs
+// of halves, and a lane's sum of powers moves to a new maximum once in 32 logits, the warp's once.
 extern "C" __global__ void __launch_bounds__(32 * ROWS)
     label_smoothing(const half *__restrict__ logits, const int *__restrict__ labels, float *__restrict__ loss, int rows,
                     int classes, float smoothing)
@@ -55,19 +47,43 @@ extern "C" __global__ void __launch_bounds__(32 * ROWS)
             for (int u = 0; u < HELD; u++)
                 if (first + 32 * u < groups)
                     own[u] = __ldcs(eights + first + 32 * u);
+            half2 top = pair_of(own[0], 0);
 #pragma unroll
             for (int u = 0; u < HELD; u++)
                 if (first + 32 * u < groups)
-                    take(mine, own[u]);
+                    top = __hmax2(top, __hmax2(__hmax2(pair_of(own[u], 0), pair_of(own[u], 1)),
+                                               __hmax2(pair_of(own[u], 2), pair_of(own[u], 3))));
+            const float2 tops = __half22float2(top);
+            const float both = fmaxf(mine.largest, fmaxf(tops.x, tops.y));
+            float powers[2] = {mine.powers * power_of(mine.largest - both), 0.0f}, sums[2] = {mine.sum, 0.0f};
+#pragma unroll
+            for (int u = 0; u < HELD; u++)
+                if (first + 32 * u < groups)
+#pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        const float2 value = __half22float2(pair_of(own[u], j));
+                        powers[0] += power_of(value.x - both);
+                        powers[1] += power_of(value.y - both);
+                        sums[0] += value.x;
+                        sums[1] += value.y;
+                    }
+            mine = {both, powers[0] + powers[1], sums[0] + sums[1]};
         }
     } else {
         for (int i = lane; i < classes; i += 32)
             mine = merge(mine, {__half2float(from[i]), 1.0f, __half2float(from[i])});
     }
+    float largest = mine.largest;
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2)
-        mine = merge(mine, {__shfl_xor_sync(ALL, mine.largest, offset), __shfl_xor_sync(ALL, mine.powers, offset),
-                            __shfl_xor_sync(ALL, mine.sum, offset)});
+        largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, offset));
+    mine.powers *= power_of(mine.largest - largest);
+    mine.largest = largest;
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) {
+        mine.powers += __shfl_xor_sync(ALL, mine.powers, offset);
+        mine.sum += __shfl_xor_sync(ALL, mine.sum, offset);
+    }
     if (lane == 0) {
         const float whole = mine.largest + logf(mine.powers);
         loss[row] = whole - (1.0f - smoothing) * chosen - smoothing * mine.sum / classes;

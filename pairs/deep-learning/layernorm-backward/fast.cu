@@ -3,19 +3,19 @@
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define HELD 2
-#define LANES 8
+#define LANES 16
+#define STAGES 4
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
 
 __device__ __forceinline__ void unpack(const uint4 &bits, float (&to)[8])
 {
-    const __nv_bfloat162 *part = reinterpret_cast<const __nv_bfloat162 *>(&bits);
+    const unsigned *words = reinterpret_cast<const unsigned *>(&bits);
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const float2 pair = __bfloat1622float2(part[j]);
-        to[2 * j] = pair.x;
-        to[2 * j + 1] = pair.y;
+        to[2 * j] = __uint_as_float(words[j] << 16);
+        to[2 * j + 1] = __uint_as_float(words[j] & 0xffff0000u);
     }
 }
 
@@ -50,71 +50,97 @@ __device__ __forceinline__ float2 block_sums(float2 value, int turn)
     return value;
 }
 
+// 16 bytes to shared memory in the background.
+__device__ __forceinline__ void copy_async(uint4 *to, const uint4 *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+}
+
+// What this thread needs of a row, to a place that no other thread reads: nobody waits for its arrival but the thread.
+__device__ __forceinline__ void fetch(uint4 *slot, const bf16 *__restrict__ x, const bf16 *__restrict__ dy, int row,
+                                      int rows, int groups)
+{
+#pragma unroll
+    for (int u = 0; u < HELD; u++) {
+        const int i = threadIdx.x + u * THREADS;
+        const size_t at = static_cast<size_t>(row) * groups + i;
+        if (row < rows && i < groups) {
+            copy_async(slot + 2 * u * THREADS, reinterpret_cast<const uint4 *>(x) + at);
+            copy_async(slot + (2 * u + 1) * THREADS, reinterpret_cast<const uint4 *>(dy) + at);
+        }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Three rows are on their way to shared memory while one is reduced and written.
 __device__ __forceinline__ void rows_held(const bf16 *__restrict__ x, const bf16 *__restrict__ dy,
                                           const bf16 *__restrict__ weight, const float *__restrict__ mean,
                                           const float *__restrict__ rstd, bf16 *__restrict__ dx,
                                           float *__restrict__ partial, int rows, int cols)
 {
-    const int groups = cols / 8;
+    extern __shared__ uint4 room[];
+    const int groups = cols / 8, stride = gridDim.x;
+    const float share = 1.0f / cols;
     const uint4 none = make_uint4(0, 0, 0, 0);
-    uint4 by[HELD], own[HELD], grad[HELD];
+    uint4 *own_room = room + threadIdx.x;
+    uint4 by[HELD];
     float scaled[HELD][8] = {}, plain[HELD][8] = {};
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++)
+        fetch(own_room + s * 2 * HELD * THREADS, x, dy, blockIdx.x + s * stride, rows, groups);
 #pragma unroll
     for (int u = 0; u < HELD; u++) {
         const int i = threadIdx.x + u * THREADS;
-        const size_t at = static_cast<size_t>(blockIdx.x) * groups + i;
         by[u] = i < groups ? reinterpret_cast<const uint4 *>(weight)[i] : none;
-        own[u] = i < groups ? __ldcs(reinterpret_cast<const uint4 *>(x) + at) : none;
-        grad[u] = i < groups ? __ldcs(reinterpret_cast<const uint4 *>(dy) + at) : none;
     }
-    int turn = 0;
-    for (int row = blockIdx.x; row < rows; row += gridDim.x, turn ^= 1) {
-        const float middle = mean[row], scale = rstd[row];
+    float next_middle = mean[blockIdx.x], next_scale = rstd[blockIdx.x];
+    int turn = 0, stage = 0;
+    for (int row = blockIdx.x; row < rows; row += stride, turn ^= 1, stage = (stage + 1) % STAGES) {
+        const float middle = next_middle, scale = next_scale, offset = -middle * scale;
+        const int next = min(row + stride, rows - 1);
+        next_middle = mean[next];
+        next_scale = rstd[next];
         float2 sums = make_float2(0.0f, 0.0f);
-        uint4 own_now[HELD], grad_now[HELD];
+        uint4 own[HELD], grad[HELD];
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
 #pragma unroll
         for (int u = 0; u < HELD; u++) {
+            const bool inside = static_cast<int>(threadIdx.x) + u * THREADS < groups;
+            const uint4 *slot = own_room + (stage * HELD + u) * 2 * THREADS;
+            own[u] = inside ? slot[0] : none;
+            grad[u] = inside ? slot[THREADS] : none;
             float a[8], g[8], w[8];
             unpack(own[u], a);
             unpack(grad[u], g);
             unpack(by[u], w);
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                const float normal = (a[j] - middle) * scale;
+                const float normal = fmaf(a[j], scale, offset), weighted = g[j] * w[j];
                 scaled[u][j] = fmaf(g[j], normal, scaled[u][j]);
                 plain[u][j] += g[j];
-                sums.x = fmaf(g[j], w[j], sums.x);
-                sums.y = fmaf(g[j] * w[j], normal, sums.y);
-            }
-            own_now[u] = own[u];
-            grad_now[u] = grad[u];
-        }
-        const int next = row + gridDim.x;
-        if (next < rows) {
-#pragma unroll
-            for (int u = 0; u < HELD; u++) {
-                const int i = threadIdx.x + u * THREADS;
-                const size_t at = static_cast<size_t>(next) * groups + i;
-                if (i < groups) {
-                    own[u] = __ldcs(reinterpret_cast<const uint4 *>(x) + at);
-                    grad[u] = __ldcs(reinterpret_cast<const uint4 *>(dy) + at);
-                }
+                sums.x += weighted;
+                sums.y = fmaf(weighted, normal, sums.y);
             }
         }
+        fetch(own_room + (stage + STAGES - 1) % STAGES * 2 * HELD * THREADS, x, dy, row + (STAGES - 1) * stride, rows,
+              groups);
         sums = block_sums(sums, turn);
-        const float first = sums.x / cols, second = sums.y / cols;
+        // scale * (weighted - first - normal * second), with all that does not depend on the element put together.
+        const float slope = -scale * scale * (sums.y * share);
+        const float constant = -scale * (sums.x * share) - slope * middle;
 #pragma unroll
         for (int u = 0; u < HELD; u++) {
             const int i = threadIdx.x + u * THREADS;
             if (i >= groups)
                 continue;
             float a[8], g[8], w[8];
-            unpack(own_now[u], a);
-            unpack(grad_now[u], g);
+            unpack(own[u], a);
+            unpack(grad[u], g);
             unpack(by[u], w);
 #pragma unroll
             for (int j = 0; j < 8; j++)
-                a[j] = scale * (fmaf(g[j], w[j], -first) - (a[j] - middle) * scale * second);
+                a[j] = fmaf(g[j] * w[j], scale, fmaf(a[j], slope, constant));
             __stcs(reinterpret_cast<uint4 *>(dx) + static_cast<size_t>(row) * groups + i, pack(a));
         }
     }
@@ -173,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         rows_any(x, dy, weight, mean, rstd, dx, partial, rows, cols);
 }
 
-// One column a thread of x, every eighth partial row a thread of y.
+// One column a thread of x, every sixteenth partial row a thread of y.
 extern "C" __global__ void columns(const float *__restrict__ partial, float *__restrict__ dweight,
                                    float *__restrict__ dbias, int parts, int cols)
 {
@@ -181,6 +207,7 @@ extern "C" __global__ void columns(const float *__restrict__ partial, float *__r
     const int i = blockIdx.x * 32 + threadIdx.x;
     float sum = 0.0f;
     if (i < 2 * cols)
+#pragma unroll 8
         for (int part = threadIdx.y; part < parts; part += LANES)
             sum += partial[static_cast<size_t>(part) * 2 * cols + i];
     sums[threadIdx.y][threadIdx.x] = sum;

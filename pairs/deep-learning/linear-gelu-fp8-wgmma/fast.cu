@@ -2,14 +2,16 @@
 
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
-#define ROWS 128
+#define ROWS 256
 #define COLS 128
 #define DEPTH 128
-#define STAGES 6
+#define STAGES 4
 #define LEFT_BYTES (ROWS * DEPTH)
 #define RIGHT_BYTES (COLS * DEPTH)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * COLS)
+#define BAND 8
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -108,14 +110,20 @@ template <int PENDING> __device__ __forceinline__ void wait_products()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
+__device__ __forceinline__ unsigned short two(float left, float right)
+{
+    unsigned short both;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(right), "f"(left));
+    return both;
+}
+
 __device__ __forceinline__ void put(unsigned char *__restrict__ c, int row, int col, int m, int n, float left,
                                     float right)
 {
     if (row >= m || col >= n)
         return;
     unsigned char *to = c + static_cast<size_t>(row) * n + col;
-    unsigned short both;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(right), "f"(left));
+    const unsigned short both = two(left, right);
     if (n % 2 == 0) {
         *reinterpret_cast<unsigned short *>(to) = both;
         return;
@@ -125,15 +133,48 @@ __device__ __forceinline__ void put(unsigned char *__restrict__ c, int row, int 
         to[1] = both >> 8;
 }
 
-// x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u))
+// x * (1 + tanh(u)) / 2, with one instruction for tanh.
 __device__ __forceinline__ float gelu(float x)
 {
-    const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
-    return __fdividef(x, 1.0f + __expf(-2.0f * u));
+    const float u = x * fmaf(x * x, 0.7978845608f * 0.044715f, 0.7978845608f), half = 0.5f * x;
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(u));
+    return fmaf(half, y, half);
 }
 
-// Resident blocks: one warp group loads by tensor maps, two multiply. The products of a stage are summed alone and then
-// added in single precision, since the sums of 8-bit products keep fewer bits.
+// Where two of a warp's results wait: rows of 128 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 128 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, four rows an instruction instead of eight bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, unsigned char *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 4) {
+        const int r = i + lane / 8, j = col + lane % 8 * 16;
+        const uint4 sixteen = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 8));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = sixteen;
+    }
+    __syncwarp();
+}
+
+// The first row and column of a tile. Tiles are counted down bands of rows of tiles, so that blocks at work at the same
+// time share rows and columns in the L2 cache.
+__device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
+{
+    const int band = tile / (BAND * col_tiles), first = band * BAND, rows = min(BAND, row_tiles - first);
+    const int inside = tile - first * col_tiles;
+    return make_int2((first + inside % rows) * ROWS, inside / rows * COLS);
+}
+
+// Resident blocks on 256x128 tiles: one warp group loads by tensor maps, two multiply 8-bit floats. The products of each
+// 128 of k are summed alone and then added in single precision, since the sums of 8-bit products keep fewer bits.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
            const float *__restrict__ bias, unsigned char *__restrict__ c, float in_scale, float out_scale, int m, int n,
@@ -141,9 +182,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
-    const int row_tiles = (m + ROWS - 1) / ROWS, tiles = row_tiles * ((n + COLS - 1) / COLS);
+    const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
@@ -159,50 +201,81 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
             int at = 0;
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x)
+            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+                const int2 place = place_of(tile, row_tiles, col_tiles);
                 for (int step = 0; step < steps; step++, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
-                    load_stage(stages + stage * STAGE_BYTES, &a, &b, step * DEPTH, tile % row_tiles * ROWS,
-                               tile / row_tiles * COLS, shared_address(&full[stage]));
+                    load_stage(stages + stage * STAGE_BYTES, &a, &b, step * DEPTH, place.x, place.y,
+                               shared_address(&full[stage]));
                 }
+            }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const int row = tile % row_tiles * ROWS + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
-            float sum[64] = {};
+            const int2 place = place_of(tile, row_tiles, col_tiles);
+            const int first = place.x + (group - 1) * GROUP_ROWS + warp * 16;
+            float sum[2][64] = {};
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
-                float part[64];
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
                 __syncwarp();
-                begin_products();
 #pragma unroll
-                for (int i = 0; i < DEPTH; i += 32)
-                    multiply(part, describe(stage + own_rows + i), describe(stage + LEFT_BYTES + i), i);
-                commit_products();
-                wait_products<0>();
-                if (lane == 0)
-                    arrive(shared_address(&empty[at % STAGES]));
-                __syncwarp();
+                for (int half = 0; half < 2; half++) {
+                    float part[64];
+                    begin_products();
 #pragma unroll
-                for (int i = 0; i < 64; i++)
-                    sum[i] += part[i];
+                    for (int i = 0; i < DEPTH; i += 32)
+                        multiply(part, describe(stage + own_rows + half * 64 * DEPTH + i),
+                                 describe(stage + LEFT_BYTES + i), i);
+                    commit_products();
+                    wait_products<0>();
+                    if (half == 1) {
+                        if (lane == 0)
+                            arrive(shared_address(&empty[at % STAGES]));
+                        __syncwarp();
+                    }
+#pragma unroll
+                    for (int i = 0; i < 64; i++)
+                        sum[half][i] += part[i];
+                }
             }
-            const int col = tile / row_tiles * COLS + lane % 4 * 2;
 #pragma unroll
             for (int i = 0; i < COLS / 8; i++) {
-                const int j = col + i * 8;
-                const float first = j < n ? bias[j] : 0.0f, second = j + 1 < n ? bias[j + 1] : 0.0f;
-                const float *v = sum + 4 * i;
-                put(c, row, j, m, n, gelu(fmaf(v[0], in_scale, first)) * out_scale,
-                    gelu(fmaf(v[1], in_scale, second)) * out_scale);
-                put(c, row + 8, j, m, n, gelu(fmaf(v[2], in_scale, first)) * out_scale,
-                    gelu(fmaf(v[3], in_scale, second)) * out_scale);
+                const int j = place.y + lane % 4 * 2 + i * 8;
+                const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        sum[half][4 * i + e] = gelu(fmaf(sum[half][4 * i + e], in_scale, e % 2 ? right : left)) * out_scale;
+            }
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int row = first + half * 64;
+                if (n % 16 == 0) {
+#pragma unroll
+                    for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                        for (int part = 0; part < 2; part++)
+                            *reinterpret_cast<unsigned short *>(slot(own, lane / 4 + 8 * part, i / 2) + i % 2 * 8 +
+                                                                lane % 4 * 2) =
+                                two(sum[half][4 * i + 2 * part], sum[half][4 * i + 2 * part + 1]);
+                    store_rows(own, c, row, place.y, m, n);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < COLS / 8; i++) {
+                        const int j = place.y + lane % 4 * 2 + i * 8;
+                        const float *v = sum[half] + 4 * i;
+                        put(c, row + lane / 4, j, m, n, v[0], v[1]);
+                        put(c, row + lane / 4 + 8, j, m, n, v[2], v[3]);
+                    }
+                }
             }
             __syncwarp();
         }

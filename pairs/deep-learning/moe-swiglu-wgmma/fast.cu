@@ -12,6 +12,7 @@
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
 #define OUTPUTS (COLS / 2)
+#define WARP_BYTES (16 * OUTPUTS * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -140,21 +141,49 @@ __device__ __forceinline__ float gated(float gate, float up)
     return __fdividef(gate, 1.0f + __expf(-gate)) * up;
 }
 
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(const unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col,
+                                           int m, int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(const_cast<unsigned char *>(own), r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
 // A tile's expert, its first row, the end of its expert's rows and its first column; no expert when there is no such tile.
 struct Place {
     int expert, row, end, col;
 };
 
+// Where the search for a block's next tile goes on: an expert, the begin of its rows, and the tiles before it.
+struct Cursor {
+    int expert, begin, before;
+};
+
 // Tiles of an expert are counted down its rows first: blocks at work at the same time share its weights in L2.
-__device__ __forceinline__ Place place_of(int tile, const int *__restrict__ offsets, int experts, int col_tiles)
+__device__ __forceinline__ Place place_of(int tile, Cursor &at, const int *__restrict__ offsets, int experts,
+                                          int col_tiles)
 {
-    int begin = __ldg(offsets);
-    for (int expert = 0; expert < experts; expert++) {
-        const int end = __ldg(offsets + expert + 1), rows = (end - begin + ROWS - 1) / ROWS;
-        if (tile < rows * col_tiles)
-            return {expert, begin + tile % rows * ROWS, end, tile / rows * OUTPUTS};
-        tile -= rows * col_tiles;
-        begin = end;
+    for (; at.expert < experts; at.expert++) {
+        const int end = __ldg(offsets + at.expert + 1), rows = (end - at.begin + ROWS - 1) / ROWS;
+        const int inside = tile - at.before;
+        if (inside < rows * col_tiles)
+            return {at.expert, at.begin + inside % rows * ROWS, end, inside / rows * OUTPUTS};
+        at.before += rows * col_tiles;
+        at.begin = end;
     }
     return {-1, 0, 0, 0};
 }
@@ -181,10 +210,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int col_tiles = (n + OUTPUTS - 1) / OUTPUTS;
     const int steps = (k + DEPTH - 1) / DEPTH;
+    Cursor cursor = {0, __ldg(offsets), 0};
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&full[s]), 1);
@@ -200,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (threadIdx.x == 0) {
             int at = 0;
             for (int tile = blockIdx.x;; tile += gridDim.x) {
-                const Place place = place_of(tile, offsets, experts, col_tiles);
+                const Place place = place_of(tile, cursor, offsets, experts, col_tiles);
                 if (place.expert < 0)
                     break;
                 for (int step = 0; step < steps; step++, at++) {
@@ -215,10 +246,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x;; tile += gridDim.x) {
-            const Place place = place_of(tile, offsets, experts, col_tiles);
+            const Place place = place_of(tile, cursor, offsets, experts, col_tiles);
             if (place.expert < 0)
                 break;
 #pragma unroll
@@ -242,13 +274,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
-            const int row = place.row + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
-            const int col = place.col + lane % 4 * 2;
+            const int row = place.row + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < OUTPUTS / 8; i++) {
-                const float *g = sum + 4 * i, *u = g + 64;
-                put(c, row, col + i * 8, place.end, n, gated(g[0], u[0]), gated(g[1], u[1]));
-                put(c, row + 8, col + i * 8, place.end, n, gated(g[2], u[2]), gated(g[3], u[3]));
+            for (int i = 0; i < 64; i++)
+                sum[i] = gated(sum[i], sum[i + 64]);
+            if (n % 8 == 0) {
+#pragma unroll
+                for (int i = 0; i < OUTPUTS / 8; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            __floats2bfloat162_rn(sum[4 * i + 2 * part], sum[4 * i + 2 * part + 1]);
+                store_rows(own, c, row, place.col, place.end, n);
+            } else {
+#pragma unroll
+                for (int i = 0; i < OUTPUTS / 8; i++) {
+                    const int j = place.col + lane % 4 * 2 + i * 8;
+                    put(c, row + lane / 4, j, place.end, n, sum[4 * i], sum[4 * i + 1]);
+                    put(c, row + lane / 4 + 8, j, place.end, n, sum[4 * i + 2], sum[4 * i + 3]);
+                }
             }
             __syncwarp();
         }

@@ -1,6 +1,6 @@
 #include <cuda_bf16.h>
 
-#define THREADS 1024
+#define THREADS 512
 #define WARPS (THREADS / 32)
 #define ROOM 4096
 #define ALL 0xffffffffu
@@ -26,7 +26,7 @@ template <typename Use> __device__ __forceinline__ void for_all(const bf16 *__re
             use(i, ordered(reinterpret_cast<const unsigned short *>(row)[i]));
         return;
     }
-#pragma unroll 4
+#pragma unroll 8
     for (int i = threadIdx.x; i < vocab / 8; i += THREADS) {
         const uint4 bits = reinterpret_cast<const uint4 *>(row)[i];
         const unsigned word[4] = {bits.x, bits.y, bits.z, bits.w};
@@ -49,11 +49,21 @@ template <typename Count> __device__ __forceinline__ unsigned kth_key(int k, con
         if (threadIdx.x % 32 == 0)
             parts[bit % 2][threadIdx.x / 32] = own;
         __syncthreads();
-        if (__reduce_add_sync(ALL, parts[bit % 2][threadIdx.x % WARPS]) >= k)
+        if (__reduce_add_sync(ALL, threadIdx.x % 32 < WARPS ? parts[bit % 2][threadIdx.x % 32] : 0) >= k)
             key = trial;
     }
     __syncthreads();
     return key;
+}
+
+__device__ __forceinline__ unsigned block_max(unsigned value)
+{
+    __shared__ unsigned parts[WARPS];
+    value = __reduce_max_sync(ALL, value);
+    if (threadIdx.x % 32 == 0)
+        parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    return __reduce_max_sync(ALL, parts[threadIdx.x % WARPS]);
 }
 
 struct Candidate {
@@ -126,9 +136,10 @@ __device__ __forceinline__ void pick_among_all(const bf16 *__restrict__ row, int
     }
 }
 
+// Two blocks fit on a multiprocessor, so that all rows run at once and one's barriers hide behind the other's loads.
 // The k-th largest of the threads' maxima bounds the k-th largest logit from below, so a second sweep collects
 // little more than k candidates.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     sample(const bf16 *__restrict__ logits, const float *__restrict__ uniform, int *__restrict__ token, int vocab, int k,
            float temperature)
 {
@@ -140,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         count = 0;
     for_all(row, vocab, [&](int, unsigned key) { best = max(best, key); });
     const unsigned least = k <= THREADS ? kth_key(k, [&](unsigned trial) { return best >= trial ? 1 : 0; }) : 0;
-    const float largest = value_of(kth_key(1, [&](unsigned trial) { return best >= trial ? 1 : 0; }));
+    const float largest = value_of(block_max(best));
     if (best >= least)
         for_all(row, vocab, [&](int place, unsigned key) {
             if (key >= least) {

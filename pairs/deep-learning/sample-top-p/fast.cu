@@ -121,52 +121,93 @@ __device__ __forceinline__ unsigned key_by_bits(const bf16 *__restrict__ row, in
     return key;
 }
 
-// Every warp sums a stretch of the row, and one of them walks its own.
-__device__ __forceinline__ void pick(const bf16 *__restrict__ row, int vocab, unsigned least, float largest,
-                                               float by, float uniform, int *__restrict__ token)
+// The sum of all threads' values before this one's.
+__device__ __forceinline__ double block_before(double mine)
+{
+    __shared__ double parts[WARPS];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    double upto = mine;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+        const double other = __shfl_up_sync(ALL, upto, offset);
+        upto += lane >= offset ? other : 0.0;
+    }
+    if (lane == 31)
+        parts[warp] = upto;
+    __syncthreads();
+    double before = upto - mine;
+    for (int i = 0; i < warp; i++)
+        before += parts[i];
+    return before;
+}
+
+// Every warp sums a stretch of the row; the threads share out the one that holds the target, a few tokens each.
+template <typename Mass>
+__device__ __forceinline__ void pick(const bf16 *__restrict__ row, int vocab, unsigned least, float uniform,
+                                     int *__restrict__ token, const Mass &mass)
 {
     __shared__ double sums[WARPS];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, each = (vocab + WARPS - 1) / WARPS;
+    const unsigned short *bits = reinterpret_cast<const unsigned short *>(row);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, each = ((vocab + WARPS - 1) / WARPS + 7) / 8 * 8;
     const int begin = min(vocab, warp * each), end = min(vocab, begin + each);
-    double sum = 0.0, before = 0.0, whole = 0.0;
-    for (int i = begin + lane; i < end; i += 32) {
-        const unsigned key = ordered(reinterpret_cast<const unsigned short *>(row)[i]);
-        sum += key >= least ? expf((value_of(key) - largest) / by) : 0.0f;
-    }
+    double sum = 0.0, whole = 0.0;
+    if (vocab % 8 == 0) {
+#pragma unroll 4
+        for (int i = begin / 8 + lane; i < end / 8; i += 32) {
+            const uint4 eight = reinterpret_cast<const uint4 *>(row)[i];
+            const unsigned word[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2)
-        sum += __shfl_xor_sync(ALL, sum, offset);
+            for (int j = 0; j < 4; j++) {
+                const unsigned low = ordered(word[j] & 0xffffu), high = ordered(word[j] >> 16);
+                if (low >= least)
+                    sum += mass(low);
+                if (high >= least)
+                    sum += mass(high);
+            }
+        }
+    } else {
+        for (int i = begin + lane; i < end; i += 32) {
+            const unsigned key = ordered(bits[i]);
+            if (key >= least)
+                sum += mass(key);
+        }
+    }
+    sum = warp_sum(sum);
     if (lane == 0)
         sums[warp] = sum;
     __syncthreads();
-    for (int i = 0; i < WARPS; i++) {
-        before += i < warp ? sums[i] : 0.0;
+#pragma unroll 4
+    for (int i = 0; i < WARPS; i++)
         whole += sums[i];
-    }
     const double target = uniform * whole;
-    if (target < before || target >= before + sums[warp])
+    double before = 0.0;
+    int holder = 0;
+#pragma unroll 1
+    while (holder < WARPS - 1 && target >= before + sums[holder])
+        before += sums[holder++];
+    const int stretch = min(vocab, holder * each), stop = min(vocab, stretch + each);
+    const int share = (each + THREADS - 1) / THREADS;
+    const int first = stretch + threadIdx.x * share, last = min(stop, first + share);
+    double own = 0.0;
+    for (int i = first; i < last; i++) {
+        const unsigned key = ordered(bits[i]);
+        own += key >= least ? mass(key) : 0.0f;
+    }
+    before += block_before(own);
+    if (target < before || target >= before + own)
         return;
-    for (int first = begin; first < end; first += 32) {
-        const int i = first + lane;
-        const unsigned key = i < end ? ordered(reinterpret_cast<const unsigned short *>(row)[i]) : 0;
-        double upto = i < end && key >= least ? expf((value_of(key) - largest) / by) : 0.0f;
-#pragma unroll
-        for (int offset = 1; offset < 32; offset *= 2) {
-            const double other = __shfl_up_sync(ALL, upto, offset);
-            upto += lane >= offset ? other : 0.0;
-        }
-        const unsigned past = __ballot_sync(ALL, target < before + upto);
-        if (past != 0) {
-            if (lane == 0)
-                *token = first + __ffs(past) - 1;
+    for (int i = first; i < last; i++) {
+        const unsigned key = ordered(bits[i]);
+        before += key >= least ? mass(key) : 0.0f;
+        if (target < before) {
+            *token = i;
             return;
         }
-        before += __shfl_sync(ALL, upto, 31);
     }
 }
 
 // Equal logits have equal masses: half of all values of a bfloat16, the largest logit's and those below it, are counted
-// in shared memory, and each is exponentiated once.
+// in shared memory, and each is exponentiated once; its mass then takes the place of its count, for the last sweep.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     sample(const bf16 *__restrict__ logits, const float *__restrict__ uniform, int *__restrict__ token, int vocab,
            float temperature, float share)
@@ -194,7 +235,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     const double wanted = share * block_sum(rest + mine);
     unsigned least = key_in_bins(bins, top, largest, by, mine, wanted);
-    if (least == 0)
+    if (least == 0) {
         least = key_by_bits(row, vocab, largest, by, wanted);
-    pick(row, vocab, least, largest, by, uniform[blockIdx.x], token + blockIdx.x);
+        pick(row, vocab, least, uniform[blockIdx.x], token + blockIdx.x,
+             [&](unsigned key) { return mass_of(key, largest, by); });
+        return;
+    }
+    for (int i = threadIdx.x; i < BINS; i += THREADS)
+        if (bins[i] != 0)
+            bins[i] = __float_as_int(mass_of(top - i, largest, by));
+    __syncthreads();
+    pick(row, vocab, least, uniform[blockIdx.x], token + blockIdx.x,
+         [&](unsigned key) { return __int_as_float(bins[top - key]); });
 }

@@ -1,131 +1,181 @@
 #include <cuda_bf16.h>
 
 #define STATES 16
+#define GROUPS 4
+#define OWN (STATES / GROUPS)
 #define THREADS 128
-#define WARPS (THREADS / 32)
-#define ITEMS 8
-#define TILE (THREADS * ITEMS)
+#define CHANNELS (THREADS / GROUPS)
+#define TILE 64
+#define STEP_PITCH (2 * TILE + 4)
+#define SUM_PITCH (TILE + 4)
 #define LOG2E 1.4426950408889634f
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
 
-// state -> factor * state + term
-struct Step {
-    float factor, term;
-};
-
-__device__ __forceinline__ Step then(const Step &first, const Step &second)
+__device__ __forceinline__ uint4 load(const bf16 *__restrict__ from, int t, int length, bool there)
 {
-    return {first.factor * second.factor, fmaf(second.factor, first.term, second.term)};
+    uint4 eight = make_uint4(0, 0, 0, 0);
+    if (!there)
+        return eight;
+    if (length % 8 == 0)
+        return t < length ? *reinterpret_cast<const uint4 *>(from + t) : eight;
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        if (t + j < length)
+            reinterpret_cast<unsigned *>(&eight)[j / 2] |= static_cast<unsigned>(__bfloat16_as_ushort(from[t + j]))
+                                                           << j % 2 * 16;
+    return eight;
 }
 
-__device__ __forceinline__ void load(const bf16 *__restrict__ from, int t, int length, float (&to)[ITEMS])
+__device__ __forceinline__ float value_of(const uint4 &eight, int j)
 {
-    if (length % 8 == 0) {
-        const uint4 bits = t < length ? *reinterpret_cast<const uint4 *>(from + t) : make_uint4(0, 0, 0, 0);
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const float2 pair = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162 *>(&bits)[j]);
-            to[2 * j] = pair.x;
-            to[2 * j + 1] = pair.y;
-        }
-        return;
-    }
-#pragma unroll
-    for (int j = 0; j < ITEMS; j++)
-        to[j] = t + j < length ? __bfloat162float(from[t + j]) : 0.0f;
+    const unsigned word = reinterpret_cast<const unsigned *>(&eight)[j / 2];
+    return __uint_as_float(j % 2 ? word & 0xffff0000u : word << 16);
 }
 
-__device__ __forceinline__ Step inclusive(Step step)
+__device__ __forceinline__ float power_of_2(float x)
 {
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-        const Step other = {__shfl_up_sync(ALL, step.factor, offset), __shfl_up_sync(ALL, step.term, offset)};
-        if (threadIdx.x % 32 >= offset)
-            step = then(other, step);
-    }
-    return step;
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
-// A block a channel: steps of the recurrence compose, so time is scanned in parallel, one state after the other.
-extern "C" __global__ void __launch_bounds__(THREADS, 6)
+// log(1 + exp(x)); of a small exponential the beginning of its series, as 1 + exp(x) would lose it.
+__device__ __forceinline__ float softplus(float x)
+{
+    const float e = __expf(fminf(x, 20.0f));
+    const float small = e * fmaf(e, fmaf(e, 0.33333333f, -0.5f), 1.0f);
+    return x > 20.0f ? x : e < 0.01f ? small : __logf(1.0f + e);
+}
+
+// Where four states of a group lie at a time; groups are turned with it, so that writers of a state meet in few banks.
+__device__ __forceinline__ int place(int t, int group)
+{
+    return t * STATES + (group + t / 8) % GROUPS * OWN;
+}
+
+// Four lanes walk through the time of a channel, four states each in registers: one exponential and four other
+// operations a state and step, where a scan over time takes three times as many. Tiles of 64 steps pass through shared
+// memory: there steps and inputs are made ready, and the sums over states turned for whole rows.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
     selective_scan(const bf16 *__restrict__ u, const bf16 *__restrict__ delta, const float *__restrict__ a,
                    const bf16 *__restrict__ b, const bf16 *__restrict__ c, const float *__restrict__ skip,
                    bf16 *__restrict__ y, int channels, int length)
 {
-    __shared__ Step parts[STATES][WARPS];
-    __shared__ float carry[STATES];
-    const int channel = blockIdx.x % channels, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const size_t own = static_cast<size_t>(blockIdx.x) * length;
-    const size_t shared_row = static_cast<size_t>(blockIdx.x / channels) * STATES * length;
-    const float direct = skip[channel];
-    if (threadIdx.x < STATES)
-        carry[threadIdx.x] = 0.0f;
+    __shared__ __align__(16) float steps[CHANNELS * STEP_PITCH], sums[CHANNELS * SUM_PITCH];
+    __shared__ __align__(16) float lefts[TILE * STATES], rights[TILE * STATES];
+    const int across = (channels + CHANNELS - 1) / CHANNELS, batch = blockIdx.x / across;
+    const int first = blockIdx.x % across * CHANNELS;
+    const int lane = threadIdx.x / GROUPS, group = threadIdx.x % GROUPS;
+    const size_t rows = static_cast<size_t>(batch) * channels + first;
+
+    // A thread brings eight steps of a state, and of two channels.
+    const int brought_state = threadIdx.x / 8, brought_t = threadIdx.x % 8 * 8;
+    const size_t state_row = (static_cast<size_t>(batch) * STATES + brought_state) * length;
+    float direct[2];
+    bool there[2];
+    uint4 input[2], gap[2], left, right;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int channel = brought_state + 16 * i;
+        there[i] = first + channel < channels;
+        direct[i] = there[i] ? skip[first + channel] : 0.0f;
+        input[i] = load(u + (rows + channel) * length, brought_t, length, there[i]);
+        gap[i] = load(delta + (rows + channel) * length, brought_t, length, there[i]);
+    }
+    left = load(b + state_row, brought_t, length, true);
+    right = load(c + state_row, brought_t, length, true);
+
+    float rate[OWN], state[OWN] = {};
+#pragma unroll
+    for (int s = 0; s < OWN; s++)
+        rate[s] = first + lane < channels ? a[(first + lane) * STATES + group * OWN + s] * LOG2E : 0.0f;
+
     for (int tile = 0; tile < length; tile += TILE) {
-        const int t = tile + threadIdx.x * ITEMS;
-        float input[ITEMS], step[ITEMS], sum[ITEMS];
-        load(u + own, t, length, input);
-        load(delta + own, t, length, step);
+        const int t = tile + brought_t;
+        uint4 kept[2] = {input[0], input[1]};
 #pragma unroll
-        for (int j = 0; j < ITEMS; j++) {
-            step[j] = step[j] > 20.0f ? step[j] : log1pf(__expf(step[j]));
-            step[j] = t + j < length ? step[j] : 0.0f;
-            sum[j] = direct * input[j];
-            input[j] *= step[j];
+        for (int i = 0; i < 2; i++) {
+            float *to = steps + (brought_state + 16 * i) * STEP_PITCH + brought_t * 2;
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) {
+                const float one = t + j < length ? softplus(value_of(gap[i], j)) : 0.0f;
+                const float two = t + j + 1 < length ? softplus(value_of(gap[i], j + 1)) : 0.0f;
+                *reinterpret_cast<float4 *>(to + 2 * j) =
+                    make_float4(one, one * value_of(input[i], j), two, two * value_of(input[i], j + 1));
+            }
         }
-        for (int n = 0; n < STATES; n++) {
-            const float rate = a[channel * STATES + n] * LOG2E;
-            float factor[ITEMS], term[ITEMS], out[ITEMS];
-            load(b + shared_row + static_cast<size_t>(n) * length, t, length, term);
-            load(c + shared_row + static_cast<size_t>(n) * length, t, length, out);
-            Step mine = {1.0f, 0.0f};
 #pragma unroll
-            for (int j = 0; j < ITEMS; j++) {
-                factor[j] = exp2f(step[j] * rate);
-                term[j] *= input[j];
-                mine = then(mine, {factor[j], term[j]});
-            }
-            const Step upto = inclusive(mine);
-            if (lane == 31)
-                parts[n][warp] = upto;
-            Step before = {__shfl_up_sync(ALL, upto.factor, 1), __shfl_up_sync(ALL, upto.term, 1)};
-            if (lane == 0)
-                before = {1.0f, 0.0f};
-            __syncthreads();
-            float state = carry[n];
-#pragma unroll
-            for (int w = 0; w < WARPS - 1; w++)
-                if (w < warp)
-                    state = fmaf(parts[n][w].factor, state, parts[n][w].term);
-            state = fmaf(before.factor, state, before.term);
-#pragma unroll
-            for (int j = 0; j < ITEMS; j++) {
-                state = fmaf(factor[j], state, term[j]);
-                sum[j] = fmaf(state, out[j], sum[j]);
-            }
+        for (int j = 0; j < 8; j++) {
+            const int at = place(brought_t + j, brought_state / OWN) + brought_state % OWN;
+            lefts[at] = value_of(left, j);
+            rights[at] = value_of(right, j);
         }
         __syncthreads();
-        if (threadIdx.x < STATES) {
-            float state = carry[threadIdx.x];
+        if (tile + TILE < length) {
 #pragma unroll
-            for (int w = 0; w < WARPS; w++)
-                state = fmaf(parts[threadIdx.x][w].factor, state, parts[threadIdx.x][w].term);
-            carry[threadIdx.x] = state;
+            for (int i = 0; i < 2; i++) {
+                const int channel = brought_state + 16 * i;
+                input[i] = load(u + (rows + channel) * length, t + TILE, length, there[i]);
+                gap[i] = load(delta + (rows + channel) * length, t + TILE, length, there[i]);
+            }
+            left = load(b + state_row, t + TILE, length, true);
+            right = load(c + state_row, t + TILE, length, true);
         }
-        if (length % 8 == 0) {
-            uint4 result;
+
+        const float *own_steps = steps + lane * STEP_PITCH;
+#pragma unroll 2
+        for (int k = 0; k < TILE; k += 4) {
+            float sum[4] = {};
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                reinterpret_cast<__nv_bfloat162 *>(&result)[j] = __floats2bfloat162_rn(sum[2 * j], sum[2 * j + 1]);
-            if (t < length)
-                *reinterpret_cast<uint4 *>(y + own + t) = result;
-        } else {
+            for (int j = 0; j < 4; j += 2) {
+                const float4 both = *reinterpret_cast<const float4 *>(own_steps + 2 * (k + j));
 #pragma unroll
-            for (int j = 0; j < ITEMS; j++)
+                for (int e = 0; e < 2; e++) {
+                    const float step = e ? both.z : both.x, in = e ? both.w : both.y;
+                    const float4 l = *reinterpret_cast<const float4 *>(lefts + place(k + j + e, group));
+                    const float4 r = *reinterpret_cast<const float4 *>(rights + place(k + j + e, group));
+                    const float by[OWN] = {l.x, l.y, l.z, l.w}, out[OWN] = {r.x, r.y, r.z, r.w};
+#pragma unroll
+                    for (int s = 0; s < OWN; s++) {
+                        state[s] = fmaf(power_of_2(step * rate[s]), state[s], by[s] * in);
+                        sum[j + e] = fmaf(state[s], out[s], sum[j + e]);
+                    }
+                }
+            }
+            // Each of the four lanes ends with the sum over all states for one of the four steps.
+            const bool upper = group & 2, odd = group & 1;
+            float low = upper ? sum[2] : sum[0], high = upper ? sum[3] : sum[1];
+            low += __shfl_xor_sync(ALL, upper ? sum[0] : sum[2], 2);
+            high += __shfl_xor_sync(ALL, upper ? sum[1] : sum[3], 2);
+            float whole = odd ? high : low;
+            whole += __shfl_xor_sync(ALL, odd ? low : high, 1);
+            sums[lane * SUM_PITCH + k + group] = whole;
+        }
+        __syncthreads();
+
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int channel = brought_state + 16 * i;
+            const float *from = sums + channel * SUM_PITCH + brought_t;
+            bf16 *to = y + (rows + channel) * length + t;
+            if (!there[i] || t >= length)
+                continue;
+            if (length % 8 == 0) {
+                uint4 result;
+#pragma unroll
+                for (int j = 0; j < 8; j += 2)
+                    reinterpret_cast<__nv_bfloat162 *>(&result)[j / 2] =
+                        __floats2bfloat162_rn(fmaf(direct[i], value_of(kept[i], j), from[j]),
+                                              fmaf(direct[i], value_of(kept[i], j + 1), from[j + 1]));
+                *reinterpret_cast<uint4 *>(to) = result;
+                continue;
+            }
+#pragma unroll
+            for (int j = 0; j < 8; j++)
                 if (t + j < length)
-                    y[own + t + j] = __float2bfloat16(sum[j]);
+                    to[j] = __float2bfloat16(fmaf(direct[i], value_of(kept[i], j), from[j]));
         }
-        __syncthreads();
     }
 }

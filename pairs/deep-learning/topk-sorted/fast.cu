@@ -1,99 +1,98 @@
+// Half a warp a row. The K-th largest of the sixteen lanes' maxima bounds the K-th largest value from below, so that
+// little more than K values remain; each of them counts those that come before it.
 #define K 8
-#define HELD 4
-#define SPAN (32 * HELD)
-#define WARPS 4
+#define LANES 16
+#define HELD 8
+#define SPAN (LANES * HELD)
+#define ROWS 16
 #define ALL 0xffffffffu
 
-__device__ __forceinline__ unsigned int ordered(float value)
-{
-    const unsigned int bits = __float_as_uint(value);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
+struct __align__(8) candidate {
+    float value;
+    int place;
+};
 
-__device__ __forceinline__ float restored(unsigned int key)
-{
-    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
-}
-
-// The lane's keys, largest first; equal ones in the order of their places.
-template <int COUNT>
-__device__ __forceinline__ void sort_own(unsigned int (&key)[COUNT], int (&place)[COUNT])
+// Sorts a number a lane within half a warp, largest first.
+__device__ __forceinline__ float sorted(float own, int lane)
 {
 #pragma unroll
-    for (int last = COUNT - 1; last > 0; last--)
+    for (int span = 2; span <= LANES; span *= 2)
 #pragma unroll
-        for (int u = 0; u < last; u++) {
-            const bool swap = key[u + 1] > key[u];
-            const unsigned int high = swap ? key[u + 1] : key[u];
-            const int high_place = swap ? place[u + 1] : place[u];
-            key[u + 1] = swap ? key[u] : key[u + 1];
-            place[u + 1] = swap ? place[u] : place[u + 1];
-            key[u] = high;
-            place[u] = high_place;
+        for (int distance = span / 2; distance > 0; distance /= 2) {
+            const float other = __shfl_xor_sync(ALL, own, distance);
+            const bool first = ((lane & distance) == 0) == ((lane & span) == 0 || span == LANES);
+            own = first ? fmaxf(own, other) : fminf(own, other);
         }
+    return own;
 }
 
-// The K largest of all lanes' keys: lane r gets the r-th and its place. Each round looks at the lanes' first keys
-// only, and at places only where two lanes have the same.
-template <int COUNT>
-__device__ __forceinline__ void choose(unsigned int (&key)[COUNT], int (&place)[COUNT], int lane, unsigned int &best,
-                                       int &best_place)
-{
-    sort_own(key, place);
-#pragma unroll
-    for (int round = 0; round < K; round++) {
-        const unsigned int largest = __reduce_max_sync(ALL, key[0]);
-        const unsigned int peers = __ballot_sync(ALL, key[0] == largest);
-        int first;
-        if ((peers & (peers - 1)) == 0)
-            first = __shfl_sync(ALL, place[0], __ffs(peers) - 1);
-        else
-            first = (int)__reduce_min_sync(ALL, key[0] == largest ? (unsigned int)place[0] : 0xffffffffu);
-        if (lane == round) {
-            best = largest;
-            best_place = first;
-        }
-        if (key[0] == largest && place[0] == first) {
-#pragma unroll
-            for (int u = 0; u + 1 < COUNT; u++) {
-                key[u] = key[u + 1];
-                place[u] = place[u + 1];
-            }
-            key[COUNT - 1] = 0;
-        }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+extern "C" __global__ void __launch_bounds__(LANES *ROWS)
     topk(const float *__restrict__ in, float *__restrict__ values, int *__restrict__ places, int rows, int cols)
 {
-    const int lane = threadIdx.x % 32;
-    const int row = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (row >= rows)
-        return;
-    const float *from = in + row * cols;
-    unsigned int best = 0, key[HELD];
-    int best_place = 0, place[HELD];
+    __shared__ candidate lists[ROWS][K + SPAN], chosen[ROWS][K];
+    const int lane = threadIdx.x % LANES, half = threadIdx.x / LANES;
+    const int row = blockIdx.x * ROWS + half;
+    const float *from = in + static_cast<long long>(min(row, rows - 1)) * cols;
+    candidate *list = lists[half];
+    const float lowest = __int_as_float(0xff800000);
+    for (int base = 0; base < cols; base += SPAN) {
+        float own[HELD];
+        const int first = base + 4 * lane;
+        if (cols % 4 == 0) {
 #pragma unroll
-    for (int u = 0; u < HELD; u++) {
-        place[u] = u * 32 + lane;
-        key[u] = place[u] < cols ? ordered(__ldcs(from + place[u]) + 0.0f) : 0;
-    }
-    choose(key, place, lane, best, best_place);
-    for (int base = SPAN; base < cols; base += SPAN) {
-        unsigned int more[HELD + 1];
-        int where[HELD + 1];
-        more[0] = lane < K ? best : 0;
-        where[0] = best_place;
+            for (int q = 0; q < 2; q++) {
+                float4 four = make_float4(lowest, lowest, lowest, lowest);
+                if (first + q * 64 < cols)
+                    four = __ldcs(reinterpret_cast<const float4 *>(from + first + q * 64));
+                own[4 * q] = four.x, own[4 * q + 1] = four.y, own[4 * q + 2] = four.z, own[4 * q + 3] = four.w;
+            }
+        } else {
 #pragma unroll
-        for (int u = 0; u < HELD; u++) {
-            where[u + 1] = base + u * 32 + lane;
-            more[u + 1] = where[u + 1] < cols ? ordered(__ldcs(from + where[u + 1]) + 0.0f) : 0;
+            for (int u = 0; u < HELD; u++) {
+                const int at = first + u / 4 * 64 + u % 4;
+                own[u] = at < cols ? __ldcs(from + at) : lowest;
+            }
         }
-        choose(more, where, lane, best, best_place);
+        float largest = own[0];
+#pragma unroll
+        for (int u = 1; u < HELD; u++)
+            largest = fmaxf(largest, own[u]);
+        const float bound = __shfl_sync(ALL, sorted(largest, lane), K - 1, LANES);
+        int here = 0;
+#pragma unroll
+        for (int u = 0; u < HELD; u++)
+            here += own[u] >= bound;
+        int upto = here;
+#pragma unroll
+        for (int distance = 1; distance < LANES; distance *= 2) {
+            const int other = __shfl_up_sync(ALL, upto, distance, LANES);
+            upto += lane >= distance ? other : 0;
+        }
+        const int earlier = base > 0 ? K : 0;
+        const int count = earlier + __shfl_sync(ALL, upto, LANES - 1, LANES);
+        int to = earlier + upto - here;
+        if (lane < earlier)
+            list[lane] = chosen[half][lane];
+#pragma unroll
+        for (int u = 0; u < HELD; u++)
+            if (own[u] >= bound)
+                list[to++] = {own[u], first + u / 4 * 64 + u % 4};
+        __syncwarp();
+        for (int c = lane; c < count; c += LANES) {
+            const candidate mine = list[c];
+            int rank = 0;
+#pragma unroll 4
+            for (int i = 0; i < count; i++) {
+                const candidate other = list[i];
+                rank += other.value > mine.value || (other.value == mine.value && other.place < mine.place);
+            }
+            if (rank < K)
+                chosen[half][rank] = mine;
+        }
+        __syncwarp();
     }
-    if (lane < K) {
-        values[row * K + lane] = restored(best);
-        places[row * K + lane] = best_place;
+    if (lane < K && row < rows) {
+        values[static_cast<long long>(row) * K + lane] = chosen[half][lane].value + 0.0f;
+        places[static_cast<long long>(row) * K + lane] = chosen[half][lane].place;
     }
 }

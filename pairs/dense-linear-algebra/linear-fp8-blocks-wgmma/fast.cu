@@ -3,14 +3,16 @@
 
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
-#define ROWS 128
+#define ROWS 256
 #define COLS 128
 #define DEPTH 128
-#define STAGES 6
+#define STAGES 4
 #define LEFT_BYTES (ROWS * DEPTH)
 #define RIGHT_BYTES (COLS * DEPTH)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * COLS * 2)
+#define BAND 8
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -124,8 +126,39 @@ __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int 
         to[1] = __float2bfloat16(right);
 }
 
-// Resident blocks: one warp group loads by tensor maps, two multiply. A stage is one block of scales, whose products
-// are summed alone, scaled, and then added.
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(const unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col,
+                                           int m, int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(const_cast<unsigned char *>(own), r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
+// The first row and column of a tile. Tiles are counted down bands of rows of tiles, so that blocks at work at the same
+// time share rows and columns in the L2 cache.
+__device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
+{
+    const int band = tile / (BAND * col_tiles), first = band * BAND, rows = min(BAND, row_tiles - first);
+    const int inside = tile - first * col_tiles;
+    return make_int2((first + inside % rows) * ROWS, inside / rows * COLS);
+}
+
+// Resident blocks on 256x128 tiles: one warp group loads by tensor maps, two multiply. A stage is one block of scales,
+// whose products are summed alone, scaled, and then added; the next stage's scales are read a step ahead.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
            const float *__restrict__ a_scale, const float *__restrict__ b_scale, __nv_bfloat16 *__restrict__ c, int m,
@@ -133,9 +166,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
-    const int row_tiles = (m + ROWS - 1) / ROWS, tiles = row_tiles * ((n + COLS - 1) / COLS);
+    const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
@@ -151,49 +185,86 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
             int at = 0;
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x)
+            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+                const int2 place = place_of(tile, row_tiles, col_tiles);
                 for (int step = 0; step < steps; step++, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
-                    load_stage(stages + stage * STAGE_BYTES, &a, &b, step * DEPTH, tile % row_tiles * ROWS,
-                               tile / row_tiles * COLS, shared_address(&full[stage]));
+                    load_stage(stages + stage * STAGE_BYTES, &a, &b, step * DEPTH, place.x, place.y,
+                               shared_address(&full[stage]));
                 }
+            }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const int row = tile % row_tiles * ROWS + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
-            const float *by_upper = a_scale + static_cast<size_t>(min(row, m - 1)) * steps;
-            const float *by_lower = a_scale + static_cast<size_t>(min(row + 8, m - 1)) * steps;
-            const float *by_col = b_scale + static_cast<size_t>(tile / row_tiles) * steps;
-            float sum[64] = {};
+            const int2 place = place_of(tile, row_tiles, col_tiles);
+            const int first = place.x + (group - 1) * GROUP_ROWS + warp * 16;
+            float sum[2][64] = {};
+            const float *scales[4], *by_col = b_scale + static_cast<size_t>(place.y / COLS) * steps;
+            float next[4], next_col = by_col[0];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                scales[i] = a_scale + static_cast<size_t>(min(first + lane / 4 + 8 * (i % 2) + i / 2 * 64, m - 1)) * steps;
+                next[i] = scales[i][0];
+            }
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
-                const float upper = by_upper[step] * by_col[step], lower = by_lower[step] * by_col[step];
-                float part[64];
+                const int ahead = min(step + 1, steps - 1);
+                float by[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    by[i] = next[i] * next_col;
+                    next[i] = scales[i][ahead];
+                }
+                next_col = by_col[ahead];
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
                 __syncwarp();
-                begin_products();
 #pragma unroll
-                for (int i = 0; i < DEPTH; i += 32)
-                    multiply(part, describe(stage + own_rows + i), describe(stage + LEFT_BYTES + i), i);
-                commit_products();
-                wait_products<0>();
-                if (lane == 0)
-                    arrive(shared_address(&empty[at % STAGES]));
-                __syncwarp();
+                for (int half = 0; half < 2; half++) {
+                    float part[64];
+                    begin_products();
 #pragma unroll
-                for (int i = 0; i < 64; i++)
-                    sum[i] = fmaf(part[i], i % 4 < 2 ? upper : lower, sum[i]);
+                    for (int i = 0; i < DEPTH; i += 32)
+                        multiply(part, describe(stage + own_rows + half * 64 * DEPTH + i),
+                                 describe(stage + LEFT_BYTES + i), i);
+                    commit_products();
+                    wait_products<0>();
+                    if (half == 1) {
+                        if (lane == 0)
+                            arrive(shared_address(&empty[at % STAGES]));
+                        __syncwarp();
+                    }
+#pragma unroll
+                    for (int i = 0; i < 64; i++)
+                        sum[half][i] = fmaf(part[i], by[half * 2 + i % 4 / 2], sum[half][i]);
+                }
             }
-            const int col = tile / row_tiles * COLS + lane % 4 * 2;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                put(c, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                put(c, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+            for (int half = 0; half < 2; half++) {
+                const int row = first + half * 64;
+                if (n % 8 == 0) {
+#pragma unroll
+                    for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                        for (int part = 0; part < 2; part++)
+                            *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                                __floats2bfloat162_rn(sum[half][4 * i + 2 * part],
+                                                      sum[half][4 * i + 2 * part + 1]);
+                    store_rows(own, c, row, place.y, m, n);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < COLS / 8; i++) {
+                        const int j = place.y + lane % 4 * 2 + i * 8;
+                        const float *v = sum[half] + 4 * i;
+                        put(c, row + lane / 4, j, m, n, v[0], v[1]);
+                        put(c, row + lane / 4 + 8, j, m, n, v[2], v[3]);
+                    }
+                }
             }
             __syncwarp();
         }

@@ -4,13 +4,15 @@
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
 #define ROWS 128
-#define COLS 128
+#define COLS 192
 #define DEPTH 64
-#define STAGES 6
+#define STAGES 5
 #define LEFT_BYTES (ROWS * DEPTH * 2)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define CHUNKS (COLS / 8)
+#define WARP_BYTES (8 * COLS * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -58,13 +60,13 @@ __device__ __forceinline__ unsigned long long describe(unsigned tile)
     return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply(float (&d)[96], unsigned long long a, unsigned long long b, int adds)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
-        "setp.ne.b32 adds, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 adds, %98, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
@@ -72,8 +74,12 @@ __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, u
         "%32, %33, %34, %35, %36, %37, %38, %39, "
         "%40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, "
-        "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, adds, 1, 1, 0, 0;\n"
+        "%56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, "
+        "%72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, "
+        "%88, %89, %90, %91, %92, %93, %94, %95}, "
+        "%96, %97, adds, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -90,7 +96,15 @@ __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, u
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
           "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
           "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]),
+          "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]),
+          "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
+          "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]),
+          "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
         : "l"(a), "l"(b), "r"(adds));
 }
 
@@ -124,16 +138,37 @@ __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int 
         to[1] = __float2bfloat16(right);
 }
 
+// Where two of a warp's results wait: rows of 384 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * COLS * 2 + (chunk ^ row % 8) * 16;
+}
+
+// Eight rows of a warp: 24 lanes a row, instead of sixteen bytes of each of eight rows at once.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 8 * CHUNKS; i += 32) {
+        const int item = i + threadIdx.x % 32, r = item / CHUNKS, chunk = item % CHUNKS, j = col + chunk * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, chunk));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
 __device__ __forceinline__ int first_step(int block, int steps)
 {
     return static_cast<int>(static_cast<long long>(steps) * block / gridDim.x);
 }
 
-__device__ __forceinline__ void leave_part(const float (&sum)[64], float4 *part, unsigned *flag)
+__device__ __forceinline__ void leave_part(const float (&sum)[COLS / 2], float4 *part, unsigned *flag)
 {
     const int thread = threadIdx.x - 128;
 #pragma unroll
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < CHUNKS; i++)
         __stcg(part + i * 128 * CONSUMERS + thread,
                make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]));
     __threadfence();
@@ -142,13 +177,13 @@ __device__ __forceinline__ void leave_part(const float (&sum)[64], float4 *part,
         asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
 }
 
-__device__ __forceinline__ void add_part(float (&sum)[64], const float4 *part, const unsigned *flag)
+__device__ __forceinline__ void add_part(float (&sum)[COLS / 2], const float4 *part, const unsigned *flag)
 {
     unsigned there = 0;
     while (there == 0)
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
 #pragma unroll
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < CHUNKS; i++) {
         const float4 more = __ldcg(part + i * 128 * CONSUMERS + threadIdx.x - 128);
         sum[4 * i] += more.x;
         sum[4 * i + 1] += more.y;
@@ -157,8 +192,9 @@ __device__ __forceinline__ void add_part(float (&sum)[64], const float4 *part, c
     }
 }
 
-// A block's share of the steps of all tiles, from the last one back: only its first stretch can lack the end of a tile,
-// and is left for the block that has it.
+// A run of steps of one tile. Of the tiles that do not fill a wave, all blocks take an equal share of the steps, from the
+// last one back: only the first run can lack the end of a tile, and is left for the block that has it. Then each takes
+// whole tiles, all at the same place of k, so that they share what they load in the L2 cache.
 struct Stretch {
     int row, col, tile, begin, from, steps;
 };
@@ -169,17 +205,30 @@ __device__ __forceinline__ Stretch stretch_before(int end, int low, int depth, i
     return {tile / across * ROWS, tile % across * COLS, tile, begin, begin - tile * depth, end - begin};
 }
 
+// The run after `now`, the first one if it has no steps; none if the answer has none.
+__device__ __forceinline__ Stretch stretch_after(const Stretch &now, int low, int high, int shared, int tiles, int depth,
+                                                 int across)
+{
+    const int end = now.steps == 0 ? high : now.begin;
+    if (now.tile < shared && end > low)
+        return stretch_before(end, low, depth, across);
+    const int tile = now.tile < shared ? shared + blockIdx.x : now.tile + gridDim.x;
+    return {tile / across * ROWS, tile % across * COLS, tile, 0, 0, tile < tiles ? depth : 0};
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *__restrict__ c,
            float4 *__restrict__ parts, unsigned *__restrict__ flags, int m, int n, int k)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128, block = blockIdx.x;
-    const int depth = (k + DEPTH - 1) / DEPTH, across = (n + COLS - 1) / COLS;
-    const int steps = (m + ROWS - 1) / ROWS * across * depth;
+    const int depth = (k + DEPTH - 1) / DEPTH, across = (n + COLS - 1) / COLS, tiles = (m + ROWS - 1) / ROWS * across;
+    const int shared = tiles % static_cast<int>(gridDim.x), steps = shared * depth;
     const int low = first_step(block, steps), high = first_step(block + 1, steps);
+    const Stretch none = {0, 0, shared > 0 ? 0 : block - static_cast<int>(gridDim.x), 0, 0, 0};
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&full[s]), 1);
@@ -194,25 +243,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
             int at = 0;
-            for (int end = high; end > low;) {
-                const Stretch now = stretch_before(end, low, depth, across);
+            Stretch now = stretch_after(none, low, high, shared, tiles, depth, across);
+            while (now.steps > 0) {
                 for (int step = 0; step < now.steps; step++, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
                     load_stage(stages + stage * STAGE_BYTES, &a, &b, (now.from + step) * DEPTH, now.row, now.col,
                                shared_address(&full[stage]));
                 }
-                end = now.begin;
+                now = stretch_after(now, low, high, shared, tiles, depth, across);
             }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
-        for (int end = high; end > low;) {
-            const Stretch now = stretch_before(end, low, depth, across);
-            float sum[64];
+        Stretch now = stretch_after(none, low, high, shared, tiles, depth, across);
+        while (now.steps > 0) {
+            float sum[COLS / 2];
             for (int step = 0; step < now.steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
@@ -231,23 +281,34 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
             __syncwarp();
-            if (end < (now.tile + 1) * depth) {
+            if (now.from + now.steps < depth) {
                 leave_part(sum, parts + static_cast<size_t>(block) * (ROWS * COLS / 4), flags + block);
             } else {
-                for (int other = block; first_step(other, steps) > now.tile * depth;) {
-                    other--;
-                    add_part(sum, parts + static_cast<size_t>(other) * (ROWS * COLS / 4), flags + other);
-                }
-                const int row = now.row + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
-                const int col = now.col + lane % 4 * 2;
+                if (now.from > 0)
+                    for (int other = block; first_step(other, steps) > now.tile * depth;) {
+                        other--;
+                        if (first_step(other, steps) < first_step(other + 1, steps))
+                            add_part(sum, parts + static_cast<size_t>(other) * (ROWS * COLS / 4), flags + other);
+                    }
+                const int row = now.row + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-                for (int i = 0; i < COLS / 8; i++) {
-                    put(c, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                    put(c, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+                for (int half = 0; half < 2; half++) {
+                    if (n % 8 == 0) {
+#pragma unroll
+                        for (int i = 0; i < CHUNKS; i++)
+                            *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4, i) + lane % 4 * 4) =
+                                __floats2bfloat162_rn(sum[4 * i + 2 * half], sum[4 * i + 2 * half + 1]);
+                        store_rows(own, c, row + 8 * half, now.col, m, n);
+                    } else {
+#pragma unroll
+                        for (int i = 0; i < CHUNKS; i++)
+                            put(c, row + lane / 4 + 8 * half, now.col + lane % 4 * 2 + i * 8, m, n,
+                                sum[4 * i + 2 * half], sum[4 * i + 2 * half + 1]);
+                    }
                 }
             }
             __syncwarp();
-            end = now.begin;
+            now = stretch_after(now, low, high, shared, tiles, depth, across);
         }
     }
 }

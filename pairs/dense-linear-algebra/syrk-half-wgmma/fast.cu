@@ -4,7 +4,7 @@
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
 #define ROWS 128
-#define COLS 128
+#define COLS 152
 #define DEPTH 128
 #define STAGES 6
 #define LEFT_BYTES (ROWS * DEPTH)
@@ -58,13 +58,13 @@ __device__ __forceinline__ unsigned long long describe(unsigned tile)
     return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply(float (&d)[76], unsigned long long a, unsigned long long b, int adds)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
-        "setp.ne.b32 adds, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "setp.ne.b32 adds, %78, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n152k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
@@ -72,8 +72,10 @@ __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, u
         "%32, %33, %34, %35, %36, %37, %38, %39, "
         "%40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, "
-        "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, adds, 1, 1, 0, 0;\n"
+        "%56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, "
+        "%72, %73, %74, %75}, "
+        "%76, %77, adds, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -90,7 +92,10 @@ __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, u
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
           "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
           "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]),
+          "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75])
         : "l"(a), "l"(b), "r"(adds));
 }
 
@@ -109,30 +114,31 @@ template <int PENDING> __device__ __forceinline__ void wait_products()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-__device__ __forceinline__ void put(float *__restrict__ c, int row, int col, int n, float left, float right)
+__device__ __forceinline__ void put(float *to, int n, float left, float right)
 {
-    if (row >= n)
-        return;
-    float *to = c + static_cast<size_t>(row) * n + col;
-    if (n % 2 == 0 && col < n) {
+    if (n % 2 == 0) {
         __stcs(reinterpret_cast<float2 *>(to), make_float2(left, right));
         return;
     }
-    if (col < n)
-        to[0] = left;
-    if (col + 1 < n)
-        to[1] = right;
+    to[0] = left;
+    to[1] = right;
 }
 
-// Row and column of a tile among those on and below the diagonal.
-__device__ __forceinline__ int2 tile_place(int tile)
+// Tiles of a row of tiles that reach the diagonal or lie below it.
+__device__ __forceinline__ int tiles_of(int row, int n)
 {
-    int row = static_cast<int>((sqrtf(8.0f * tile + 1.0f) - 1.0f) * 0.5f);
-    while ((row + 1) * (row + 2) / 2 <= tile)
+    return (min((row + 1) * ROWS, n) + COLS - 1) / COLS;
+}
+
+// First row and column of a tile.
+__device__ __forceinline__ int2 tile_place(int tile, int n)
+{
+    int row = 0;
+    for (int count = tiles_of(0, n); tile >= count; count = tiles_of(row, n)) {
+        tile -= count;
         row++;
-    while (row * (row + 1) / 2 > tile)
-        row--;
-    return make_int2(row, tile - row * (row + 1) / 2);
+    }
+    return make_int2(row * ROWS, tile * COLS);
 }
 
 // Rows that do not begin at multiples of 16 bytes have no tensor map: one element a thread.
@@ -147,9 +153,11 @@ __device__ void any_depth(const __half *__restrict__ a, float *__restrict__ c, i
     }
 }
 
-// Only tiles on and below the diagonal are computed. Resident blocks: one warp group loads by tensor maps, two multiply.
+// Only tiles with something on or below the diagonal are computed; 152 columns make 264 of them for 3072 rows, two for
+// each multiprocessor. Resident blocks: one warp group loads by tensor maps, two multiply.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    syrk(const __grid_constant__ CUtensorMap map, const __half *__restrict__ a, float *__restrict__ c, int n, int k)
+    syrk(const __grid_constant__ CUtensorMap map, const __grid_constant__ CUtensorMap other,
+         const __half *__restrict__ a, float *__restrict__ c, int n, int k)
 {
     if (k % 8 != 0) {
         any_depth(a, c, n, k);
@@ -159,7 +167,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
     const unsigned stages = (shared_address(room) + 1023) & ~1023u;
     const int group = threadIdx.x / 128;
-    const int side = (n + ROWS - 1) / ROWS, tiles = side * (side + 1) / 2;
+    int tiles = 0;
+    for (int row = 0; row * ROWS < n; row++)
+        tiles += tiles_of(row, n);
     const int steps = (k + DEPTH / 2 - 1) / (DEPTH / 2);
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
@@ -176,12 +186,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (threadIdx.x == 0) {
             int at = 0;
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const int2 place = tile_place(tile);
+                const int2 place = tile_place(tile, n);
                 for (int step = 0; step < steps; step++, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
-                    load_stage(stages + stage * STAGE_BYTES, &map, &map, step * (DEPTH / 2), place.x * ROWS,
-                               place.y * COLS, shared_address(&full[stage]));
+                    load_stage(stages + stage * STAGE_BYTES, &map, &other, step * (DEPTH / 2), place.x,
+                               place.y, shared_address(&full[stage]));
                 }
             }
         }
@@ -191,9 +201,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const int2 place = tile_place(tile);
-            const int row = place.x * ROWS + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
-            float sum[64];
+            const int2 place = tile_place(tile, n);
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
+            float sum[COLS / 2];
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
@@ -212,22 +222,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
             __syncwarp();
-            const int col = place.y * COLS + lane % 4 * 2;
+            const int col = place.y + lane % 4 * 2;
+            const bool below = place.y + COLS <= place.x;
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const int r = row + 8 * half;
+                const int r = row + 8 * half, last = below ? n : r;
+                if (r >= n)
+                    continue;
+                float *across = c + static_cast<size_t>(r) * n + col, *down = c + static_cast<size_t>(col) * n + r;
 #pragma unroll
                 for (int i = 0; i < COLS / 8; i++) {
-                    const int j = col + i * 8;
                     const float left = sum[4 * i + 2 * half], right = sum[4 * i + 2 * half + 1];
-                    put(c, r, j, n, left, right);
                     // Eight lanes hold eight rows of a column: the mirror image is whole sectors, too.
-                    if (place.x != place.y && r < n) {
-                        if (j < n)
-                            __stcs(c + static_cast<size_t>(j) * n + r, left);
-                        if (j + 1 < n)
-                            __stcs(c + static_cast<size_t>(j + 1) * n + r, right);
+                    if (col + 8 * i < last) {
+                        put(across + 8 * i, n, left, right);
+                        __stcs(down, left);
+                        __stcs(down + n, right);
+                    } else if (col + 8 * i == last) {
+                        across[8 * i] = left;
                     }
+                    down += static_cast<size_t>(8) * n;
                 }
             }
             __syncwarp();

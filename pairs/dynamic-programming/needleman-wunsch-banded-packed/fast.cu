@@ -1,13 +1,12 @@
 // Two pairs a warp, one in each half of a register, by DPX instructions on pairs of 16 bits; two diagonals per
-// lane, of even and of odd offset. Only the first turns look where a sequence begins; what lies behind an end
-// is computed as well and reaches no result.
+// lane, of even and of odd offset. Only the first turns look where a sequence begins and the last where one ends, so
+// that a turn between takes a dozen maxima and tests. Scores carry the gaps of their row and column: a gap costs nothing.
 #define WARPS 4
 #define HALF 32
 #define EDGE 17
 #define REACH 16
 #define NEVER (-20000)
 #define FULL 0xffffffffu
-#define LEAST 0x80008000u
 
 __device__ __forceinline__ unsigned twice(int value)
 {
@@ -15,11 +14,10 @@ __device__ __forceinline__ unsigned twice(int value)
 }
 
 __device__ __forceinline__ unsigned next_cell(unsigned across, unsigned one, unsigned other, unsigned letters,
-                                              unsigned letters2, unsigned same, unsigned differ, unsigned gap)
+                                              unsigned letters2, unsigned same, unsigned differ)
 {
     const unsigned unequal = __vminu2(letters ^ letters2, 0x10001u) * 0xffffu;
-    const unsigned matched = __viaddmax_s16x2(across, same ^ (unequal & differ), LEAST);
-    return __viaddmax_s16x2(__vmaxs2(one, other), gap, matched);
+    return __vmaxs2(__viaddmax_s16x2(across, same ^ (unequal & differ), one), other);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
@@ -49,33 +47,43 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         lanes[p] = (m - n + HALF) / 2;
     }
     const int last = max(ends[0], ends[1]);
-    const unsigned same = twice(match), differ = twice(match) ^ twice(mismatch), less = twice(-gap);
-    const unsigned never = twice(NEVER);
+    const unsigned same = twice(match + 2 * gap), differ = same ^ twice(mismatch + 2 * gap), never = twice(NEVER);
 
     unsigned even = lane == HALF / 2 ? 0 : never, odd = never;
-    for (int turn = 0; 2 * turn <= last; turn++) {
+    // The letters of the lane's row and, of two columns, the one of the even diagonal: the odd one's comes next.
+    const unsigned *of_a = text_a + HALF / 2 - 1 - lane, *of_b = text_b + lane - HALF / 2;
+    const auto step = [&](int turn, bool begins, bool ends_near) {
         const int i = turn - lane + HALF / 2, j = turn + lane - HALF / 2;
-        const bool begins = turn < EDGE;
-        const unsigned letter = begins && i <= 0 ? 0u : text_a[i - 1];
+        const unsigned letter = begins && i <= 0 ? 0u : of_a[turn];
         unsigned left = __shfl_up_sync(FULL, odd, 1);
         left = lane == 0 ? never : left;
-        if (turn > 0) {
-            even = next_cell(even, odd, left, letter, begins && j <= 0 ? 0u : text_b[j - 1], same, differ, less);
+        if (!begins || turn > 0) {
+            even = next_cell(even, odd, left, letter, begins && j <= 0 ? 0u : of_b[turn - 1], same, differ);
             if (begins && (i < 0 || j < 0))
                 even = never;
             else if (begins && (i == 0 || j == 0))
-                even = twice(-gap * (i + j));
+                even = 0;
         }
         unsigned up = __shfl_down_sync(FULL, even, 1);
         up = lane == 31 ? never : up;
-        odd = next_cell(odd, even, up, letter, begins && j < 0 ? 0u : text_b[j], same, differ, less);
+        odd = next_cell(odd, even, up, letter, begins && j < 0 ? 0u : of_b[turn], same, differ);
         if (begins && (i < 0 || j < -1))
             odd = never;
         else if (begins && (i == 0 || j == -1))
-            odd = twice(-gap * (i + j + 1));
+            odd = 0;
+        if (ends_near)
 #pragma unroll
-        for (int p = 0; p < 2; p++)
-            if (ends[p] / 2 == turn && lane == lanes[p])
-                scores[pair[p]] = static_cast<short>((ends[p] % 2 ? odd : even) >> 16 * p);
-    }
+            for (int p = 0; p < 2; p++)
+                if (ends[p] / 2 == turn && lane == lanes[p])
+                    scores[pair[p]] = static_cast<short>((ends[p] % 2 ? odd : even) >> 16 * p) - gap * ends[p];
+    };
+    const int turns = last / 2 + 1, calm = min(ends[0], ends[1]) / 2;
+    int turn = 0;
+    for (; turn < min(EDGE, turns); turn++)
+        step(turn, true, true);
+#pragma unroll 4
+    for (; turn < calm; turn++)
+        step(turn, false, false);
+    for (; turn < turns; turn++)
+        step(turn, false, true);
 }

@@ -1,157 +1,209 @@
 #include <cuda_fp16.h>
 
-#define WARPS 4
-#define ROWS 32
-
-// The words left of, at and right of a thread's four pixels.
-struct Words {
-    unsigned left, own, right;
-};
-
-__device__ __forceinline__ unsigned load_word(const unsigned char *__restrict__ row, int at, int width)
-{
-    if (width % 4 == 0 && at >= 0 && at < width)
-        return __ldg(reinterpret_cast<const unsigned *>(row + at));
-    unsigned four = 0;
-#pragma unroll
-    for (int s = 0; s < 4; s++)
-        four |= static_cast<unsigned>(row[min(max(at + s, 0), width - 1)]) << 8 * s;
-    return four;
-}
-
-__device__ __forceinline__ Words load_row(const unsigned char *__restrict__ image, int x, int y, int height, int width)
-{
-    const unsigned char *row = image + static_cast<size_t>(min(max(y, 0), height - 1)) * width;
-    return {load_word(row, x - 4, width), load_word(row, x, width), load_word(row, x + 4, width)};
-}
+// A warp marches down 240 columns, eight to a lane, two to a register; its first and last lane only help, and neighbours'
+// pixels and strengths come from the lanes beside. All values are whole numbers up to 2040: the bits of such a number are,
+// as a half, that many times the least half above zero, so that halves add and compare them exactly.
+#define WARPS 2
+#define ROWS 71
+#define PIXELS 8
+#define PAIRS (PIXELS / 2)
+#define STRIP (30 * PIXELS)
+#define ALL 0xffffffffu
 
 __device__ __forceinline__ unsigned bits(half2 v) { return *reinterpret_cast<const unsigned *>(&v); }
 
 __device__ __forceinline__ half2 pair(unsigned v) { return *reinterpret_cast<const half2 *>(&v); }
 
-// Two bytes as two halves: 1024 and a byte share a word.
-template <unsigned WHICH> __device__ __forceinline__ half2 widen(unsigned word)
-{
-    return __hadd2(pair(__byte_perm(word, 0x64646464u, WHICH)), __float2half2_rn(-1024.0f));
-}
-
-// The right half of one pair and the left half of the next.
-__device__ __forceinline__ half2 between(half2 a, half2 b) { return pair(__byte_perm(bits(a), bits(b), 0x5432)); }
-
-// Of a row, for the columns -1 to 4 in three pairs: differences and weighted sums across.
-struct Line {
-    half2 difference[3], sum[3];
+// Pair k has columns 2k and 2k + 1; pair k of those between has 2k - 1 and 2k.
+struct Between {
+    unsigned p[PAIRS + 1];
 };
 
-__device__ __forceinline__ Line line_of(const Words &w)
+__device__ __forceinline__ Between between(const unsigned (&own)[PAIRS])
 {
-    const half2 p[4] = {widen<0x4342>(w.left), widen<0x4140>(w.own), widen<0x4342>(w.own), widen<0x4140>(w.right)};
+    const unsigned left = __shfl_up_sync(ALL, own[PAIRS - 1], 1), right = __shfl_down_sync(ALL, own[0], 1);
+    Between result;
+    result.p[0] = __byte_perm(left, own[0], 0x5432);
+#pragma unroll
+    for (int k = 1; k < PAIRS; k++)
+        result.p[k] = __byte_perm(own[k - 1], own[k], 0x5432);
+    result.p[PAIRS] = __byte_perm(own[PAIRS - 1], right, 0x5432);
+    return result;
+}
+
+// Of a row: differences and weighted sums across.
+struct Line {
+    half2 difference[PAIRS], sum[PAIRS];
+};
+
+struct Strengths {
+    unsigned own[PAIRS];
+    Between beside;
+};
+
+struct Gradient {
+    half2 x[PAIRS], y[PAIRS];
+};
+
+// How a lane's bytes stand for its columns: outside the image its nearest pixel stands for all, and no edge is strong.
+// Only warps near the image's rim (RIM) ask for that.
+struct Rim {
+    unsigned low, high, inside;
+};
+
+// WIDE: rows are a multiple of eight pixels.
+template <bool WIDE>
+__device__ __forceinline__ uint2 load_eight(const unsigned char *__restrict__ image, int x, int y, int height, int width)
+{
+    const unsigned char *row = image + static_cast<size_t>(min(max(y, 0), height - 1)) * width;
+    if (WIDE)
+        return __ldg(reinterpret_cast<const uint2 *>(row + min(max(x, 0), width - PIXELS)));
+    unsigned words[2] = {};
+#pragma unroll
+    for (int s = 0; s < PIXELS; s++)
+        words[s / 4] |= static_cast<unsigned>(row[min(max(x + s, 0), width - 1)]) << 8 * (s % 4);
+    return make_uint2(words[0], words[1]);
+}
+
+template <bool RIM> __device__ __forceinline__ Line line_of(uint2 eight, const Rim &rim)
+{
+    if (RIM)
+        eight = make_uint2(__byte_perm(eight.x, eight.y, rim.low), __byte_perm(eight.x, eight.y, rim.high));
+    const unsigned own[PAIRS] = {__byte_perm(eight.x, 0, 0x4140), __byte_perm(eight.x, 0, 0x4342),
+                                 __byte_perm(eight.y, 0, 0x4140), __byte_perm(eight.y, 0, 0x4342)};
+    const Between beside = between(own);
     Line line;
 #pragma unroll
-    for (int i = 0; i < 3; i++) {
-        line.difference[i] = __hsub2(p[i + 1], p[i]);
-        line.sum[i] = __hfma2(between(p[i], p[i + 1]), __float2half2_rn(2.0f), __hadd2(p[i], p[i + 1]));
+    for (int k = 0; k < PAIRS; k++) {
+        const half2 west = pair(beside.p[k]), east = pair(beside.p[k + 1]);
+        line.difference[k] = __hsub2(east, west);
+        line.sum[k] = __hfma2(pair(own[k]), __float2half2_rn(2.0f), __hadd2(west, east));
     }
     return line;
 }
 
-// Strengths of the columns -1 to 4, and of the thread's own; a gradient of four own pixels.
-struct Strengths {
-    half2 pairs[3], own[2];
-};
-
-struct Gradient {
-    half2 x[2], y[2];
-};
-
-__device__ __forceinline__ void slopes(Strengths &strengths, Gradient &own, const Line &above, const Line &here,
-                                       const Line &below, const unsigned (&inside)[3])
+template <bool RIM>
+__device__ __forceinline__ Strengths slopes(Gradient &g, const Line &above, const Line &here, const Line &below,
+                                            const Rim &rim, bool row_inside, int left)
 {
-    half2 gx[3], gy[3];
+    Strengths result;
 #pragma unroll
-    for (int i = 0; i < 3; i++) {
-        gx[i] = __hfma2(here.difference[i], __float2half2_rn(2.0f), __hadd2(above.difference[i], below.difference[i]));
-        gy[i] = __hsub2(below.sum[i], above.sum[i]);
-        strengths.pairs[i] = pair(bits(__hadd2(__habs2(gx[i]), __habs2(gy[i]))) & inside[i]);
+    for (int k = 0; k < PAIRS; k++) {
+        g.x[k] = __hfma2(here.difference[k], __float2half2_rn(2.0f), __hadd2(above.difference[k], below.difference[k]));
+        g.y[k] = __hsub2(below.sum[k], above.sum[k]);
+        result.own[k] = bits(__hadd2(__habs2(g.x[k]), __habs2(g.y[k])));
+        if (RIM) {
+            // `left` columns of the lane's eight are in the image.
+            const unsigned both = (2 * k < left ? 0xffffu : 0u) | (2 * k + 1 < left ? 0xffff0000u : 0u);
+            result.own[k] &= row_inside ? both & rim.inside : 0u;
+        }
     }
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        own.x[i] = between(gx[i], gx[i + 1]);
-        own.y[i] = between(gy[i], gy[i + 1]);
-        strengths.own[i] = between(strengths.pairs[i], strengths.pairs[i + 1]);
-    }
+    result.beside = between(result.own);
+    return result;
 }
 
-__device__ __forceinline__ unsigned choose(unsigned mask, half2 yes, half2 no)
+__device__ __forceinline__ unsigned choose(unsigned mask, unsigned yes, unsigned no)
 {
-    return (bits(yes) & mask) | (bits(no) & ~mask);
+    return (yes & mask) | (no & ~mask);
+}
+
+// All ones for each half whose sign bit is set.
+__device__ __forceinline__ unsigned signs_of(unsigned v)
+{
+    unsigned result;
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(result) : "r"(v));
+    return result;
 }
 
 // Two pixels' marks. A sum that is rounded once keeps its sign, so the comparisons of multiples are exact.
-__device__ __forceinline__ unsigned marks_of(int i, const Strengths &above, const Strengths &here,
+__device__ __forceinline__ unsigned marks_of(int k, const Strengths &above, const Strengths &here,
                                              const Strengths &below, const Gradient &g, half2 low, half2 high)
 {
-    const half2 zero = __float2half2_rn(0.0f), ax = __habs2(g.x[i]), ay = __habs2(g.y[i]), own = here.own[i];
+    const half2 zero = __float2half2_rn(0.0f), ax = __habs2(g.x[k]), ay = __habs2(g.y[k]), own = pair(here.own[k]);
     const half2 by32 = __float2half2_rn(32.0f);
     const unsigned down = __hgt2_mask(__hfma2(ax, __float2half2_rn(-77.0f), __hmul2(ay, by32)), zero);
     const unsigned slanted = __hgt2_mask(__hfma2(ay, __float2half2_rn(77.0f), __hneg2(__hmul2(ax, by32))), zero);
-    const unsigned signs = ((bits(g.x[i]) ^ bits(g.y[i])) >> 15 & 0x00010001u) * 0xffffu;
-    const half2 upper = pair(choose(signs, above.pairs[i + 1], above.pairs[i]));
-    const half2 lower = pair(choose(signs, below.pairs[i], below.pairs[i + 1]));
-    const half2 before = pair(choose(down, above.own[i], pair(choose(slanted, upper, here.pairs[i]))));
-    const half2 after = pair(choose(down, below.own[i], pair(choose(slanted, lower, here.pairs[i + 1]))));
-    const unsigned top = __hgt2_mask(own, before) & __hge2_mask(own, after) & 0x00010001u;
+    const unsigned signs = signs_of(bits(g.x[k]) ^ bits(g.y[k]));
+    const unsigned upper = choose(signs, above.beside.p[k + 1], above.beside.p[k]);
+    const unsigned lower = choose(signs, below.beside.p[k], below.beside.p[k + 1]);
+    const unsigned before = choose(down, above.own[k], choose(slanted, upper, here.beside.p[k]));
+    const unsigned after = choose(down, below.own[k], choose(slanted, lower, here.beside.p[k + 1]));
+    const unsigned top = __hgt2_mask(own, pair(before)) & __hge2_mask(own, pair(after)) & 0x00010001u;
     return (top & __hge2_mask(own, low)) + (top & __hge2_mask(own, high));
 }
 
-// A warp marches down 128 columns, four to a lane. Gradients and strengths of two pixels share a register: all are
-// whole numbers up to 2040, which halves hold exactly.
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+template <bool WIDE, bool RIM>
+__device__ __forceinline__ void march(const unsigned char *__restrict__ image, unsigned char *__restrict__ edges, int height,
+                                      int width, int x, int first, half2 low, half2 high)
+{
+    const int lane = threadIdx.x % 32, last = min(first + ROWS, height), left = width - x;
+    const Rim rim = {x >= 0 || !WIDE ? left > 0 || !WIDE ? 0x3210u : 0x7777u : 0u,
+                     x >= 0 || !WIDE ? left > 0 || !WIDE ? 0x7654u : 0x7777u : 0u, x >= 0 && left > 0 ? ALL : 0u};
+    const bool writes = lane > 0 && lane < 31 && left > 0;
+    Line lines[3];
+    Strengths strengths[3] = {};
+    Gradient gradients[3] = {};
+    uint2 ahead[3];
+    lines[0] = line_of<RIM>(load_eight<WIDE>(image, x, first - 2, height, width), rim);
+    lines[1] = line_of<RIM>(load_eight<WIDE>(image, x, first - 1, height, width), rim);
+#pragma unroll
+    for (int k = 0; k < 3; k++)
+        ahead[k] = load_eight<WIDE>(image, x, first + k, height, width);
+    const unsigned char *coming = image + static_cast<size_t>(first + 3) * width + x;
+    unsigned char *to = edges + static_cast<size_t>(first) * width + x;
+#pragma unroll 1
+    for (int base = first - 1; base <= last; base += 3) {
+#pragma unroll
+        for (int k = 0; k < 3; k++) {
+            const int y = base + k;
+            if (y > last)
+                break;
+            lines[(k + 2) % 3] = line_of<RIM>(ahead[k], rim);
+            if (RIM) {
+                ahead[k] = load_eight<WIDE>(image, x, y + 4, height, width);
+            } else if (y + 3 <= last) {
+                ahead[k] = __ldg(reinterpret_cast<const uint2 *>(coming));
+                coming += width;
+            }
+            strengths[(k + 2) % 3] = slopes<RIM>(gradients[(k + 2) % 3], lines[k], lines[(k + 1) % 3], lines[(k + 2) % 3],
+                                                 rim, y >= 0 && y < height, left);
+            if (y <= first)
+                continue;
+            unsigned marks[PAIRS];
+#pragma unroll
+            for (int i = 0; i < PAIRS; i++)
+                marks[i] = marks_of(i, strengths[k], strengths[(k + 1) % 3], strengths[(k + 2) % 3],
+                                    gradients[(k + 1) % 3], low, high);
+            const uint2 eight = make_uint2(__byte_perm(marks[0], marks[1], 0x6420), __byte_perm(marks[2], marks[3], 0x6420));
+            if (writes) {
+                if (WIDE) {
+                    __stcs(reinterpret_cast<uint2 *>(to), eight);
+                } else {
+#pragma unroll
+                    for (int s = 0; s < PIXELS; s++)
+                        if (s < left)
+                            to[s] = (s < 4 ? eight.x : eight.y) >> 8 * (s % 4);
+                }
+            }
+            to += width;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 8)
     edges(const unsigned char *__restrict__ image, unsigned char *__restrict__ edges, int height, int width, int low,
           int high)
 {
-    const int x = (blockIdx.x * 32 * WARPS + threadIdx.x) * 4, first = blockIdx.y * ROWS;
-    if (x >= width)
+    const int lane = threadIdx.x % 32, strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
+    const int first = blockIdx.y * ROWS, x = strip + (lane - 1) * PIXELS;
+    if (strip >= width)
         return;
-    const int last = min(first + ROWS, height);
-    const half2 least = __float2half2_rn(static_cast<float>(min(max(low, 0), 2048)));
-    const half2 strong = __float2half2_rn(static_cast<float>(min(max(high, 0), 2048)));
-    unsigned within[3];
-#pragma unroll
-    for (int i = 0; i < 3; i++) {
-        const int col = x - 1 + 2 * i;
-        within[i] = (col >= 0 && col < width ? 0xffffu : 0u) | (col + 1 < width ? 0xffff0000u : 0u);
-    }
-    Line lines[3] = {{}, line_of(load_row(image, x, first - 2, height, width)),
-                     line_of(load_row(image, x, first - 1, height, width))};
-    Words next = load_row(image, x, first, height, width);
-    Strengths strengths[3] = {};
-    Gradient own = {}, ahead;
-#pragma unroll 3
-    for (int y = first - 1; y <= last; y++) {
-        lines[0] = lines[1];
-        lines[1] = lines[2];
-        lines[2] = line_of(next);
-        next = load_row(image, x, y + 2, height, width);
-        strengths[0] = strengths[1];
-        strengths[1] = strengths[2];
-        const unsigned here = y >= 0 && y < height ? 0xffffffffu : 0u;
-        const unsigned inside[3] = {within[0] & here, within[1] & here, within[2] & here};
-        slopes(strengths[2], ahead, lines[0], lines[1], lines[2], inside);
-        if (y > first) {
-            const unsigned left = marks_of(0, strengths[0], strengths[1], strengths[2], own, least, strong);
-            const unsigned right = marks_of(1, strengths[0], strengths[1], strengths[2], own, least, strong);
-            const unsigned four = __byte_perm(left, right, 0x6420);
-            unsigned char *to = edges + static_cast<size_t>(y - 1) * width + x;
-            if (width % 4 == 0) {
-                *reinterpret_cast<unsigned *>(to) = four;
-            } else {
-#pragma unroll
-                for (int s = 0; s < 4; s++)
-                    if (x + s < width)
-                        to[s] = four >> 8 * s;
-            }
-        }
-        own = ahead;
-    }
+    const unsigned least = min(max(low, 0), 2048) * 0x00010001u, strong = min(max(high, 0), 2048) * 0x00010001u;
+    const bool inside = strip > 0 && strip + STRIP + PIXELS <= width && first > 1 && first + ROWS + 3 <= height;
+    if (width % PIXELS != 0)
+        march<false, true>(image, edges, height, width, x, first, pair(least), pair(strong));
+    else if (inside)
+        march<true, false>(image, edges, height, width, x, first, pair(least), pair(strong));
+    else
+        march<true, true>(image, edges, height, width, x, first, pair(least), pair(strong));
 }

@@ -1,146 +1,173 @@
-// A block makes 128 x 64 pixels. Bytes are compared two to a register, even and odd ones apart. Along a row a thread keeps
-// the words of sixteen windows in registers and takes minima over doubling lengths; down a column eight results share the
-// rows that all their windows have.
-#define WARPS 8
-#define OWN 8
-#define ROWS (WARPS * OWN)
-#define THREADS (32 * WARPS)
-#define EACH 4
+// A warp marches down 240 columns, eight to a lane, two to a register; its first and last lane only help. Rows come in chunks
+// of RADIUS + 1: the window of a row is the end of one chunk, all of the next and the start of the one after, and so is
+// that of a column in lanes of eight where RADIUS is 7. Nothing is staged in shared memory.
+#define WARPS 2
+#define ROWS 40
+#define PIXELS 8
+#define STRIP (30 * PIXELS)
+#define ALL 0xffffffffu
 #define FAR 0x00ff00ffu
 
+// Two columns each: columns 2k and 2k + 1.
 struct Pairs {
-    unsigned even, odd;
+    unsigned p[PIXELS / 2];
 };
 
-__device__ __forceinline__ Pairs unpack(unsigned word) { return {word & FAR, word >> 8 & FAR}; }
-
-__device__ __forceinline__ unsigned pack(Pairs v) { return v.even | v.odd << 8; }
-
-__device__ __forceinline__ Pairs least(Pairs a, Pairs b) { return {__vminu2(a.even, b.even), __vminu2(a.odd, b.odd)}; }
-
-// Four bytes from byte SHIFT of word `at` on; 255 behind the last word.
-template <int SHIFT, int WORDS> __device__ __forceinline__ Pairs pairs_at(const Pairs (&words)[WORDS], int at)
+__device__ __forceinline__ Pairs least(const Pairs &a, const Pairs &b)
 {
-    const int word = at + SHIFT / 4;
-    const Pairs low = word < WORDS ? words[word] : Pairs{FAR, FAR};
-    const Pairs high = word + 1 < WORDS ? words[word + 1] : Pairs{FAR, FAR};
-    const unsigned even = __funnelshift_r(low.even, high.even, 16), odd = __funnelshift_r(low.odd, high.odd, 16);
-    if constexpr (SHIFT % 4 == 0)
-        return low;
-    else if constexpr (SHIFT % 4 == 1)
-        return {low.odd, even};
-    else if constexpr (SHIFT % 4 == 2)
-        return {even, odd};
-    else
-        return {odd, high.even};
+    Pairs result;
+#pragma unroll
+    for (int k = 0; k < PIXELS / 2; k++)
+        result.p[k] = __vminu2(a.p[k], b.p[k]);
+    return result;
 }
 
-// From minima over LENGTH bytes to minima over WINDOW bytes.
-template <int LENGTH, int WINDOW, int WORDS> __device__ __forceinline__ void widen(Pairs (&words)[WORDS])
+__device__ __forceinline__ Pairs widen(uint2 eight)
 {
-    if constexpr (LENGTH < WINDOW) {
-        constexpr int STEP = LENGTH < WINDOW - LENGTH ? LENGTH : WINDOW - LENGTH;
+    return {__byte_perm(eight.x, 0, 0x4140), __byte_perm(eight.x, 0, 0x4342), __byte_perm(eight.y, 0, 0x4140),
+            __byte_perm(eight.y, 0, 0x4342)};
+}
+
+// 255 outside the image. WIDE: rows are a multiple of eight pixels.
+template <bool WIDE> __device__ __forceinline__ uint2 load_eight(const unsigned char *from, bool inside, int left)
+{
+    if (WIDE)
+        return inside ? __ldg(reinterpret_cast<const uint2 *>(from)) : make_uint2(0xffffffffu, 0xffffffffu);
+    unsigned words[2] = {0xffffffffu, 0xffffffffu};
 #pragma unroll
-        for (int i = 0; i < WORDS; i++)
-            words[i] = least(words[i], pairs_at<STEP>(words, i));
-        widen<LENGTH + STEP, WINDOW>(words);
+    for (int s = 0; s < PIXELS; s++)
+        if (inside && s < left)
+            words[s / 4] ^= (255u ^ from[s]) << 8 * (s % 4);
+    return make_uint2(words[0], words[1]);
+}
+
+// Pair k of a line that starts `by` columns later.
+template <int WORDS> __device__ __forceinline__ unsigned later(const unsigned (&line)[WORDS], int k, int by)
+{
+    const int word = k + by / 2;
+    const unsigned low = word < WORDS ? line[word < WORDS ? word : 0] : FAR;
+    const unsigned high = word + 1 < WORDS ? line[word + 1 < WORDS ? word + 1 : 0] : FAR;
+    return by % 2 ? __byte_perm(low, high, 0x5432) : low;
+}
+
+template <int RADIUS> __device__ __forceinline__ Pairs along(const Pairs &own)
+{
+    constexpr int HALF = PIXELS / 2, WINDOW = 2 * RADIUS + 1;
+    Pairs result;
+    if constexpr (RADIUS == PIXELS - 1) {
+        // Minima of the columns before (and behind) each column of the lane; those of pairs stand in both halves.
+        unsigned whole[HALF], before[HALF], behind[HALF], all = FAR, rest = FAR;
+#pragma unroll
+        for (int k = 0; k < HALF; k++) {
+            whole[k] = __vminu2(own.p[k], __byte_perm(own.p[k], 0, 0x1032));
+            before[k] = __vminu2(all, __byte_perm(own.p[k], FAR, 0x1054));
+            all = __vminu2(all, whole[k]);
+        }
+#pragma unroll
+        for (int k = HALF - 1; k >= 0; k--) {
+            behind[k] = __vminu2(rest, __byte_perm(own.p[k], FAR, 0x5432));
+            rest = __vminu2(rest, whole[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < HALF; k++)
+            result.p[k] = __vimin3_u16x2(__shfl_up_sync(ALL, behind[k], 1), all, __shfl_down_sync(ALL, before[k], 1));
+    } else {
+        static_assert(RADIUS < PIXELS, "a neighbouring lane has the whole reach");
+        unsigned line[3 * HALF];
+#pragma unroll
+        for (int k = 0; k < HALF; k++) {
+            line[k] = __shfl_up_sync(ALL, own.p[k], 1);
+            line[HALF + k] = own.p[k];
+            line[2 * HALF + k] = __shfl_down_sync(ALL, own.p[k], 1);
+        }
+#pragma unroll
+        for (int length = 1; length < WINDOW;) {
+            const int step = length < WINDOW - length ? length : WINDOW - length;
+#pragma unroll
+            for (int k = 0; k < 3 * HALF; k++)
+                line[k] = __vminu2(line[k], later(line, k, step));
+            length += step;
+        }
+#pragma unroll
+        for (int k = 0; k < HALF; k++)
+            result.p[k] = later(line, k, PIXELS - RADIUS);
+    }
+    return result;
+}
+
+template <int RADIUS, bool WIDE>
+__device__ __forceinline__ void march(const unsigned char *__restrict__ image, unsigned char *__restrict__ eroded,
+                                      int height, int width, int x, int first)
+{
+    constexpr int CHUNK = RADIUS + 1;
+    const int lane = threadIdx.x % 32, last = min(first + ROWS, height), left = width - x;
+    const bool exists = x >= 0 && x < width, writes = lane > 0 && lane < 31 && exists;
+    const unsigned char *from = image + static_cast<long long>(first - CHUNK) * width + x;
+    Pairs earlier[CHUNK], own[CHUNK];
+    uint2 next[CHUNK];
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++, from += width)
+        earlier[i] = widen(load_eight<WIDE>(from, exists && first - CHUNK + i >= 0, left));
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++, from += width)
+        own[i] = widen(load_eight<WIDE>(from, exists && first + i < height, left));
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++, from += width)
+        next[i] = load_eight<WIDE>(from, exists && first + CHUNK + i < height, left);
+    // Of a chunk, row i becomes the minimum of rows i and later.
+#pragma unroll
+    for (int i = CHUNK - 2; i > 0; i--)
+        earlier[i] = least(earlier[i], earlier[i + 1]);
+    unsigned char *to = eroded + static_cast<size_t>(first) * width + x;
+#pragma unroll 1
+    for (int base = first; base < last; base += CHUNK) {
+#pragma unroll
+        for (int i = CHUNK - 2; i >= 0; i--)
+            own[i] = least(own[i], own[i + 1]);
+        Pairs start = {FAR, FAR, FAR, FAR};
+#pragma unroll
+        for (int i = 0; i < CHUNK; i++) {
+            Pairs down = least(own[0], start);
+            if (i + 1 < CHUNK)
+                down = least(down, earlier[i + 1 < CHUNK ? i + 1 : 0]);
+            const Pairs result = along<RADIUS>(down);
+            if (writes && base + i < last) {
+                const uint2 packed = make_uint2(__byte_perm(result.p[0], result.p[1], 0x6420),
+                                                __byte_perm(result.p[2], result.p[3], 0x6420));
+                if (WIDE) {
+                    *reinterpret_cast<uint2 *>(to) = packed;
+                } else {
+#pragma unroll
+                    for (int s = 0; s < PIXELS; s++)
+                        if (s < left)
+                            to[s] = (s < 4 ? packed.x : packed.y) >> 8 * (s % 4);
+                }
+            }
+            to += width;
+            earlier[i] = widen(next[i]);
+            start = least(start, earlier[i]);
+            next[i] = load_eight<WIDE>(from, exists && base + CHUNK < last && base + 2 * CHUNK + i < height, left);
+            from += width;
+        }
+#pragma unroll
+        for (int i = 0; i < CHUNK; i++) {
+            const Pairs swap = own[i];
+            own[i] = earlier[i];
+            earlier[i] = swap;
+        }
     }
 }
 
 template <int RADIUS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(32 * WARPS, 8)
     erode(const unsigned char *__restrict__ image, unsigned char *__restrict__ eroded, int height, int width)
 {
-    constexpr int WINDOW = 2 * RADIUS + 1, REACH = (RADIUS + 3) / 4, WORDS = 2 * REACH + EACH;
-    constexpr int TALL = ROWS + 2 * RADIUS, WIDE = (32 + 2 * REACH + 3) / 4 * 4;
-    __shared__ __align__(16) unsigned tile[TALL][WIDE], across[TALL][32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int x = blockIdx.x * 128 - 4 * REACH, y = blockIdx.y * ROWS - RADIUS;
-    for (int row = warp; row < TALL; row += WARPS) {
-        const int i = y + row;
-        const unsigned char *from = image + static_cast<size_t>(min(max(i, 0), height - 1)) * width;
-#pragma unroll
-        for (int word = lane; word < WIDE; word += 32) {
-            const int j = x + 4 * word;
-            unsigned four = 0xffffffffu;
-            if (i >= 0 && i < height && j + 3 >= 0 && j < width) {
-                if (width % 4 == 0) {
-                    four = __ldg(reinterpret_cast<const unsigned *>(from + j));
-                } else {
-                    four = 0;
-#pragma unroll
-                    for (int s = 0; s < 4; s++)
-                        four |= (j + s >= 0 && j + s < width ? static_cast<unsigned>(from[j + s]) : 255u) << 8 * s;
-                }
-            }
-            tile[row][word] = four;
-        }
-    }
-    __syncthreads();
-    for (int row = warp * 4 + lane / 8; row < TALL; row += 4 * WARPS) {
-        Pairs words[WORDS], shifted[WORDS];
-#pragma unroll
-        for (int i = 0; i < WORDS; i += 4) {
-            const uint4 four = *reinterpret_cast<const uint4 *>(&tile[row][lane % 8 * EACH + i]);
-            const unsigned word[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (i + e < WORDS)
-                    words[i + e] = unpack(word[e]);
-        }
-#pragma unroll
-        for (int i = 0; i < WORDS; i++)
-            shifted[i] = pairs_at<4 * REACH - RADIUS>(words, i);
-        widen<1, WINDOW>(shifted);
-        *reinterpret_cast<uint4 *>(&across[row][lane % 8 * EACH]) =
-            make_uint4(pack(shifted[0]), pack(shifted[1]), pack(shifted[2]), pack(shifted[3]));
-    }
-    __syncthreads();
-    const int base = warp * OWN;
-    Pairs best[OWN];
-    if constexpr (WINDOW >= OWN) {
-        Pairs common = {FAR, FAR}, before = common, after = common;
-#pragma unroll
-        for (int row = OWN - 1; row < WINDOW; row++)
-            common = least(common, unpack(across[base + row][lane]));
-        best[OWN - 1] = common;
-#pragma unroll
-        for (int k = OWN - 2; k >= 0; k--) {
-            before = least(before, unpack(across[base + k][lane]));
-            best[k] = least(common, before);
-        }
-#pragma unroll
-        for (int k = 1; k < OWN; k++) {
-            after = least(after, unpack(across[base + WINDOW - 1 + k][lane]));
-            best[k] = least(best[k], after);
-        }
-    } else {
-#pragma unroll
-        for (int k = 0; k < OWN; k++) {
-            best[k] = unpack(across[base + k][lane]);
-#pragma unroll
-            for (int row = 1; row < WINDOW; row++)
-                best[k] = least(best[k], unpack(across[base + k + row][lane]));
-        }
-    }
-    unsigned result[OWN];
-#pragma unroll
-    for (int k = 0; k < OWN; k++)
-        result[k] = pack(best[k]);
-    const int col = blockIdx.x * 128 + 4 * lane;
-#pragma unroll
-    for (int k = 0; k < OWN; k++) {
-        const int row = blockIdx.y * ROWS + base + k;
-        if (row >= height || col >= width)
-            continue;
-        unsigned char *to = eroded + static_cast<size_t>(row) * width + col;
-        if (width % 4 == 0) {
-            *reinterpret_cast<unsigned *>(to) = result[k];
-        } else {
-#pragma unroll
-            for (int s = 0; s < 4; s++)
-                if (col + s < width)
-                    to[s] = result[k] >> 8 * s;
-        }
-    }
+    const int strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
+    const int first = blockIdx.y * ROWS, x = strip + (static_cast<int>(threadIdx.x) % 32 - 1) * PIXELS;
+    if (strip >= width)
+        return;
+    if (width % PIXELS == 0)
+        march<RADIUS, true>(image, eroded, height, width, x, first);
+    else
+        march<RADIUS, false>(image, eroded, height, width, x, first);
 }

@@ -1,7 +1,7 @@
 // A warp marches down 128 columns, four to a lane. Each row is staged in shared memory with its halo, filtered
-// along x, and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in registers.
+// along x, and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in registers. Bands are as tall as lets all blocks of a large image run at once.
 #define STRIP 128
-#define ROWS 128
+#define ROWS 200
 #define WARPS 4
 
 __constant__ float taps[32];
@@ -16,7 +16,7 @@ __device__ __forceinline__ float4 load4(const float *__restrict__ row, int x, in
 }
 
 template <int RADIUS>
-__global__ void __launch_bounds__(32 * WARPS)
+__global__ void __launch_bounds__(32 * WARPS, 5)
     blur(const float *__restrict__ image, float *__restrict__ out, int height, int width)
 {
     constexpr int HALO = (RADIUS + 3) / 4 * 4;

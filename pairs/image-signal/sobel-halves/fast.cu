@@ -1,28 +1,48 @@
 #include <cuda_fp16.h>
 
-// A thread marches down eight columns. Pixels are held two to a register in 16-bit halves: word k of a row
-// holds pixels (0, 2), (1, 3), (4, 6), (5, 7), with the pixels left and right of the eight beside them. The bits of a
-// whole number below 2048 are, as a half, that many times the least half above zero: sums and differences are exact.
-#define ROWS 32
+// A thread marches down eight columns, with six rows on their way; pixels beside the eight come from the neighbouring
+// lanes. Pixels are held two to a register in 16-bit halves: word k of a row holds pixels (0, 2), (1, 3), (4, 6), (5, 7).
+// The bits of a whole number below 2048 are, as a half, that many times the least half above zero: sums are exact.
+#define ROWS 48
+#define AHEAD 6
 #define THREADS 128
+#define ALL 0xffffffffu
 
 typedef half2 Pairs;
+
+// Eight pixels; `beside` is the one left of the warp's first or right of its last.
+struct Raw {
+    uint2 eight;
+    unsigned beside;
+};
 
 struct Row {
     unsigned p[4], left, right;
 };
 
-__device__ __forceinline__ Row load_row(const unsigned char *__restrict__ image, int x, int y, int height, int width)
+// Which byte a lane lends to the one left of it: lanes behind the image lend the last.
+struct Edges {
+    bool first, last;
+    unsigned lent;
+};
+
+// Half of the lanes load the pixel left of the warp, half the one right of it: nothing to branch on.
+__device__ __forceinline__ Raw load_raw(const unsigned char *own, const unsigned char *beside)
 {
-    const unsigned char *row = image + (size_t)min(max(y, 0), height - 1) * width;
-    const uint2 eight = __ldg(reinterpret_cast<const uint2 *>(row + x));
+    return {__ldg(reinterpret_cast<const uint2 *>(own)), __ldg(beside)};
+}
+
+__device__ __forceinline__ Row row_of(const Raw &raw, const Edges &edges)
+{
     Row r;
-    r.p[0] = eight.x & 0x00ff00ffu;
-    r.p[1] = (eight.x >> 8) & 0x00ff00ffu;
-    r.p[2] = eight.y & 0x00ff00ffu;
-    r.p[3] = (eight.y >> 8) & 0x00ff00ffu;
-    r.left = x > 0 ? __ldg(row + x - 1) : eight.x & 255u;
-    r.right = x + 8 < width ? __ldg(row + x + 8) : eight.y >> 24;
+    r.p[0] = raw.eight.x & 0x00ff00ffu;
+    r.p[1] = (raw.eight.x >> 8) & 0x00ff00ffu;
+    r.p[2] = raw.eight.y & 0x00ff00ffu;
+    r.p[3] = (raw.eight.y >> 8) & 0x00ff00ffu;
+    const unsigned left = __shfl_up_sync(ALL, raw.eight.y >> 24, 1);
+    const unsigned right = __shfl_down_sync(ALL, __byte_perm(raw.eight.x, raw.eight.y, edges.lent) & 255u, 1);
+    r.left = edges.first ? raw.beside : left;
+    r.right = edges.last ? raw.beside : right;
     return r;
 }
 
@@ -62,29 +82,57 @@ __device__ __forceinline__ Line line_of(const Row &r)
     return line;
 }
 
-__device__ void march8(const unsigned char *__restrict__ image, unsigned char *__restrict__ edges, int height, int width,
-                       int x, int first)
+__device__ void march8(const unsigned char *__restrict__ image, unsigned char *__restrict__ edges_to, int height,
+                       int width, int column, int first)
 {
     const Pairs two = __float2half2_rn(2.0f);
-    const int last = min(first + ROWS, height);
-    Line up = line_of(load_row(image, x, first - 1, height, width));
-    Line mid = line_of(load_row(image, x, first, height, width));
-    Row next = load_row(image, x, first + 1, height, width);
-#pragma unroll 3
-    for (int y = first; y < last; y++) {
-        const Line down = line_of(next);
-        next = load_row(image, x, y + 2, height, width);
-        unsigned strength[4];
+    const int last = min(first + ROWS, height), lane = threadIdx.x % 32, x = min(column, width - 8);
+    const int start = column - 8 * lane;
+    if (start >= width)
+        return;
+    const Edges edges = {lane == 0, lane == 31, column < width ? 0u : 7u};
+    const unsigned char *own = image + (size_t)max(first - 1, 0) * width + x;
+    const unsigned char *beside = own + (lane < 16 ? max(start - 1, 0) : min(start + 256, width - 1)) - x;
+    Line lines[3];
+    Raw ahead[AHEAD + 2];
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const Pairs gx = __hfma2(mid.across[k], two, __hadd2(up.across[k], down.across[k]));
-            const Pairs gy = __hsub2(down.sum[k], up.sum[k]);
-            strength[k] = bits(__hmin2(__hadd2(__habs2(gx), __habs2(gy)), pairs(0x00ff00ffu)));
+    for (int k = 0; k < AHEAD + 2; k++) {
+        ahead[(k + AHEAD) % (AHEAD + 2)] = load_raw(own, beside);
+        const int step = first + k > 0 && first + k < height ? width : 0;
+        own += step;
+        beside += step;
+    }
+    lines[0] = line_of(row_of(ahead[AHEAD], edges));
+    lines[1] = line_of(row_of(ahead[AHEAD + 1], edges));
+    unsigned char *to = edges_to + (size_t)first * width + x;
+#pragma unroll 1
+    for (int base = first; base < last; base += AHEAD) {
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            const int y = base + k;
+            if (y >= last)
+                break;
+            const Line &up = lines[k % 3], &mid = lines[(k + 1) % 3];
+            Line &down = lines[(k + 2) % 3];
+            down = line_of(row_of(ahead[k], edges));
+            if (y + 1 + AHEAD <= last) {
+                ahead[k] = load_raw(own, beside);
+                const int step = y + 2 + AHEAD < height ? width : 0;
+                own += step;
+                beside += step;
+            }
+            unsigned strength[4];
+#pragma unroll
+            for (int s = 0; s < 4; s++) {
+                const Pairs gx = __hfma2(mid.across[s], two, __hadd2(up.across[s], down.across[s]));
+                const Pairs gy = __hsub2(down.sum[s], up.sum[s]);
+                strength[s] = bits(__hmin2(__hadd2(__habs2(gx), __habs2(gy)), pairs(0x00ff00ffu)));
+            }
+            const uint2 packed = make_uint2(strength[0] | strength[1] << 8, strength[2] | strength[3] << 8);
+            if (column < width)
+                __stcs(reinterpret_cast<uint2 *>(to), packed);
+            to += width;
         }
-        const uint2 packed = make_uint2(strength[0] | strength[1] << 8, strength[2] | strength[3] << 8);
-        *reinterpret_cast<uint2 *>(edges + (size_t)y * width + x) = packed;
-        up = mid;
-        mid = down;
     }
 }
 
@@ -113,9 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int column = blockIdx.x * 8 * THREADS;
     const int first = blockIdx.y * ROWS;
     if (width % 8 == 0) {
-        const int x = column + 8 * threadIdx.x;
-        if (x < width)
-            march8(image, edges, height, width, x, first);
+        march8(image, edges, height, width, column + 8 * threadIdx.x, first);
     } else {
         for (int x = column + threadIdx.x; x < min(column + 8 * THREADS, width); x += THREADS)
             march1(image, edges, height, width, x, first);

@@ -1,7 +1,28 @@
 // A block an option. A call of the generator gives both normals of a Box-Muller pair; a path is followed in the
 // logarithm to the base two, so that a step costs one exponential and no product; payoffs are summed in
-// registers, then across the block.
+// registers, then across the block. Logarithm, root and powers are the hardware's own: their arguments are never tiny.
 #define THREADS 256
+
+__device__ __forceinline__ float power_of_two(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ __forceinline__ float log_of_two(float x)
+{
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ __forceinline__ float root(float x)
+{
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 
 __device__ __forceinline__ uint2 philox(unsigned low, unsigned high, unsigned key)
 {
@@ -26,22 +47,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float r = rate[option], sigma = volatility[option], k = strike[option];
     const float dt = 1.0f / steps;
     const float drift = (r - 0.5f * sigma * sigma) * dt * log2e;
-    const float spread = sigma * sqrtf(dt) * log2e;
+    // The root of this times a logarithm to the base two is a normal's length, times the spread of a step.
+    const float spread = -2.0f * 0.69314718f * sigma * sigma * dt * log2e * log2e;
     float total = 0.0f;
     for (int path = threadIdx.x; path < paths; path += THREADS) {
         float exponent = 0.0f, sum = 0.0f;
         for (int step = 0; step < steps; step += 2) {
             const uint2 bits = philox(path, step / 2, key);
             const float u = bits.x * 2.3283064e-10f + 1.1641532e-10f;
-            const float length = spread * sqrtf(-2.0f * __logf(u));
+            const float length = root(fabsf(spread * log_of_two(u)));
             // Half a turn less, so that the angle is small enough for the hardware's sine; signs follow.
             float s, c;
             __sincosf(6.2831853f * (bits.y * 2.3283064e-10f - 0.5f), &s, &c);
             exponent += drift - length * c;
-            sum += exp2f(exponent);
+            sum += power_of_two(exponent);
             if (step + 1 < steps) {
                 exponent += drift - length * s;
-                sum += exp2f(exponent);
+                sum += power_of_two(exponent);
             }
         }
         total += fmaxf(spot * sum * dt - k, 0.0f);

@@ -1,86 +1,98 @@
 #define THREADS 128
-#define LANES 8
-#define ROUND (THREADS / LANES)
-#define NEAR 512
+#define NEAR 768
 #define FULL 0xffffffffu
 
-// One block per cell: the particles around are staged in shared memory, seen from this cell; eight lanes per particle.
+// One block per cell. Cells side by side in x are one stretch of particles: nine stretches are staged in shared memory,
+// seen from this cell. The cell's particles share all threads evenly, and a warp's lanes mostly look at the same other
+// particle, so that one read serves them all.
 extern "C" __global__ void __launch_bounds__(THREADS)
     forces(const int *__restrict__ offsets, const float4 *__restrict__ particles, float *__restrict__ out, int side)
 {
     __shared__ float4 near[NEAR];
-    __shared__ int begins[27], starts[28];
+    __shared__ float3 parts[THREADS];
+    __shared__ int begins[9], lefts[9], rights[9], starts[10];
     const int cell = blockIdx.x;
     const int begin = offsets[cell], count = offsets[cell + 1] - begin;
     if (count == 0)
         return;
-    const int x = cell % side, y = cell / side % side, z = cell / (side * side);
     if (threadIdx.x < 32) {
-        const int k = threadIdx.x;
-        const int i = x + k % 3 - 1, j = y + k / 3 % 3 - 1, l = z + k / 9 - 1;
-        const bool inside = k < 27 && i >= 0 && i < side && j >= 0 && j < side && l >= 0 && l < side;
-        const int other = inside ? (l * side + j) * side + i : 0;
-        const int first = inside ? offsets[other] : 0, several = inside ? offsets[other + 1] - first : 0;
+        const int k = threadIdx.x, x = cell % side;
+        const int j = cell / side % side + k % 3 - 1, l = cell / (side * side) + k / 3 - 1;
+        const bool inside = k < 9 && j >= 0 && j < side && l >= 0 && l < side;
+        const int middle = inside ? (l * side + j) * side + x : 0;
+        const int first = inside ? offsets[middle - (x > 0)] : 0;
+        const int several = inside ? offsets[middle + 1 + (x + 1 < side)] - first : 0;
         int upto = several;
 #pragma unroll
-        for (int distance = 1; distance < 32; distance *= 2) {
+        for (int distance = 1; distance < 16; distance *= 2) {
             const int before = __shfl_up_sync(FULL, upto, distance);
             if (k >= distance)
                 upto += before;
         }
-        if (k < 27) {
+        if (k < 9) {
             begins[k] = first;
+            lefts[k] = inside ? offsets[middle] : 0;
+            rights[k] = inside ? offsets[middle + 1] : 0;
             starts[k] = upto - several;
         }
-        if (k == 27)
-            starts[27] = upto;
+        if (k == 8)
+            starts[9] = upto;
     }
     __syncthreads();
-    const int total = starts[27], lane = threadIdx.x % LANES;
-    for (int base = 0; base < count; base += ROUND) {
-        const int own = base + threadIdx.x / LANES;
-        const float4 me = particles[begin + min(own, count - 1)];
+    const int total = starts[9], lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int base = 0; base < count; base += THREADS) {
+        const int several = min(count - base, THREADS), shares = THREADS / several;
+        const int own = threadIdx.x % several, share = threadIdx.x / several;
+        const float4 me = particles[begin + base + own];
         float fx = 0.0f, fy = 0.0f, fz = 0.0f;
         for (int some = 0; some < total; some += NEAR) {
             const int last = min(NEAR, total - some);
             if (base == 0 || total > NEAR) {
                 __syncthreads();
-                for (int k = threadIdx.x; k < last; k += THREADS) {
-                    int low = 0;
-#pragma unroll
-                    for (int step = 16; step > 0; step /= 2)
-                        if (low + step < 27 && starts[low + step] <= some + k)
-                            low += step;
-                    float4 other = __ldg(particles + begins[low] + some + k - starts[low]);
-                    other.x += low % 3 - 1;
-                    other.y += low / 3 % 3 - 1;
-                    other.z += low / 9 - 1;
-                    near[k] = other;
+#pragma unroll 1
+                for (int k = warp; k < 9; k += THREADS / 32) {
+                    const int from = max(starts[k] - some, 0), to = min(starts[k + 1] - some, NEAR);
+                    const int ahead = begins[k] + some - starts[k], left = lefts[k], right = rights[k];
+                    const float dy = k % 3 - 1, dz = k / 3 - 1;
+#pragma unroll 1
+                    for (int i = from + lane; i < to; i += 32) {
+                        float4 other = __ldg(particles + ahead + i);
+                        other.x += ahead + i < left ? -1.0f : ahead + i < right ? 0.0f : 1.0f;
+                        other.y += dy;
+                        other.z += dz;
+                        near[i] = other;
+                    }
                 }
                 __syncthreads();
             }
+            if (share < shares) {
 #pragma unroll 4
-            for (int k = lane; k < last; k += LANES) {
-                const float4 other = near[k];
-                const float rx = me.x - other.x, ry = me.y - other.y, rz = me.z - other.z;
-                const float rest = fmaxf(1.0f - (rx * rx + ry * ry + rz * rz), 0.0f);
-                const float f = other.w * rest * rest;
-                fx += f * rx;
-                fy += f * ry;
-                fz += f * rz;
+                for (int k = share; k < last; k += shares) {
+                    const float4 other = near[k];
+                    const float rx = me.x - other.x, ry = me.y - other.y, rz = me.z - other.z;
+                    const float rest = fmaxf(fmaf(-rx, rx, fmaf(-ry, ry, fmaf(-rz, rz, 1.0f))), 0.0f);
+                    const float f = other.w * rest * rest;
+                    fx = fmaf(f, rx, fx);
+                    fy = fmaf(f, ry, fy);
+                    fz = fmaf(f, rz, fz);
+                }
             }
         }
-#pragma unroll
-        for (int offset = LANES / 2; offset > 0; offset /= 2) {
-            fx += __shfl_down_sync(FULL, fx, offset, LANES);
-            fy += __shfl_down_sync(FULL, fy, offset, LANES);
-            fz += __shfl_down_sync(FULL, fz, offset, LANES);
-        }
-        if (lane == 0 && own < count) {
-            float *to = out + 3 * static_cast<size_t>(begin + own);
+        parts[threadIdx.x] = make_float3(fx, fy, fz);
+        __syncthreads();
+        if (threadIdx.x < several) {
+#pragma unroll 1
+            for (int s = 1; s < shares; s++) {
+                const float3 more = parts[s * several + own];
+                fx += more.x;
+                fy += more.y;
+                fz += more.z;
+            }
+            float *to = out + 3 * static_cast<size_t>(begin + base + own);
             to[0] = fx;
             to[1] = fy;
             to[2] = fz;
         }
+        __syncthreads();
     }
 }

@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     extern __shared__ float4 part4[];
     __shared__ float warp_sums[WARPS];
-    __shared__ float block_sum;
+    __shared__ float block_sums[BLOCKS];
     __shared__ unsigned long long ready[PIECES];
     cg::cluster_group cluster = cg::this_cluster();
     const int share = (cols + 4 * BLOCKS - 1) / (4 * BLOCKS) * 4;
@@ -61,9 +61,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float *part = reinterpret_cast<float *>(part4);
     const bool whole = cols % 4 == 0;
     float sum[4] = {};
+    if (whole && threadIdx.x == 0)
+        request(part4, ready, in + base, count / 4);
+    cluster.barrier_arrive();
     if (whole) {
-        if (threadIdx.x == 0)
-            request(part4, ready, in + base, count / 4);
         __syncthreads();
         const int quarter = (count / 4 + PIECES - 1) / PIECES;
         for (int p = 0; p < PIECES; p++) {
@@ -87,20 +88,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x % 32 == 0)
         warp_sums[threadIdx.x / 32] = own;
     __syncthreads();
+    // Nobody writes to a block that has not started.
+    cluster.barrier_wait();
     if (threadIdx.x < 32) {
         float upper = threadIdx.x < WARPS ? warp_sums[threadIdx.x] : 0.0f;
 #pragma unroll
         for (int offset = 16; offset > 0; offset /= 2)
             upper += __shfl_xor_sync(FULL, upper, offset);
-        if (threadIdx.x == 0)
-            block_sum = upper;
+        // Each block writes its sum to all, so that nobody is read from late.
+        if (threadIdx.x < BLOCKS)
+            *cluster.map_shared_rank(block_sums + cluster.block_rank(), threadIdx.x) = upper;
     }
     cluster.sync();
     float total = 0.0f;
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++)
-        total += *cluster.map_shared_rank(&block_sum, b);
-    cluster.sync();
+        total += block_sums[b];
     const float inverse = 1.0f / sqrtf(total);
     if (whole) {
 #pragma unroll 4

@@ -1,3 +1,4 @@
+// The tile's values travel to shared memory while its keys are searched and merged, so that nothing waits for them.
 #define THREADS 256
 #define ITEMS 7
 #define TILE (THREADS * ITEMS)
@@ -24,12 +25,21 @@ extern "C" __global__ void __launch_bounds__(128)
         starts[tile] = split(a, b, n, m, min(tile * TILE, n + m));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+// Four bytes to shared memory, waited for later.
+__device__ __forceinline__ void copy_ahead(int *to, const int *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 8)
     merge(const int *__restrict__ a_keys, const int *__restrict__ a_values, const int *__restrict__ b_keys,
           const int *__restrict__ b_values, const int *__restrict__ starts, int *__restrict__ merged_keys,
           int *__restrict__ merged_values, int n, int m)
 {
-    __shared__ int keys[TILE], places[TILE];
+    __shared__ int keys[TILE], values[TILE];
+    __shared__ unsigned short places[TILE];
     const int first = blockIdx.x * TILE, count = min(TILE, n + m - first);
     const int a_first = starts[blockIdx.x], a_count = starts[blockIdx.x + 1] - a_first;
     const int b_first = first - a_first, b_count = count - a_count;
@@ -39,6 +49,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (k < count)
             keys[k] = __ldcs(k < a_count ? a_keys + a_first + k : b_keys + b_first + k - a_count);
     }
+#pragma unroll
+    for (int u = 0; u < ITEMS; u++) {
+        const int k = threadIdx.x + u * THREADS;
+        if (k < count)
+            copy_ahead(values + k, k < a_count ? a_values + a_first + k : b_values + b_first + k - a_count);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
     __syncthreads();
     const int own = min(static_cast<int>(threadIdx.x) * ITEMS, count);
     int i = split(keys, keys + a_count, a_count, b_count, own);
@@ -55,18 +72,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int u = 0; u < ITEMS; u++) {
         if (own + u < count) {
             keys[own + u] = key[u];
-            places[own + u] = place[u];
+            places[own + u] = static_cast<unsigned short>(place[u]);
         }
     }
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
 #pragma unroll
     for (int u = 0; u < ITEMS; u++) {
         const int k = threadIdx.x + u * THREADS;
         if (k < count) {
-            const int from = places[k];
-            merged_keys[first + k] = keys[k];
-            merged_values[first + k] =
-                __ldg(from < a_count ? a_values + a_first + from : b_values + b_first + from - a_count);
+            __stcs(merged_keys + first + k, keys[k]);
+            __stcs(merged_values + first + k, values[places[k]]);
         }
     }
 }

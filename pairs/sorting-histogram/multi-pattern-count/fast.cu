@@ -1,6 +1,7 @@
 #define THREADS 256
 #define MOST 256
 #define BUCKETS 1024
+#define FILTER_BITS 16
 #define FULL 0xffffffffu
 
 __device__ __forceinline__ int bucket_of(unsigned prefix)
@@ -8,7 +9,14 @@ __device__ __forceinline__ int bucket_of(unsigned prefix)
     return prefix * 2654435761u >> 22;
 }
 
-// Four letters choose a chain of patterns; most places of the text find theirs empty.
+// Where a pattern's first eight letters (or as many as it has) lead in the filter: one bit of many.
+__device__ __forceinline__ unsigned filter_place(unsigned first, unsigned second)
+{
+    return (first * 2654435761u + second * 2246822519u) >> (32 - FILTER_BITS);
+}
+
+// Nearly every place of the text is ruled out by one bit of a filter, without a branch. Of the others four letters
+// choose a chain of patterns.
 extern "C" __global__ void __launch_bounds__(THREADS)
     count(const unsigned char *__restrict__ text, const unsigned char *__restrict__ patterns, int *__restrict__ counts,
           int n, int m, int several)
@@ -16,6 +24,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ int heads[BUCKETS];
     __shared__ int nexts[MOST], found[MOST];
     __shared__ unsigned prefixes[MOST];
+    __shared__ unsigned filter[1 << (FILTER_BITS - 5)];
+    const unsigned rest = m >= 8 ? FULL : (1u << 8 * (m - 4)) - 1;
+    for (int w = threadIdx.x; w < 1 << (FILTER_BITS - 5); w += THREADS)
+        filter[w] = 0;
     for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
         heads[b] = -1;
     __syncthreads();
@@ -24,6 +36,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int j = 0; j < 4; j++)
             prefix |= static_cast<unsigned>(patterns[p * m + j]) << 8 * j;
+        unsigned second = 0;
+        for (int j = 4; j < min(m, 8); j++)
+            second |= static_cast<unsigned>(patterns[p * m + j]) << 8 * (j - 4);
+        const unsigned place = filter_place(prefix, second);
+        atomicOr(filter + place / 32, 1u << place % 32);
         prefixes[p] = prefix;
         found[p] = 0;
         nexts[p] = atomicExch(heads + bucket_of(prefix), p);
@@ -33,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int chunks = (n + 15) / 16, stride = gridDim.x * THREADS;
     for (int first = blockIdx.x * THREADS; first < chunks; first += stride) {
         const int at = (first + threadIdx.x) * 16;
-        unsigned words[5] = {};
+        unsigned words[6] = {};
         if (at + 16 <= n) {
             const uint4 own = __ldg(reinterpret_cast<const uint4 *>(text + at));
             words[0] = own.x, words[1] = own.y, words[2] = own.z, words[3] = own.w;
@@ -43,25 +60,45 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     words[j / 4] |= static_cast<unsigned>(text[at + j]) << 8 * (j % 4);
         }
         words[4] = __shfl_down_sync(FULL, words[0], 1);
+        words[5] = __shfl_down_sync(FULL, words[1], 1);
         if (lane == 31) {
-            words[4] = 0;
-            for (int j = 16; j < 19; j++)
-                if (at + j < n)
-                    words[4] |= static_cast<unsigned>(text[at + j]) << 8 * (j - 16);
+            words[4] = words[5] = 0;
+            if (at + 24 <= n) {
+                const uint2 more = __ldg(reinterpret_cast<const uint2 *>(text + at + 16));
+                words[4] = more.x, words[5] = more.y;
+            } else {
+                for (int j = 16; j < 24; j++)
+                    if (at + j < n)
+                        words[j / 4] |= static_cast<unsigned>(text[at + j]) << 8 * (j % 4);
+            }
         }
+        unsigned maybe = 0;
 #pragma unroll
         for (int s = 0; s < 16; s++) {
-            const unsigned prefix = __funnelshift_r(words[s / 4], words[s / 4 + 1], 8 * (s % 4));
+            const unsigned first_four = __funnelshift_r(words[s / 4], words[s / 4 + 1], 8 * (s % 4));
+            const unsigned next_four = __funnelshift_r(words[s / 4 + 1], words[s / 4 + 2], 8 * (s % 4));
+            const unsigned place = filter_place(first_four, next_four & rest);
+            maybe |= (filter[place / 32] >> place % 32 & 1u) << s;
+        }
+        for (; maybe; maybe &= maybe - 1) {
+            const int here = at + __ffs(maybe) - 1;
+            if (here + m > n)
+                break;
+            unsigned prefix = 0;
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                prefix |= static_cast<unsigned>(text[here + j]) << 8 * j;
             for (int p = heads[bucket_of(prefix)]; p >= 0; p = nexts[p]) {
-                if (prefixes[p] != prefix || at + s + m > n)
+                if (prefixes[p] != prefix)
                     continue;
                 int matched = 4;
-                while (matched < m && text[at + s + matched] == patterns[p * m + matched])
+                while (matched < m && text[here + matched] == patterns[p * m + matched])
                     matched++;
                 if (matched == m)
                     atomicAdd(found + p, 1);
             }
         }
+        __syncwarp();
     }
     __syncthreads();
     for (int p = threadIdx.x; p < several; p += THREADS)

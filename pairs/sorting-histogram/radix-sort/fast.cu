@@ -1,225 +1,290 @@
-#define THREADS 256
+// Largest digit first: one pass sends each key to one of 2048 buckets, in any order within a bucket, so that a tile
+// takes its room by atomics and waits for no other; a bucket then fits in shared memory and is sorted there. Five
+// times the keys' bytes move.
+#define THREADS 512
 #define WARPS (THREADS / 32)
-#define CHUNKS 4
-#define SCAN_TILE (THREADS * CHUNKS * 4)
 #define FULL 0xffffffffu
-#define HAS_TOTAL 1
-#define HAS_PREFIX 2
-
-typedef unsigned long long word;
-
-__device__ __forceinline__ word pack(int flag, int value)
-{
-    return (static_cast<word>(flag) << 32) | static_cast<unsigned>(value);
-}
+#define LOW_BITS 21
+#define BUCKETS 2048
+#define EACH 32
+#define TILE (THREADS * EACH)
+#define HELD 28
+#define CAPACITY 17408
+#define BIN_BITS 13
+#define BINS (1 << BIN_BITS)
+#define CROWD 64
+#define DIGITS 128
 
 __device__ __forceinline__ int warp_inclusive(int value, int lane)
 {
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
-        int other = __shfl_up_sync(FULL, value, distance);
+        const int other = __shfl_up_sync(FULL, value, distance);
         if (lane >= distance)
             value += other;
     }
     return value;
 }
 
-__device__ int look_back(volatile word *states, int tile, int total, int lane)
+// Replaces COUNT counts in shared memory by the sums of those before each. Returns the largest count of the thread's.
+template <int COUNT> __device__ __forceinline__ int block_exclusive(int *counts, int *totals)
 {
-    int before = 0;
-    if (tile > 0) {
-        if (lane == 0)
-            states[tile] = pack(HAS_TOTAL, total);
-        bool found = false;
-        for (int base = tile - 1; !found; base -= 32) {
-            word state;
-            do {
-                state = base >= lane ? states[base - lane] : pack(HAS_PREFIX, 0);
-            } while (__any_sync(FULL, (state >> 32) == 0));
-            unsigned prefixes = __ballot_sync(FULL, (state >> 32) == HAS_PREFIX);
-            int last = prefixes ? __ffs(prefixes) - 1 : 31;
-            before += __reduce_add_sync(FULL, lane <= last ? static_cast<int>(state) : 0);
-            found = prefixes != 0;
-        }
-    }
-    if (lane == 0)
-        states[tile] = pack(HAS_PREFIX, before + total);
-    return before;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    scan(const int *__restrict__ values, int *__restrict__ sums, word *states, int *ticket, int n)
-{
-    __shared__ int warp_totals[WARPS];
-    __shared__ int shared_tile;
+    constexpr int ROUNDS = COUNT / (THREADS * 4);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (threadIdx.x == 0)
-        shared_tile = atomicAdd(ticket, 1);
-    __syncthreads();
-    const int tile = shared_tile;
-    const int first = tile * SCAN_TILE + warp * (SCAN_TILE / WARPS) + lane * 4;
-    const bool whole = (tile + 1) * static_cast<long long>(SCAN_TILE) <= n;
-
-    int4 item[CHUNKS];
+    int4 *own = reinterpret_cast<int4 *>(counts) + warp * (32 * ROUNDS) + lane;
+    int4 item[ROUNDS];
+    int start[ROUNDS], running = 0, largest = 0;
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
-        const int at = first + c * 128;
-        if (whole) {
-            item[c] = __ldcs(reinterpret_cast<const int4 *>(values + at));
-        } else {
-            item[c].x = at < n ? values[at] : 0;
-            item[c].y = at + 1 < n ? values[at + 1] : 0;
-            item[c].z = at + 2 < n ? values[at + 2] : 0;
-            item[c].w = at + 3 < n ? values[at + 3] : 0;
-        }
-    }
-    int start[CHUNKS], running = 0;
-#pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
-        const int own = item[c].x + item[c].y + item[c].z + item[c].w;
-        const int upto = warp_inclusive(own, lane);
-        start[c] = running + upto - own;
+    for (int r = 0; r < ROUNDS; r++) {
+        item[r] = own[r * 32];
+        largest = max(max(max(item[r].x, item[r].y), max(item[r].z, item[r].w)), largest);
+        const int sum = item[r].x + item[r].y + item[r].z + item[r].w;
+        const int upto = warp_inclusive(sum, lane);
+        start[r] = running + upto - sum;
         running += __shfl_sync(FULL, upto, 31);
     }
     if (lane == 0)
-        warp_totals[warp] = running;
+        totals[warp] = running;
     __syncthreads();
-    if (warp == 0) {
-        const int own = lane < WARPS ? warp_totals[lane] : 0;
-        const int upto = warp_inclusive(own, lane);
-        const int before = look_back(states, tile, __shfl_sync(FULL, upto, 31), lane);
-        if (lane < WARPS)
-            warp_totals[lane] = before + upto - own;
-    }
-    __syncthreads();
-    const int before = warp_totals[warp];
+    const int before_warps = warp_inclusive(lane < warp ? totals[lane] : 0, lane);
+    const int before = __shfl_sync(FULL, before_warps, 31);
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
-        const int at = first + c * 128;
+    for (int r = 0; r < ROUNDS; r++) {
         int4 sum;
-        sum.x = before + start[c];
-        sum.y = sum.x + item[c].x;
-        sum.z = sum.y + item[c].y;
-        sum.w = sum.z + item[c].z;
-        if (whole) {
-            __stcs(reinterpret_cast<int4 *>(sums + at), sum);
-        } else {
-            if (at < n)
-                sums[at] = sum.x;
-            if (at + 1 < n)
-                sums[at + 1] = sum.y;
-            if (at + 2 < n)
-                sums[at + 2] = sum.z;
-            if (at + 3 < n)
-                sums[at + 3] = sum.w;
-        }
+        sum.x = before + start[r];
+        sum.y = sum.x + item[r].x;
+        sum.z = sum.y + item[r].y;
+        sum.w = sum.z + item[r].z;
+        own[r * 32] = sum;
     }
-}
-
-#define DIGITS 256
-#define ROUNDS 16
-#define TILE (THREADS * ROUNDS)
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    count_digits(const unsigned *__restrict__ keys, int *__restrict__ counts, int n, int shift)
-{
-    __shared__ int bins[DIGITS];
-    bins[threadIdx.x] = 0;
-    __syncthreads();
-    const int base = blockIdx.x * TILE;
-#pragma unroll
-    for (int r = 0; r < ROUNDS; r += 4) {
-        const int at = base + r * THREADS + threadIdx.x * 4;
-        if (at + 3 < n) {
-            const uint4 key = *reinterpret_cast<const uint4 *>(keys + at);
-            atomicAdd(bins + ((key.x >> shift) & 0xff), 1);
-            atomicAdd(bins + ((key.y >> shift) & 0xff), 1);
-            atomicAdd(bins + ((key.z >> shift) & 0xff), 1);
-            atomicAdd(bins + ((key.w >> shift) & 0xff), 1);
-        } else {
-            for (int k = at; k < n; k++)
-                atomicAdd(bins + ((keys[k] >> shift) & 0xff), 1);
-        }
-    }
-    __syncthreads();
-    counts[threadIdx.x * gridDim.x + blockIdx.x] = bins[threadIdx.x];
-}
-
-__device__ __forceinline__ unsigned same_digit(int digit)
-{
-    unsigned peers = FULL;
-#pragma unroll
-    for (int bit = 0; bit < 8; bit++) {
-        const bool set = (digit >> bit) & 1;
-        const unsigned vote = __ballot_sync(FULL, set);
-        peers &= set ? vote : ~vote;
-    }
-    return peers;
+    return largest;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    scatter(const unsigned *__restrict__ keys, const int *__restrict__ offsets, unsigned *__restrict__ to, int n,
-            int shift)
+    count_digits(const unsigned *__restrict__ keys, int *__restrict__ counts, int n)
 {
-    __shared__ int bins[WARPS][DIGITS];
-    __shared__ unsigned staged[TILE];
-    __shared__ int starts[DIGITS];
+    __shared__ int bins[BUCKETS];
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        bins[b] = 0;
+    __syncthreads();
+    const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
+#pragma unroll 4
+    for (int q = thread; q < n / 4; q += threads) {
+        const uint4 key = reinterpret_cast<const uint4 *>(keys)[q];
+        atomicAdd(bins + (key.x >> LOW_BITS), 1);
+        atomicAdd(bins + (key.y >> LOW_BITS), 1);
+        atomicAdd(bins + (key.z >> LOW_BITS), 1);
+        atomicAdd(bins + (key.w >> LOW_BITS), 1);
+    }
+    if (thread < n % 4)
+        atomicAdd(bins + (keys[n / 4 * 4 + thread] >> LOW_BITS), 1);
+    __syncthreads();
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        if (bins[b])
+            atomicAdd(counts + b, bins[b]);
+}
+
+// One block: where each bucket begins.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    scan(const int *__restrict__ counts, int *__restrict__ starts, int *__restrict__ taken)
+{
+    __shared__ __align__(16) int sums[BUCKETS];
     __shared__ int totals[WARPS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int base = blockIdx.x * TILE;
-    const int first = base + warp * (32 * ROUNDS) + lane;
-    for (int d = threadIdx.x; d < WARPS * DIGITS; d += THREADS)
-        bins[d / DIGITS][d % DIGITS] = 0;
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        sums[b] = counts[b];
+    __syncthreads();
+    block_exclusive<BUCKETS>(sums, totals);
+    __syncthreads();
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        starts[b] = taken[b] = sums[b];
+}
 
-    unsigned key[ROUNDS];
-    int rank[ROUNDS];
+// A tile is put in order of its buckets in shared memory and written in runs.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    partition(const unsigned *__restrict__ keys, unsigned *__restrict__ to, int *__restrict__ taken, int n)
+{
+    extern __shared__ __align__(16) unsigned staged[];
+    int *bins = reinterpret_cast<int *>(staged + TILE), *shift_by = bins + BUCKETS;
+    __shared__ int totals[WARPS];
 #pragma unroll
-    for (int r = 0; r < ROUNDS; r++)
-        key[r] = first + r * 32 < n ? keys[first + r * 32] : 0xffffffffu;
-    __syncthreads();
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        bins[b] = 0;
+    const int base = blockIdx.x * TILE, count = min(TILE, n - base);
+    unsigned key[EACH];
 #pragma unroll
-    for (int r = 0; r < ROUNDS; r++) {
-        const int digit = (key[r] >> shift) & 0xff;
-        const unsigned peers = same_digit(digit);
-        const int before = bins[warp][digit];
-        const int within = __popc(peers & ((1u << lane) - 1));
-        __syncwarp();
-        if (within == 0)
-            bins[warp][digit] = before + __popc(peers);
-        __syncwarp();
-        rank[r] = before + within;
+    for (int r = 0; r < EACH; r += 4) {
+        const int at = (r / 4 * THREADS + threadIdx.x) * 4;
+        if (at + 3 < count) {
+            const uint4 four = __ldcs(reinterpret_cast<const uint4 *>(keys + base + at));
+            key[r] = four.x, key[r + 1] = four.y, key[r + 2] = four.z, key[r + 3] = four.w;
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                key[r + e] = at + e < count ? keys[base + at + e] : 0;
+        }
     }
     __syncthreads();
-    int total = 0;
 #pragma unroll
-    for (int w = 0; w < WARPS; w++) {
-        const int count = bins[w][threadIdx.x];
-        bins[w][threadIdx.x] = total;
-        total += count;
-    }
-    const int upto = warp_inclusive(total, lane);
-    if (lane == 31)
-        totals[warp] = upto;
+    for (int r = 0; r < EACH; r++)
+        if ((r / 4 * THREADS + threadIdx.x) * 4 + r % 4 < count)
+            atomicAdd(bins + (key[r] >> LOW_BITS), 1);
     __syncthreads();
-    int start = upto - total;
-    for (int w = 0; w < warp; w++)
-        start += totals[w];
-    starts[threadIdx.x] = offsets[threadIdx.x * gridDim.x + blockIdx.x] - start;
+    int room[BUCKETS / THREADS];
 #pragma unroll
-    for (int w = 0; w < WARPS; w++)
-        bins[w][threadIdx.x] += start;
+    for (int j = 0; j < BUCKETS / THREADS; j++)
+        room[j] = atomicAdd(taken + j * THREADS + threadIdx.x, bins[j * THREADS + threadIdx.x]);
+    block_exclusive<BUCKETS>(bins, totals);
     __syncthreads();
 #pragma unroll
-    for (int r = 0; r < ROUNDS; r++)
-        staged[bins[warp][(key[r] >> shift) & 0xff] + rank[r]] = key[r];
+    for (int j = 0; j < BUCKETS / THREADS; j++)
+        shift_by[j * THREADS + threadIdx.x] = room[j] - bins[j * THREADS + threadIdx.x];
     __syncthreads();
-    const int count = min(TILE, n - base);
 #pragma unroll
-    for (int r = 0; r < ROUNDS; r++) {
+    for (int r = 0; r < EACH; r++)
+        if ((r / 4 * THREADS + threadIdx.x) * 4 + r % 4 < count)
+            staged[atomicAdd(bins + (key[r] >> LOW_BITS), 1)] = key[r];
+    __syncthreads();
+#pragma unroll 8
+    for (int r = 0; r < EACH; r++) {
         const int at = r * THREADS + threadIdx.x;
         if (at < count) {
             const unsigned item = staged[at];
-            to[starts[(item >> shift) & 0xff] + at] = item;
+            to[shift_by[item >> LOW_BITS] + at] = item;
         }
     }
+}
+
+__device__ __forceinline__ int bin_of(unsigned key)
+{
+    return key >> (LOW_BITS - BIN_BITS) & (BINS - 1);
+}
+
+// A block a bucket: keys, most of them held in registers, go to 8192 bins of about two, and each finds its place among
+// those of its bin.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    sort_buckets(const unsigned *__restrict__ other, const int *__restrict__ starts, unsigned *__restrict__ keys,
+                 int *__restrict__ left, int n)
+{
+    extern __shared__ __align__(16) unsigned staged[];
+    int *bins = reinterpret_cast<int *>(staged + CAPACITY);
+    __shared__ int totals[WARPS];
+    const int start = starts[blockIdx.x];
+    const int size = (blockIdx.x + 1 < BUCKETS ? starts[blockIdx.x + 1] : n) - start;
+    const unsigned *from = other + start;
+    unsigned *to = keys + start;
+    if (threadIdx.x == 0)
+        left[blockIdx.x] = size > CAPACITY;
+    if (size == 0 || size > CAPACITY)
+        return;
+#pragma unroll
+    for (int b = threadIdx.x; b < BINS / 4; b += THREADS)
+        reinterpret_cast<int4 *>(bins)[b] = make_int4(0, 0, 0, 0);
+    unsigned key[HELD];
+#pragma unroll
+    for (int r = 0; r < HELD; r++) {
+        const int at = r * THREADS + threadIdx.x;
+        key[r] = at < size ? __ldcs(from + at) : 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < HELD; r++)
+        if (r * THREADS + threadIdx.x < size)
+            atomicAdd(bins + bin_of(key[r]), 1);
+    for (int at = HELD * THREADS + threadIdx.x; at < size; at += THREADS)
+        atomicAdd(bins + bin_of(from[at]), 1);
+    __syncthreads();
+    const int largest = block_exclusive<BINS>(bins, totals);
+    if (__syncthreads_or(largest > CROWD)) {
+        if (threadIdx.x == 0)
+            left[blockIdx.x] = 1;
+        return;
+    }
+#pragma unroll
+    for (int r = 0; r < HELD; r++)
+        if (r * THREADS + threadIdx.x < size)
+            staged[atomicAdd(bins + bin_of(key[r]), 1)] = key[r];
+    for (int at = HELD * THREADS + threadIdx.x; at < size; at += THREADS) {
+        const unsigned late = from[at];
+        staged[atomicAdd(bins + bin_of(late), 1)] = late;
+    }
+    __syncthreads();
+#pragma unroll 2
+    for (int at = threadIdx.x; at < size; at += THREADS) {
+        const unsigned own = staged[at];
+        const int bin = bin_of(own);
+        const int begin = bin > 0 ? bins[bin - 1] : 0, end = bins[bin];
+        int place = begin;
+        for (int i = begin; i < end; i++) {
+            const unsigned item = staged[i];
+            place += item < own || (item == own && i < at);
+        }
+        to[place] = own;
+    }
+}
+
+// Three stable passes of seven bits, by one block, that end in `to`.
+__device__ __forceinline__ void sort_long(unsigned *from, unsigned *to, int size)
+{
+    __shared__ int bins[WARPS * DIGITS], first[DIGITS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int shift = 0; shift < LOW_BITS; shift += 7) {
+        if (threadIdx.x < DIGITS)
+            first[threadIdx.x] = 0;
+        __syncthreads();
+        for (int i = threadIdx.x; i < size; i += THREADS)
+            atomicAdd(first + (from[i] >> shift & (DIGITS - 1)), 1);
+        __syncthreads();
+        if (warp == 0) {
+            int before = 0;
+            for (int d = lane; d < DIGITS; d += 32) {
+                const int own = first[d], upto = warp_inclusive(own, lane);
+                first[d] = before + upto - own;
+                before += __shfl_sync(FULL, upto, 31);
+            }
+        }
+        for (int base = 0; base < size; base += THREADS) {
+            for (int i = threadIdx.x; i < WARPS * DIGITS; i += THREADS)
+                bins[i] = 0;
+            __syncthreads();
+            const bool mine = base + static_cast<int>(threadIdx.x) < size;
+            const unsigned key = mine ? from[base + threadIdx.x] : 0;
+            const int digit = key >> shift & (DIGITS - 1);
+            unsigned peers = __ballot_sync(FULL, mine);
+#pragma unroll
+            for (int bit = 0; bit < 7; bit++) {
+                const bool set = digit >> bit & 1;
+                const unsigned vote = __ballot_sync(FULL, set);
+                peers &= set ? vote : ~vote;
+            }
+            const int within = __popc(peers & ((1u << lane) - 1));
+            if (mine && within == 0)
+                bins[warp * DIGITS + digit] = __popc(peers);
+            __syncthreads();
+            if (threadIdx.x < DIGITS) {
+                int before = first[threadIdx.x];
+                for (int w = 0; w < WARPS; w++) {
+                    const int own = bins[w * DIGITS + threadIdx.x];
+                    bins[w * DIGITS + threadIdx.x] = before;
+                    before += own;
+                }
+                first[threadIdx.x] = before;
+            }
+            __syncthreads();
+            if (mine)
+                to[bins[warp * DIGITS + digit] + within] = key;
+            __syncthreads();
+        }
+        unsigned *swapped = from;
+        from = to;
+        to = swapped;
+    }
+}
+
+// Buckets that are too large for shared memory, or have too many nearly equal keys.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sort_rest(unsigned *other, const int *__restrict__ starts, unsigned *keys, const int *__restrict__ left, int n)
+{
+    for (int b = blockIdx.x; b < BUCKETS; b += gridDim.x)
+        if (left[b])
+            sort_long(other + starts[b], keys + starts[b], (b + 1 < BUCKETS ? starts[b + 1] : n) - starts[b]);
 }

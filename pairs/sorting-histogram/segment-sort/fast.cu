@@ -1,4 +1,8 @@
+// A warp a row: keys go to 1024 bins by their leading bits within the row's range, about one a bin, and each finds its
+// place among the few of its bin. Rows with a crowded bin go through a bitonic network instead.
 #define WARPS 4
+#define WIDTH 1024
+#define CROWD 24
 #define FULL 0xffffffffu
 
 __device__ __forceinline__ void order(int &a, int &b)
@@ -57,28 +61,100 @@ __device__ __forceinline__ void merge_lanes(int (&key)[32], int lane)
         merge_lanes<LANES * 2>(key, lane);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+__device__ __forceinline__ int warp_inclusive(int value, int lane)
+{
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int other = __shfl_up_sync(FULL, value, distance);
+        if (lane >= distance)
+            value += other;
+    }
+    return value;
+}
+
+// Counts become the sums of those before them. Returns the largest count.
+__device__ __forceinline__ int scan_bins(int *bins, int lane)
+{
+    int running = 0, largest = 0;
+#pragma unroll
+    for (int r = 0; r < WIDTH / 128; r++) {
+        int4 *own = reinterpret_cast<int4 *>(bins) + r * 32 + lane;
+        const int4 item = *own;
+        largest = max(largest, max(max(item.x, item.y), max(item.z, item.w)));
+        const int sum = item.x + item.y + item.z + item.w;
+        const int upto = warp_inclusive(sum, lane);
+        int4 start;
+        start.x = running + upto - sum;
+        start.y = start.x + item.x;
+        start.z = start.y + item.y;
+        start.w = start.z + item.z;
+        *own = start;
+        running += __shfl_sync(FULL, upto, 31);
+    }
+    return __reduce_max_sync(FULL, largest);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 7)
     sort_rows(const int *__restrict__ keys, int *__restrict__ ordered, int rows, int width)
 {
     __shared__ int turned[WARPS][32 * 33];
+    __shared__ __align__(16) int all_bins[WARPS][WIDTH];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = blockIdx.x * WARPS + warp;
     if (row >= rows)
         return;
     const int *from = keys + static_cast<size_t>(row) * width;
     int *to = ordered + static_cast<size_t>(row) * width;
-    int key[32];
+    int *bins = all_bins[warp], *staged = turned[warp];
+    int key[32], least = 0x7fffffff, most = -0x7fffffff - 1;
 #pragma unroll
     for (int i = 0; i < 32; i++)
         key[i] = i * 32 + lane < width ? __ldcs(from + i * 32 + lane) : 0x7fffffff;
-    sort_registers<2>(key);
-    merge_lanes<2>(key, lane);
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        turned[warp][lane * 33 + i] = key[i];
+    for (int r = 0; r < WIDTH / 128; r++)
+        reinterpret_cast<int4 *>(bins)[r * 32 + lane] = make_int4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        least = min(least, key[i]);
+        most = max(most, i * 32 + lane < width ? key[i] : -0x7fffffff - 1);
+    }
+    const unsigned low = __reduce_min_sync(FULL, least), range = __reduce_max_sync(FULL, most) - low;
+    const int shift = max(0, 22 - __clz(range));
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 32; i++)
         if (i * 32 + lane < width)
-            __stcs(to + i * 32 + lane, turned[warp][i * 33 + lane]);
+            atomicAdd(bins + ((key[i] - low) >> shift), 1);
+    __syncwarp();
+    if (scan_bins(bins, lane) <= CROWD) {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            if (i * 32 + lane < width)
+                staged[atomicAdd(bins + ((key[i] - low) >> shift), 1)] = key[i];
+        __syncwarp();
+#pragma unroll 4
+        for (int at = lane; at < width; at += 32) {
+            const int own = staged[at];
+            const int bin = static_cast<unsigned>(own - low) >> shift;
+            const int begin = bin > 0 ? bins[bin - 1] : 0, end = bins[bin];
+            int place = begin;
+            for (int k = begin; k < end; k++) {
+                const int other = staged[k];
+                place += other < own || (other == own && k < at);
+            }
+            to[place] = own;
+        }
+        return;
+    }
+    sort_registers<2>(key);
+    merge_lanes<2>(key, lane);
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        staged[lane * 33 + i] = key[i];
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        if (i * 32 + lane < width)
+            __stcs(to + i * 32 + lane, staged[i * 33 + lane]);
 }

@@ -1,28 +1,20 @@
-// A warp marches down a strip of 128 columns, four to a lane, and carries LEVELS time steps in registers:
-// when input row y arrives, row y - t of step t follows from three rows of step t - 1. The outer lanes are
-// halo (LEVELS columns), so the strip stores its middle 120 columns. Cells of the rim have the factor zero.
-#define LEVELS 4
-#define ROWS 64
-#define STRIP 120
+// A warp marches down 128 columns, four to a lane, and carries LEVELS time steps in registers: when input row y arrives, row
+// y - t - 1 of step t + 1 follows from three rows of step t. The outer lanes are halo. Two rounds of four steps are one launch
+// (LEVELS of 8), AHEAD rows are on their way, and bands of rows inside the grid (INNER) ask for no row. Cells of the rim have
+// the factor zero.
+#define ROWS 200
 #define WARPS 4
 
+// Outside the grid the nearest cells: no cell that changes depends on them.
 template <bool ALIGNED>
 __device__ __forceinline__ float4 load_row(const float *__restrict__ from, int y, int x, int height, int width)
 {
-    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (y < 0 || y >= height || x < 0 || x >= width)
-        return v;
-    const float *at = from + (size_t)y * width + x;
+    const float *row = from + (size_t)min(max(y, 0), height - 1) * width;
     if (ALIGNED)
-        return __ldg(reinterpret_cast<const float4 *>(at));
-    v.x = at[0];
-    if (x + 1 < width)
-        v.y = at[1];
-    if (x + 2 < width)
-        v.z = at[2];
-    if (x + 3 < width)
-        v.w = at[3];
-    return v;
+        return __ldg(reinterpret_cast<const float4 *>(row + min(max(x, 0), width - 4)));
+    const int last = width - 1;
+    return make_float4(row[min(max(x, 0), last)], row[min(max(x + 1, 0), last)], row[min(max(x + 2, 0), last)],
+                       row[min(max(x + 3, 0), last)]);
 }
 
 template <bool ALIGNED>
@@ -52,56 +44,83 @@ __device__ __forceinline__ float factor(int x, int width, float k)
     return x > 0 && x < width - 1 ? k : 0.0f;
 }
 
-template <bool ALIGNED>
+template <int LEVELS, int AHEAD, bool ALIGNED, bool INNER>
 __device__ __forceinline__ void march(const float *__restrict__ from, float *__restrict__ to, int height, int width,
-                                      int x, float k)
+                                      int x, int first, float k)
 {
-    const int lane = threadIdx.x % 32;
-    const int first = blockIdx.y * ROWS;
-    const int last = min(first + ROWS, height);
-    const bool keeps = lane > 0 && lane < 31 && x < width;
+    constexpr int HALO = LEVELS / 4;
+    const int lane = threadIdx.x % 32, nearest = min(max(x, 0), width - 4);
+    const int last = min(first + ROWS, height), begin = first - LEVELS, end = last + LEVELS;
+    const bool keeps = lane >= HALO && lane < 32 - HALO && x < width;
     const float kx = factor(x, width, k), ky = factor(x + 1, width, k);
     const float kz = factor(x + 2, width, k), kw = factor(x + 3, width, k);
-    float4 up[LEVELS], mid[LEVELS];
+    const float *coming = from + static_cast<long long>(begin + AHEAD) * width + nearest;
+    float *place = to + static_cast<long long>(begin - LEVELS) * width + x;
+    float4 up[LEVELS], mid[LEVELS], ahead[AHEAD];
 #pragma unroll
     for (int t = 0; t < LEVELS; t++)
         up[t] = mid[t] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    float4 ahead = load_row<ALIGNED>(from, first - LEVELS, x, height, width);
-#pragma unroll 3
-    for (int y = first - LEVELS; y < last + LEVELS; y++) {
-        float4 fresh = ahead;
-        ahead = load_row<ALIGNED>(from, y + 1, x, height, width);
 #pragma unroll
-        for (int t = 0; t < LEVELS; t++) {
-            const int row = y - t - 1;
-            const bool inner = row > 0 && row < height - 1;
-            const float4 here = mid[t];
-            const float left = __shfl_up_sync(0xffffffffu, here.w, 1);
-            const float right = __shfl_down_sync(0xffffffffu, here.x, 1);
-            float4 next;
-            next.x = relax(here.x, up[t].x, fresh.x, left, here.y, inner ? kx : 0.0f);
-            next.y = relax(here.y, up[t].y, fresh.y, here.x, here.z, inner ? ky : 0.0f);
-            next.z = relax(here.z, up[t].z, fresh.z, here.y, here.w, inner ? kz : 0.0f);
-            next.w = relax(here.w, up[t].w, fresh.w, here.z, right, inner ? kw : 0.0f);
-            up[t] = here;
-            mid[t] = fresh;
-            fresh = next;
+    for (int i = 0; i < AHEAD; i++)
+        ahead[i] = load_row<ALIGNED>(from, begin + i, x, height, width);
+#pragma unroll 1
+    for (int base = begin; base < end; base += AHEAD) {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int y = base + i;
+            if (!INNER && y >= end)
+                break;
+            float4 fresh = ahead[i];
+            if (!INNER) {
+                ahead[i] = load_row<ALIGNED>(from, y + AHEAD, x, height, width);
+            } else if (base + AHEAD < end) {
+                ahead[i] = __ldg(reinterpret_cast<const float4 *>(coming));
+                coming += width;
+            }
+#pragma unroll
+            for (int t = 0; t < LEVELS; t++) {
+                const int row = y - t - 1;
+                const bool free_row = INNER || (row > 0 && row < height - 1);
+                const float4 here = mid[t];
+                const float left = __shfl_up_sync(0xffffffffu, here.w, 1);
+                const float right = __shfl_down_sync(0xffffffffu, here.x, 1);
+                float4 next;
+                next.x = relax(here.x, up[t].x, fresh.x, left, here.y, free_row ? kx : 0.0f);
+                next.y = relax(here.y, up[t].y, fresh.y, here.x, here.z, free_row ? ky : 0.0f);
+                next.z = relax(here.z, up[t].z, fresh.z, here.y, here.w, free_row ? kz : 0.0f);
+                next.w = relax(here.w, up[t].w, fresh.w, here.z, right, free_row ? kw : 0.0f);
+                up[t] = here;
+                mid[t] = fresh;
+                fresh = next;
+            }
+            const int done = y - LEVELS;
+            if (done >= first && (INNER || done < last) && keeps) {
+                if (INNER)
+                    *reinterpret_cast<float4 *>(place) = fresh;
+                else
+                    store_row<ALIGNED>(to, done, x, width, fresh);
+            }
+            place += width;
         }
-        const int done = y - LEVELS;
-        if (done >= first && done < last && keeps)
-            store_row<ALIGNED>(to, done, x, width, fresh);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    heat_steps(const float *__restrict__ from, float *__restrict__ to, int height, int width, float k)
+template <int LEVELS>
+__global__ void __launch_bounds__(32 * WARPS, 3)
+    heat_levels(const float *__restrict__ from, float *__restrict__ to, int height, int width, float k)
 {
+    constexpr int HALO = LEVELS / 4, STRIP = 128 - 8 * HALO;
     const int strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
-    const int x = strip + 4 * (threadIdx.x % 32) - 4;
+    // The last band goes first: like the first, it takes longer.
+    const int first = (blockIdx.y > 0 ? blockIdx.y - 1 : gridDim.y - 1) * ROWS;
+    const int x = strip + 4 * (static_cast<int>(threadIdx.x) % 32 - HALO);
     if (strip >= width)
         return;
-    if (width % 4 == 0)
-        march<true>(from, to, height, width, x, k);
+    const bool inside = first > LEVELS && first + ROWS + LEVELS < height;
+    if (width % 4 != 0)
+        march<LEVELS, 1, false, false>(from, to, height, width, x, first, k);
+    else if (inside)
+        march<LEVELS, 4, true, true>(from, to, height, width, x, first, k);
     else
-        march<false>(from, to, height, width, x, k);
+        march<LEVELS, 1, true, false>(from, to, height, width, x, first, k);
 }

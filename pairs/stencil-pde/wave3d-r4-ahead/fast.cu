@@ -1,98 +1,175 @@
-// A block walks along z with a tile of the current plane (and its rim of four) in shared memory; each thread
-// keeps the nine values of its own column along z in registers. What the next plane needs of global memory is on
-// its way while this one is computed.
+// A thread has four columns of a row and marches along z with nine planes of them in registers. Planes with their rim of
+// four arrive in a ring in shared memory, three planes ahead; neighbours are read from it four at a time.
 #define R 4
-#define TX 32
-#define TY 16
-#define PLANES 64
+#define TX 128
+#define TY 24
+#define THREADS (TX / 4 * TY)
+#define PLANES 192
+#define AHEAD 3
+#define SLOTS 8
+#define WIDE (TX + 2 * R)
+#define TALL (TY + 2 * R)
+#define QUADS (TALL * WIDE / 4)
+#define COPIES ((QUADS + THREADS - 1) / THREADS)
+#define SPAN (2 * R + 1)
 #define W0 -2.8472222f
 #define W1 1.6f
 #define W2 -0.2f
 #define W3 0.025396826f
 #define W4 -0.0017857143f
 
-// The rim of a plane that this thread brings, its value of the step before, and the next of its column.
-struct Ahead {
-    float west, east, north, south, before, below;
-};
-
-struct Place {
-    int x, y, depth, height, width;
-    bool exists, west, east, north, south, inner;
-};
-
-__device__ __forceinline__ Ahead load(const float *__restrict__ prev, const float *__restrict__ cur, const Place &own,
-                                      int z, int last)
+__device__ __forceinline__ float4 plus(const float4 &a, const float4 &b)
 {
-    const size_t plane = (size_t)own.height * own.width, at = z * plane + (size_t)own.y * own.width + own.x;
-    const float *here = cur + at;
-    const bool wanted = z < last;
-    Ahead next;
-    next.west = wanted && own.west ? __ldg(here - R) : 0.0f;
-    next.east = wanted && own.east ? __ldg(here + TX) : 0.0f;
-    next.north = wanted && own.north ? __ldg(here - R * own.width) : 0.0f;
-    next.south = wanted && own.south ? __ldg(here + TY * own.width) : 0.0f;
-    next.before = wanted && own.inner && z >= R && z < own.depth - R ? __ldcs(prev + at) : 0.0f;
-    next.below = wanted && own.exists && z + R < own.depth ? __ldg(here + R * plane) : 0.0f;
-    return next;
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-extern "C" __global__ void __launch_bounds__(TX *TY, 2)
+__device__ __forceinline__ void add(float4 &sum, float weight, const float4 &v)
+{
+    sum.x = fmaf(weight, v.x, sum.x);
+    sum.y = fmaf(weight, v.y, sum.y);
+    sum.z = fmaf(weight, v.z, sum.z);
+    sum.w = fmaf(weight, v.w, sum.w);
+}
+
+// The quads of each plane that this thread copies.
+struct Copies {
+    int from[COPIES];
+    unsigned to[COPIES];
+    bool wanted[COPIES];
+};
+
+__device__ __forceinline__ void copy_plane(const float *__restrict__ plane, const Copies &copies, unsigned slot)
+{
+#pragma unroll
+    for (int i = 0; i < COPIES; i++)
+        if (copies.wanted[i])
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(copies.to[i] +
+                                                                          slot * static_cast<unsigned>(TALL * WIDE * 4)),
+                         "l"(plane + copies.from[i])
+                         : "memory");
+}
+
+__device__ __forceinline__ void close_group()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+__device__ void march4(const float *__restrict__ prev, const float *__restrict__ cur, float *__restrict__ next,
+                       int depth, int height, int width, float c2)
+{
+    extern __shared__ __align__(16) float ring[];
+    const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * (TX / 4) + tx;
+    const int left = blockIdx.x * TX, top = blockIdx.y * TY, x = left + 4 * tx, y = top + ty;
+    const int first = blockIdx.z * PLANES, last = min(first + PLANES, depth), end = min(last + R, depth);
+    const size_t plane = static_cast<size_t>(height) * width;
+    const int at = y * width + x;
+    const bool exists = x < width && y < height;
+    const bool inner = x >= R && y >= R && x < width - R && y < height - R;
+    Copies copies;
+#pragma unroll
+    for (int i = 0; i < COPIES; i++) {
+        const int item = thread + i * THREADS, row = item / (WIDE / 4), col = item % (WIDE / 4) * 4;
+        const int from_x = left - R + col, from_y = top - R + row;
+        copies.wanted[i] = item < QUADS && from_x >= 0 && from_x < width && from_y >= 0 && from_y < height;
+        copies.from[i] = from_y * width + from_x;
+        copies.to[i] = static_cast<unsigned>(__cvta_generic_to_shared(ring)) + (row * WIDE + col) * 4;
+    }
+#pragma unroll
+    for (int p = 0; p < R + AHEAD; p++) {
+        if (first + p < end)
+            copy_plane(cur + (first + p) * plane, copies, p);
+        close_group();
+    }
+    const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    float4 queue[SPAN];
+#pragma unroll
+    for (int i = 0; i < 2 * R; i++) {
+        const int z = first - R + i;
+        queue[i] = exists && z >= 0 && z < depth ? __ldg(reinterpret_cast<const float4 *>(cur + z * plane + at)) : none;
+    }
+    size_t place = first * plane + at;
+    float4 before = none;
+    if (inner)
+        before = __ldcs(reinterpret_cast<const float4 *>(prev + place));
+    unsigned slot = 0;
+#pragma unroll 1
+    for (int base = first; base < last; base += SPAN) {
+#pragma unroll
+        for (int k = 0; k < SPAN; k++) {
+            const int z = base + k;
+            if (z >= last)
+                break;
+            asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
+            __syncthreads();
+            if (z + R + AHEAD < end)
+                copy_plane(cur + (z + R + AHEAD) * plane, copies, (slot + R + AHEAD) % SLOTS);
+            close_group();
+            const float *own = ring + slot * (TALL * WIDE) + (ty + R) * WIDE + tx * 4 + R;
+            const float *below = ring + (slot + R) % SLOTS * (TALL * WIDE) + (ty + R) * WIDE + tx * 4 + R;
+            queue[(k + 2 * R) % SPAN] = *reinterpret_cast<const float4 *>(below);
+            const float4 here = queue[(k + R) % SPAN], old = before;
+            if (inner && z + 1 < last)
+                before = __ldcs(reinterpret_cast<const float4 *>(prev + place + plane));
+            float4 result = here;
+            if (inner && z >= R && z < depth - R) {
+                const float4 west = *reinterpret_cast<const float4 *>(own - R);
+                const float4 east = *reinterpret_cast<const float4 *>(own + R);
+                const float line[12] = {west.x, west.y, west.z, west.w, here.x, here.y,
+                                        here.z, here.w, east.x, east.y, east.z, east.w};
+                const float weight[R] = {W1, W2, W3, W4};
+                float4 lap = make_float4(3.0f * W0 * here.x, 3.0f * W0 * here.y, 3.0f * W0 * here.z, 3.0f * W0 * here.w);
+#pragma unroll
+                for (int d = 1; d <= R; d++) {
+                    const float4 north = *reinterpret_cast<const float4 *>(own - d * WIDE);
+                    const float4 south = *reinterpret_cast<const float4 *>(own + d * WIDE);
+                    float4 sum = plus(queue[(k + R - d) % SPAN], queue[(k + R + d) % SPAN]);
+                    sum = plus(sum, plus(north, south));
+                    const float4 across = make_float4(line[4 - d] + line[4 + d], line[5 - d] + line[5 + d],
+                                                      line[6 - d] + line[6 + d], line[7 - d] + line[7 + d]);
+                    add(lap, weight[d - 1], plus(sum, across));
+                }
+                result = make_float4(2.0f * here.x - old.x + c2 * lap.x, 2.0f * here.y - old.y + c2 * lap.y,
+                                     2.0f * here.z - old.z + c2 * lap.z, 2.0f * here.w - old.w + c2 * lap.w);
+            }
+            if (exists)
+                __stcs(reinterpret_cast<float4 *>(next + place), result);
+            place += plane;
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+}
+
+__device__ void march1(const float *__restrict__ prev, const float *__restrict__ cur, float *__restrict__ next,
+                       int depth, int height, int width, float c2)
+{
+    const int y = blockIdx.y * TY + threadIdx.y, first = blockIdx.z * PLANES;
+    if (y >= height)
+        return;
+    const size_t plane = static_cast<size_t>(height) * width;
+    const float weight[R] = {W1, W2, W3, W4};
+    for (int z = first; z < min(first + PLANES, depth); z++) {
+        for (int x = blockIdx.x * TX + threadIdx.x; x < min((blockIdx.x + 1) * TX, width); x += TX / 4) {
+            const size_t at = z * plane + static_cast<size_t>(y) * width + x;
+            float result = cur[at];
+            if (x >= R && x < width - R && y >= R && y < height - R && z >= R && z < depth - R) {
+                float lap = 3.0f * W0 * result;
+#pragma unroll
+                for (int d = 1; d <= R; d++)
+                    lap += weight[d - 1] * (cur[at - d] + cur[at + d] + cur[at - d * width] + cur[at + d * width] +
+                                            cur[at - d * plane] + cur[at + d * plane]);
+                result = 2.0f * result - prev[at] + c2 * lap;
+            }
+            next[at] = result;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     wave(const float *__restrict__ prev, const float *__restrict__ cur, float *__restrict__ next, int depth, int height,
          int width, float c2)
 {
-    __shared__ float tile[2][TY + 2 * R][TX + 2 * R];
-    const int tx = threadIdx.x, ty = threadIdx.y;
-    const int first = blockIdx.z * PLANES, last = min(first + PLANES, depth);
-    Place own;
-    own.x = blockIdx.x * TX + tx, own.y = blockIdx.y * TY + ty;
-    own.depth = depth, own.height = height, own.width = width;
-    own.exists = own.x < width && own.y < height;
-    own.inner = own.x >= R && own.y >= R && own.x < width - R && own.y < height - R;
-    own.west = tx < R && own.x >= R && own.x - R < width && own.y < height;
-    own.east = tx < R && own.x + TX < width && own.y < height;
-    own.north = ty < R && own.y >= R && own.y - R < height && own.x < width;
-    own.south = ty < R && own.y + TY < height && own.x < width;
-    const size_t plane = (size_t)height * width, at = (size_t)own.y * width + own.x;
-    float queue[2 * R + 1];
-#pragma unroll
-    for (int i = 1; i <= 2 * R; i++) {
-        const int z = first - R + i - 1;
-        queue[i] = own.exists && z >= 0 && z < depth ? __ldg(cur + z * plane + at) : 0.0f;
-    }
-    Ahead here = load(prev, cur, own, first, last);
-#pragma unroll 2
-    for (int z = first; z < last; z++) {
-        float(*t)[TX + 2 * R] = tile[z & 1];
-#pragma unroll
-        for (int i = 0; i < 2 * R; i++)
-            queue[i] = queue[i + 1];
-        queue[2 * R] = here.below;
-        t[ty + R][tx + R] = queue[R];
-        if (tx < R) {
-            t[ty + R][tx] = here.west;
-            t[ty + R][tx + R + TX] = here.east;
-        }
-        if (ty < R) {
-            t[ty][tx + R] = here.north;
-            t[ty + R + TY][tx + R] = here.south;
-        }
-        const float before = here.before;
-        here = load(prev, cur, own, z + 1, last);
-        __syncthreads();
-        if (!own.exists)
-            continue;
-        float result = queue[R];
-        if (own.inner && z >= R && z < depth - R) {
-            const float *c = &t[ty + R][tx + R];
-            const int s = TX + 2 * R;
-            float lap = 3.0f * W0 * queue[R];
-            lap += W1 * (c[-1] + c[1] + c[-s] + c[s] + queue[R - 1] + queue[R + 1]);
-            lap += W2 * (c[-2] + c[2] + c[-2 * s] + c[2 * s] + queue[R - 2] + queue[R + 2]);
-            lap += W3 * (c[-3] + c[3] + c[-3 * s] + c[3 * s] + queue[R - 3] + queue[R + 3]);
-            lap += W4 * (c[-4] + c[4] + c[-4 * s] + c[4 * s] + queue[R - 4] + queue[R + 4]);
-            result = 2.0f * queue[R] - before + c2 * lap;
-        }
-        __stcs(next + z * plane + at, result);
-    }
+    if (width % 4 == 0)
+        march4(prev, cur, next, depth, height, width, c2);
+    else
+        march1(prev, cur, next, depth, height, width, c2);
 }
