@@ -1,17 +1,19 @@
 """The best side of each built-in family beside the data sheet and beside plain kernels of the same traffic.
 
-    python benchmarks/roofline.py --gpu 0 [--time] [--data FILE.jsonl]   measures; needs a GPU
-    python benchmarks/roofline.py [--data FILE.jsonl]                    writes docs/roofline.md and the plot
+    python benchmarks/roofline.py --gpu 0 [--time]   measures; needs a GPU of MODELS
+    python benchmarks/roofline.py                    writes docs/roofline.md and the plots
 
 `pairs/roofline.json` has the least bytes and operations of each family, with their reasons; the best side is
 the fastest of the confirmed verdicts on that GPU. With `--gpu`, a kernel that only reads and writes as many
 bytes as the family must is timed (the ceiling), each sample after a flush of the L2 cache, and with `--time`
-the best side too, in the same run. Appends a row a family; run again, it goes on where it stopped.
+the best side too, in the same run. Appends a row a family to docs/data/GPU/roofline.jsonl; run again, it goes
+on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -35,6 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "data"
 PAGE = ROOT / "docs" / "roofline.md"
 MODEL = "nvidia-h200"
+# By GPU model: the name in the page; the stems of its verdicts; the folder of its data.
+MODELS = {"H100": ("nvidia-h100-80gb-hbm3", DATA / "nvidia-h100"), "H200": (MODEL, DATA / MODEL)}
 LOW = 0.25
 SAMPLES = 15
 VECTORS = 8
@@ -123,6 +127,24 @@ def best_sides(model: str, language: Language | None = None) -> list[Best]:
     return [found[family] for family in sorted(found)]
 
 
+def judged(pair: str, model: str) -> bool:
+    """Whether a built-in pair has a verdict of that GPU model."""
+    return (resources.pairs_dir() / pair / "verdicts" / f"{model}.json").exists()
+
+
+def standing() -> dict[str, dict[str, Best]]:
+    """By GPU and family, the best sides; without families of which another GPU's best awaits this GPU."""
+    found = {gpu: {one.family: one for one in best_sides(model)} for gpu, (model, _) in MODELS.items()}
+    return {
+        gpu: {
+            family: one
+            for family, one in best.items()
+            if all(judged(there[family].pair, MODELS[gpu][0]) for there in found.values() if family in there)
+        }
+        for gpu, best in found.items()
+    }
+
+
 def mix(read_bytes: int, written_bytes: int, source: Memory, to: Memory) -> tuple[Grid, list[KernelArg]]:
     """The launch of `mix` that reads and writes so many bytes, rounded up to vectors of 16."""
     from kcurate.backends.base import Grid, Pointer, ScalarValue
@@ -185,8 +207,14 @@ def rows_of(path: Path) -> dict[str, dict[str, Any]]:
     return {row["family"]: row for row in map(json.loads, lines)}
 
 
-def measure(gpu: int, best: Sequence[Best], path: Path, timed: bool) -> None:
-    """Append a row for each family that the file does not have as it is now."""
+def measure(gpu: int, timed: bool) -> None:
+    """Append a row for each family of this GPU's best sides that its file does not have as it is now."""
+    from kcurate.backends import open_device
+
+    with contextlib.closing(open_device("cuda", gpu)) as device:
+        name = device.environment().device
+    [(model, folder)] = [found for short, found in MODELS.items() if short in name]
+    path, best = folder / "roofline.jsonl", best_sides(model)
     known = rows_of(path)
     ceiling = Ceiling(gpu, max(max(one.least.read_bytes, one.least.written_bytes) for one in best) + 4096)
     environment = ceiling.bench.device.environment()
@@ -196,6 +224,7 @@ def measure(gpu: int, best: Sequence[Best], path: Path, timed: bool) -> None:
             row: dict[str, Any] = {
                 "family": one.family,
                 "pair": one.pair,
+                "side": store.side_key(one.candidate, "fast"),
                 "read_bytes": one.least.read_bytes,
                 "written_bytes": one.least.written_bytes,
             }
@@ -218,12 +247,13 @@ def of_ceiling(one: Best, row: Mapping[str, Any] | None) -> float | None:
     """The share of the ceiling; None for a family that is not limited by bytes, or has no row."""
     if one.kind != "memory" or row is None or row["read_bytes"] != one.least.read_bytes:
         return None
-    return float(row["ceiling_us"]) / float(row.get("side_us", one.us))
+    same = row.get("side") in (None, store.side_key(one.candidate, "fast"))
+    return float(row["ceiling_us"]) / float(row.get("side_us", one.us) if same else one.us)
 
 
-def summary(best: Sequence[Best], rows: Mapping[str, Any]) -> Iterator[str]:
+def summary(gpu: str, best: Sequence[Best], rows: Mapping[str, Any]) -> Iterator[str]:
     """A line for all, and one for each kind of limit."""
-    yield "| limit | families | of the data sheet (median) | of the ceiling (median) | under a quarter |"
+    yield f"| {gpu}: limit | families | share (median) | of the ceiling (median) | under a quarter |"
     yield "|---|---:|---:|---:|---:|"
     for kind in ("all", "memory", "arithmetic", GATHER):
         some = [one for one in best if kind in ("all", one.kind)]
@@ -239,26 +269,30 @@ HEAD = """# Each family's best side beside the roofline
 
 `python benchmarks/roofline.py` writes this page. For each family of the built-in pairs,
 [pairs/roofline.json](../pairs/roofline.json) has the least bytes (each distinct one that must move, once) and
-the least operations at the headline size; the time is that of its fastest confirmed side on an NVIDIA H200.
+the least operations at the headline size; the time is that of its fastest confirmed side, on an NVIDIA H100
+(80 GB HBM3) and on an H200. A family whose newest side has not been judged on one of them is left out there.
 A second reader checked both against the problems and oracles: what only the inputs tell on generated ones,
 which bytes an answer depends on by changing single elements at test sizes, operations by hand wherever they
 could limit. 31 of 252 entries were mended.
 
-- *least*: the longest of the times that bytes and operations take at the data sheet's rates (4.8 TB/s; 989
-  TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations, 128 lanes a
-  multiprocessor and cycle, as many as are issued; `special` exponentials, roots and the like, 16 lanes.
+- *least*: the longest of the times that bytes and operations take at the data sheet's rates (3.35 and
+  4.8 TB/s; 989 TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations,
+  128 lanes a multiprocessor and cycle, as many as are issued; `special` exponentials, roots and the like, 16.
 - *share*: least over measured.
 - *of ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for families
   limited by bytes. Empty: not measured yet.
 - `gather` families read or write at places that the data name. Each such access counts as a whole sector of
   32 bytes, even where a cache answers; so a share may exceed 100%.
 
-![Shares by family](data/nvidia-h200/roofline.svg)
+![Shares by family on an H100](data/nvidia-h100/roofline.svg)
+
+![Shares by family on an H200](data/nvidia-h200/roofline.svg)
+
 """
 
 
 COUNTED = """\
-In brackets what `ncu` counted of the best side on the same GPU model ([pairs/profiles](../pairs/profiles/)):
+In brackets what `ncu` counted of the best side on one of them ([pairs/profiles](../pairs/profiles/)):
 the share of the memory bandwidth, of issue slots, of the tensor cores, resident warps of the most possible,
 and what a warp waits for most, in cycles an instruction. Without brackets: not profiled, read from the code.
 """
@@ -280,18 +314,38 @@ def counted(one: Best, profile: Profile | None) -> str:
     return f" ({', '.join(parts)}; waits for {longest} {stalls[longest]:.1f})"
 
 
-def page(best: Sequence[Best], rows: Mapping[str, Any]) -> str:
-    """The table as Markdown, lowest shares first, and the reasons."""
+def cells(one: Best | None, rows: Mapping[str, Any]) -> str:
+    """Least and best time, share of the data sheet and of the ceiling, as cells of a table."""
+    if one is None:
+        return " | | | |"
+    found = of_ceiling(one, rows.get(one.family))
+    last = f"{found:.0%}" if found is not None else ""
+    return f" {one.limits[one.limit]:.1f} | {one.us:.1f} | {one.share:.0%} | {last} |"
+
+
+def page(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """The tables as Markdown, lowest shares first, and the reasons; both are by GPU and family."""
     facts = roofline.on_file()["families"]
-    parts = [HEAD, *summary(best, rows), "", "| family | limit | least, us | best, us | share | of ceiling |"]
-    parts.append("|---|---|---:|---:|---:|---:|")
-    ordered = sorted(best, key=lambda one: (one.kind == GATHER, one.share))
+    parts = [HEAD.rstrip("\n")]
+    for gpu, sides in best.items():
+        parts += ["", *summary(gpu, list(sides.values()), rows[gpu])]
+        left_out = max(map(len, best.values())) - len(sides)
+        if left_out:
+            parts += [
+                "",
+                f"{left_out} families are left out: their newest sides, which replaced slower ones, await an",
+            ]
+            parts += [f"{gpu}. So these medians are those of the sides that needed it least."]
+    columns = "".join(f" least, {gpu} | best, us | share | of ceiling |" for gpu in best)
+    parts += ["", f"| family | limit |{columns}", f"|---|---|{'---:|' * 4 * len(best)}"]
+    lowest: dict[str, Best] = {}
+    for one in (one for sides in best.values() for one in sides.values()):
+        if one.family not in lowest or one.share < lowest[one.family].share:
+            lowest[one.family] = one
+    ordered = sorted(lowest.values(), key=lambda one: (one.kind == GATHER, one.share))
     for one in ordered:
-        found = of_ceiling(one, rows.get(one.family))
-        last = f"{found:.0%}" if found is not None else ""
-        name = f"[{one.family}](../pairs/{one.pair}/)"
-        least = one.limits[one.limit]
-        parts.append(f"| {name} | {one.limit} | {least:.1f} | {one.us:.1f} | {one.share:.0%} | {last} |")
+        shown = "".join(cells(sides.get(one.family), rows[gpu]) for gpu, sides in best.items())
+        parts.append(f"| [{one.family}](../pairs/{one.pair}/) | {one.limit} |{shown}")
     low = [one for one in ordered if one.share < LOW]
     profiles = on_file.read(None)
     for title, named in (("to be improved", True), ("what limits them", False)):
@@ -346,16 +400,15 @@ def main() -> None:
     )
     parser.add_argument("--gpu", type=int)
     parser.add_argument("--time", action="store_true")
-    parser.add_argument("--data", type=Path, default=DATA / MODEL / "roofline.jsonl")
     options = parser.parse_args()
-    best = best_sides(MODEL)
     if options.gpu is not None:
-        measure(options.gpu, best, options.data, options.time)
+        measure(options.gpu, options.time)
         return
-    rows = rows_of(options.data)
+    best, rows = standing(), {gpu: rows_of(folder / "roofline.jsonl") for gpu, (_, folder) in MODELS.items()}
     PAGE.write_text(page(best, rows))
-    (DATA / MODEL / "roofline.svg").write_text(plot(best))
-    print("\n".join(summary(best, rows)))
+    for gpu, sides in best.items():
+        (MODELS[gpu][1] / "roofline.svg").write_text(plot(list(sides.values())))
+        print("\n".join(summary(gpu, list(sides.values()), rows[gpu])))
 
 
 if __name__ == "__main__":

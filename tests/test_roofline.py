@@ -20,6 +20,7 @@ for _folder in store.find_candidates(resources.pairs_dir()):
     assert _pair.problem is not None
     PROBLEMS[_pair.family] = _pair.problem
 DOCS = Path(__file__).parents[1] / "docs"
+STANDING = benchmark.standing()
 
 
 def buffer_bytes(problem: Problem, *roles: str) -> int:
@@ -70,14 +71,15 @@ def test_no_side_is_faster_than_memory(stated: float | None, counts: float | Non
     assert Environment("cuda", "NVIDIA H200", details={"fast_copy_fraction": stated}).copy_fraction == counts
 
 
-def test_who_reaches_little_says_why() -> None:
-    low = {one.family for one in benchmark.best_sides(benchmark.MODEL) if one.share < benchmark.LOW}
+@pytest.mark.parametrize("gpu", benchmark.MODELS)
+def test_who_reaches_little_says_why(gpu: str) -> None:
+    low = {one.family for one in STANDING[gpu].values() if one.share < benchmark.LOW}
     facts = roofline.on_file()["families"]
     assert all(facts[family].get("reason") for family in low)
 
 
 def test_a_profile_says_what_a_side_waits_for() -> None:
-    best = benchmark.best_sides(benchmark.MODEL)[0]
+    best = next(iter(STANDING["H200"].values()))
     counters = {
         "time_us": 10.0, "dram_read_bytes": 20e6, "dram_write_bytes": 4e6, "issue_pct": 12.4,
         "tensor_pct": 0.2, "occupancy_pct": 50.0, "stall_memory": 9.13, "stall_barrier": 2.0,
@@ -108,18 +110,24 @@ def test_the_ceiling_moves_all_bytes_and_no_more(reads: int, writes: int) -> Non
     assert np.all(got[written:] == 77)
 
 
-def test_page_and_plot_are_current() -> None:
-    best = benchmark.best_sides(benchmark.MODEL)
-    rows = benchmark.rows_of(DOCS / "data" / benchmark.MODEL / "roofline.jsonl")
-    assert (DOCS / "roofline.md").read_text("utf-8") == benchmark.page(best, rows), (
-        "run benchmarks/roofline.py"
-    )
-    plotted = (DOCS / "data" / benchmark.MODEL / "roofline.svg").read_text("utf-8")
-    assert plotted == benchmark.plot(best)
+def test_page_and_plots_are_current() -> None:
+    rows = {
+        gpu: benchmark.rows_of(folder / "roofline.jsonl") for gpu, (_, folder) in benchmark.MODELS.items()
+    }
+    written = benchmark.page(STANDING, rows)
+    assert (DOCS / "roofline.md").read_text("utf-8") == written, "run benchmarks/roofline.py"
+    for gpu, (_, folder) in benchmark.MODELS.items():
+        assert (folder / "roofline.svg").read_text("utf-8") == benchmark.plot(list(STANDING[gpu].values()))
+
+
+def test_a_gpu_that_has_not_judged_the_newest_side_is_left_out() -> None:
+    older = {one.family for one in benchmark.best_sides(benchmark.MODEL)} - set(STANDING["H200"])
+    newest = [STANDING["H100"][family] for family in older]
+    assert all(not benchmark.judged(one.pair, benchmark.MODEL) for one in newest)
 
 
 def test_the_ceiling_counts_for_what_it_was_measured_on() -> None:
-    one = next(one for one in benchmark.best_sides(benchmark.MODEL) if one.family == "reduce-sum")
+    one = STANDING["H200"]["reduce-sum"]
     row = {"read_bytes": one.least.read_bytes, "ceiling_us": one.us / 2}
     assert benchmark.of_ceiling(one, row) == pytest.approx(0.5)
     assert benchmark.of_ceiling(one, {**row, "side_us": one.us * 2}) == pytest.approx(0.25)
