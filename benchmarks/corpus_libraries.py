@@ -1,14 +1,15 @@
 """Best sides of built-in families against what a practitioner would call: same inputs, process and clock.
 
-    python benchmarks/corpus_libraries.py --gpu 0 --out ROWS.jsonl [--budget-s 280] [--blocks 8] [FAMILY ...]
+    python benchmarks/corpus_libraries.py --gpu 0 [--budget-s 280] [--blocks 8] [FAMILY ...]
     python benchmarks/corpus_libraries.py --docs    writes the tables of docs/corpus.md and docs/triton.md
 
 Needs a GPU, torch and CuPy; the calls are in `library_calls.py`. Of a family's sides the one that is fastest
 in its verdicts runs. Inputs are made on the device once, for both; outputs are compared first. Each sample
 follows a flush of the L2 cache and is taken with events on one stream; of several calls the one that is
 fastest in a few samples is measured; it and our side take turns in random order. The ratio is the median over
-blocks of the library's time over ours: above 1, ours is faster. A row a family is appended to ROWS, with its
-reason if there is no ratio; families with a row of their code and calls as they are now are left out.
+blocks of the library's time over ours: above 1, ours is faster. A row a family is appended to
+docs/data/GPU/libraries.jsonl, with its reason if there is no ratio; families that have a row of their code and
+calls as they are now, of any GPU, are left out unless they are named.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from library_calls import CALLS, LibraryCall, compared, scalars_of, torch_dtype
 from marked import fill
-from roofline import MODEL, Best, best_sides, rows_of
+from roofline import MODEL, MODELS, Best, best_sides, of_device, rows_of, standing
 
 from kcurate import resources, store
 from kcurate.backends import open_compiler
@@ -238,20 +239,38 @@ def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
     return restore
 
 
+def key_of(best: Best) -> str:
+    """Of a side's code and of what it is held against."""
+    return store.content_id(best.candidate.fast.code, *(one.library for one in CALLS[best.family]))
+
+
+def current_rows() -> dict[str, dict[str, Any]]:
+    """By family, the row of its best side as it is now: an H200's where there is one, else an H100's."""
+    found: dict[str, dict[str, Any]] = {}
+    for gpu, known in standing().items():
+        model, folder = MODELS[gpu]
+        rows = rows_of(folder / "libraries.jsonl")
+        for best in best_sides(model, "cuda"):
+            row = rows.get(best.family) if best.family in CALLS and best.family in known else None
+            if row is not None and row["key"] == key_of(best):
+                found[best.family] = row
+    return found
+
+
 def table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The rows as a table for docs, by ratio; and how many there are."""
     timed = sorted((row for row in rows.values() if "ratio" in row), key=lambda row: float(row["ratio"]))
     lines = [
         f"| {row['family']} | [{row['pair'].split('/')[1]}](../pairs/{row['pair']}/) | {row['library']} "
-        f"| {row['ours_us']:.0f} | {row['library_us']:.0f} | {row['ratio']:.2f} |"
+        f"| {row['device'].split()[1]} | {row['ours_us']:.0f} | {row['library_us']:.0f} | {row['ratio']:.2f} |"
         for row in timed
     ]
     middle = statistics.median(row["ratio"] for row in timed)
     faster = sum(row["ratio"] >= 1 for row in timed)
     said = f"{len(timed)} families; the median ratio is {middle:.2f}, {faster} are at 1 or above."
     head = (
-        "| family | our side | library | ours, us | library, us | ratio |",
-        "|---|---|---|---:|---:|---:|",
+        "| family | our side | library | GPU | ours, us | library, us | ratio |",
+        "|---|---|---|---|---:|---:|---:|",
     )
     return [said, "", *head, *lines]
 
@@ -300,28 +319,25 @@ def main() -> None:
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--budget-s", type=float, default=1e9, help="begin no family after so many seconds")
-    parser.add_argument("--out", type=Path, default=Path("libraries.jsonl"))
     parser.add_argument("--docs", action="store_true", help="write the table in docs/corpus.md")
     options = parser.parse_args()
     if options.docs:
-        rows = rows_of(ROOT / "docs/data" / MODEL / "libraries.jsonl")
+        rows = current_rows()
         fill(ROOT / "docs/corpus.md", Path(__file__).name, "\n".join(table_of(rows)))
         fill(ROOT / "docs/triton.md", Path(__file__).name, "\n".join(triton_table(rows)))
         return
     until_s = time.monotonic() + options.budget_s
     table = Table(options.gpu)
     environment = table.device.environment()
-    copy, rng, known = table.copy_bytes_per_s(), random.Random(7), rows_of(options.out)
+    copy, rng, known = table.copy_bytes_per_s(), random.Random(7), current_rows()
+    model, folder = of_device(environment.device)
     print(f"copy: {copy / 1e12:.2f} TB/s (read plus written)")
-    with options.out.open("a") as out:
-        for best in best_sides(MODEL, "cuda"):
-            family, chosen = best.family, options.families or CALLS
-            if family not in CALLS or family not in chosen:
+    with (folder / "libraries.jsonl").open("a") as out:
+        for best in best_sides(model, "cuda"):
+            family, chosen = best.family, options.families or set(CALLS) - set(known)
+            if family not in CALLS or family not in chosen or time.monotonic() > until_s:
                 continue
-            key = store.content_id(best.candidate.fast.code, *(one.library for one in CALLS[family]))
-            if known.get(family, {}).get("key") == key or time.monotonic() > until_s:
-                continue
-            row: dict[str, Any] = {"family": family, "pair": best.pair, "key": key}
+            row: dict[str, Any] = {"family": family, "pair": best.pair, "key": key_of(best)}
             row |= {"device": environment.device, "driver": environment.driver, "copy_bytes_per_s": copy}
             row["torch"] = table.torch.__version__
             try:

@@ -132,6 +132,14 @@ def judged(pair: str, model: str) -> bool:
     return (resources.pairs_dir() / pair / "verdicts" / f"{model}.json").exists()
 
 
+def of_device(name: str) -> tuple[str, Path]:
+    """The stem of the verdicts and the folder of the data of a GPU, by its name, such as `NVIDIA H200`."""
+    for short, found in MODELS.items():
+        if short in name:
+            return found
+    raise SystemExit(f"{name}: none of {', '.join(MODELS)}")
+
+
 def standing() -> dict[str, dict[str, Best]]:
     """By GPU and family, the best sides; without families of which another GPU's best awaits this GPU."""
     found = {gpu: {one.family: one for one in best_sides(model)} for gpu, (model, _) in MODELS.items()}
@@ -212,8 +220,7 @@ def measure(gpu: int, timed: bool) -> None:
     from kcurate.backends import open_device
 
     with contextlib.closing(open_device("cuda", gpu)) as device:
-        name = device.environment().device
-    [(model, folder)] = [found for short, found in MODELS.items() if short in name]
+        model, folder = of_device(device.environment().device)
     path, best = folder / "roofline.jsonl", best_sides(model)
     known = rows_of(path)
     ceiling = Ceiling(gpu, max(max(one.least.read_bytes, one.least.written_bytes) for one in best) + 4096)
