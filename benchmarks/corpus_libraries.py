@@ -8,8 +8,8 @@ in its verdicts runs. Inputs are made on the device once, for both; outputs are 
 follows a flush of the L2 cache and is taken with events on one stream; of several calls the one that is
 fastest in a few samples is measured; it and our side take turns in random order. The ratio is the median over
 blocks of the library's time over ours: above 1, ours is faster. A row a family is appended to
-docs/data/GPU/libraries.jsonl, with its reason if there is no ratio; families that have a row of their code and
-calls as they are now, of any GPU, are left out unless they are named.
+docs/data/GPU/libraries.jsonl, with its reason if there is no ratio; families that have a row of their code
+and calls as they are now, of any GPU, are left out unless they are named.
 """
 
 from __future__ import annotations
@@ -262,7 +262,8 @@ def table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     timed = sorted((row for row in rows.values() if "ratio" in row), key=lambda row: float(row["ratio"]))
     lines = [
         f"| {row['family']} | [{row['pair'].split('/')[1]}](../pairs/{row['pair']}/) | {row['library']} "
-        f"| {row['device'].split()[1]} | {row['ours_us']:.0f} | {row['library_us']:.0f} | {row['ratio']:.2f} |"
+        f"| {row['device'].split()[1]} | {row['ours_us']:.0f} | {row['library_us']:.0f} "
+        f"| {row['ratio']:.2f} |"
         for row in timed
     ]
     middle = statistics.median(row["ratio"] for row in timed)
