@@ -8,7 +8,8 @@
 opponent are the pair's. `judge` appends a row each to docs/data/MODEL/challengers.jsonl; run again, it goes
 on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio, if that is
 at least GAIN: its code and plan become the pair's, whose verdicts and worths go, since they were another
-side's, and all of that pair's challengers go. Then `kcurate validate` the pairs that it names.
+side's, with the verdicts behind the worths, and all of that pair's challengers go. Then `kcurate validate`
+the pairs that it names.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import worth
 from kcurate import codec, resources, store
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
@@ -116,6 +118,7 @@ def accept() -> Iterator[str]:
         _, best = max(some)
         pair = store.read_candidate(folder)
         store.write_candidate(folder, replace(pair, fast=challenging(best).fast, worth={}))
+        worth.forget(pair.id)
         for verdict in (folder / "verdicts").glob("*.json"):
             verdict.unlink()
         for path in FOLDER.glob(f"{folder.name}--*"):

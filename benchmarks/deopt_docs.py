@@ -2,8 +2,8 @@
 
     python benchmarks/deopt_docs.py
 
-Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of the
-candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
+Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) in docs/data/* and `suites.jsonl` (verdicts
+of the candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
 stand beside the H200's in docs/kernelcompare.md (the suites) and docs/corpus.md (the built-in pairs).
 What a technique is worth goes into the built-in pairs.
 """
@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from deopt_rules import in_order
 from deopt_rules_plot import plot
 from marked import fill
+from worth import rows as own_rows
 from worth import worth
 
 from kcurate import resources, store
@@ -258,7 +259,7 @@ def main() -> None:
     fill(SUITES_PAGE, SECOND_MARK, second_gpu(every, rows(SECOND / "suites.jsonl"), 0))
     both = (built_in("nvidia-h200"), built_in("nvidia-h100-80gb-hbm3"))
     fill(CORPUS_PAGE, SECOND_MARK, second_gpu(*both, 10))
-    own, suites = rows(DATA / "deopt.jsonl"), [row for row in every if made(row)]
+    own, suites = own_rows(), [row for row in every if made(row)]
     write_worth(own)
     fill(CORPUS_PAGE, Path(__file__).name, labels_table(own))
     timed = {name: ratios(found) for name, found in by_variant(own).items()}

@@ -1,7 +1,7 @@
 """What the rewrite rules of `kcurate deopt` come to: on every built-in fast side, on source trees, on a GPU.
 
     python benchmarks/deopt_rules.py [TREE ...] [--no-pairs] [--no-judge] [--only TEXT]
-    python benchmarks/deopt_rules.py --gpu 0[,1] --out DIR --minutes 5 [--pairs DIR]
+    python benchmarks/deopt_rules.py --gpu 0[,1] --out DIR --minutes 5 [--labels | --pairs DIR]
     python benchmarks/deopt_rules.py --facts captured.jsonl --out DIR --pairs DIR
 
 The first prints a table rule x outcome over the fast sides of `pairs/**` (compiled for sm_90 with NVRTC,
@@ -10,9 +10,10 @@ finds in each TREE; there a rule sees the plan only where `sources/` knows the k
 makes is compiled, not run. The second judges every candidate on a GPU with times, rule by rule in turns until
 all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`. Run
 again, it goes on where it stopped. Candidates are one a rule and pair, and `all`: every rule that still
-applies after those before it. With `--pairs` they are all by rules below that folder, such as those that
-`kcurate deopt` made from records of running programs: those with one size only are left out, and of each rule
-they come in an order drawn by a seed.
+applies after those before it; with `--labels` only those whose rule takes away a technique that the pair
+names. With `--pairs` they are all by rules below that folder, such as those that `kcurate deopt` made from
+records of running programs: those with one size only are left out, and of each rule they come in an order
+drawn by a seed.
 `--facts` appends what the verdicts say of these, without code, and prints a table.
 """
 
@@ -233,6 +234,7 @@ def on_gpu(
     minutes: float,
     jobs: int,
     pairs: Path | None = None,
+    labels: bool = False,
 ) -> Table:
     """Judge with times; verdicts as they come, then the summary and a plot."""
     out.mkdir(parents=True, exist_ok=True)
@@ -241,6 +243,7 @@ def on_gpu(
     table: Table = defaultdict(Counter)
     built_in = (case for pair in fast_sides(only) for case in made(pair, table))
     found: Iterable[Case] = by_rules(pairs) if pairs else built_in
+    found = filter(labelled, found) if labels else found
     cases = in_turns(case for case in found if not rules or case[0] in rules)
     speedups: dict[str, list[float]] = defaultdict(list)
     left = Counter(name for name, _ in cases)
@@ -289,6 +292,12 @@ def on_gpu(
     return table
 
 
+def labelled(case: Case) -> bool:
+    """Whether the rule takes away a technique that the pair names."""
+    name, candidate = case
+    return any(rule.name == name and rule.technique in candidate.techniques for rule in RULES)
+
+
 def in_order(names: Iterable[str]) -> list[str]:
     """The rules in their order, then rungs of ladders, then the last rung, then the sum."""
     known = set(names)
@@ -317,6 +326,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
     parser.add_argument("--pairs", type=Path, metavar="DIR", help="candidates that rules made")
+    parser.add_argument("--labels", action="store_true", help="only what takes away a label of the pair")
     parser.add_argument("--facts", type=Path, metavar="ROWS", help="append what their verdicts say")
     given = parser.parse_args()
     rules = frozenset(filter(None, given.rules.split(",")))
@@ -324,7 +334,9 @@ def main() -> None:
         facts(given.pairs, given.out / "verdicts.jsonl", given.facts)
         return
     if given.gpu is not None:
-        table = on_gpu(given.gpu, given.out, given.only, rules, given.minutes, given.jobs, given.pairs)
+        table = on_gpu(
+            given.gpu, given.out, given.only, rules, given.minutes, given.jobs, given.pairs, given.labels
+        )
         show("On the GPU", {name: table[name] for name in table if not rules or name in rules})
         return
     if not given.no_pairs:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kcurate.deopt.rules import RULES
 from kcurate.records import Candidate
+
+DATA = Path(__file__).resolve().parent.parent / "docs/data"
+
+
+def rows() -> list[dict[str, Any]]:
+    """The verdicts of all GPUs on what rules made of the built-in fast sides as they are."""
+    files = sorted(DATA.glob("*/deopt.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
+
+def forget(pair: str) -> None:
+    """Drop the verdicts on what rules made of a pair's fast side, which has been replaced."""
+    for path in DATA.glob("*/deopt.jsonl"):
+        lines = path.read_text().splitlines(keepends=True)
+        left = [line for line in lines if not json.loads(line)["candidate"].startswith(f"{pair}/deopt-")]
+        if len(left) < len(lines):
+            path.write_text("".join(left))
 
 
 def worth(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
+from benchmarks.worth import rows as worth_rows
 from benchmarks.worth import worth
 from kcurate import resources, store
 from kcurate.backends.base import EntryPoint
@@ -238,11 +238,9 @@ def test_the_profiles_of_the_built_in_pairs_are_of_their_sides_as_they_are() -> 
 
 
 def test_no_label_of_a_built_in_pair_lacks_a_counter_and_an_ablation() -> None:
-    """Ablations: what the rules removed, judged on an H200 (docs/corpus.md, "What a label is worth")."""
-    text = (resources.pairs_dir().parent / "docs/data/nvidia-h200/deopt.jsonl").read_text()
-    rows = [json.loads(line) for line in text.splitlines()]
+    """Ablations: what the rules removed, judged on a GPU (docs/corpus.md, "What a label is worth")."""
     pairs = {one.id: one for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir()))}
-    known = worth(rows, pairs)
+    known = worth(worth_rows(), pairs)
     stale = [one.id for one in pairs.values() if dict(one.worth) != known.get(one.id, {})]
     assert len(known) > 100 and not stale, "run python benchmarks/deopt_docs.py"
     profiles = on_file.read(None)
