@@ -30,6 +30,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "fast.cu").write_text(f"{code}\n// {tag}\n")
     monkeypatch.setattr(challengers, "FOLDER", tmp_path / "challengers")
     monkeypatch.setattr(challengers, "DATA", tmp_path)
+    monkeypatch.setattr(challengers.worth, "DATA", tmp_path)
     monkeypatch.setattr(challengers.resources, "pairs_dir", lambda: tmp_path / "pairs")
     return pair
 
@@ -46,11 +47,15 @@ def measured(*found: tuple[str, str, float]) -> None:
 
 def test_the_fastest_confirmed_challenger_takes_the_place_and_old_verdicts_go(two: Path) -> None:
     measured(("dot-product--a", "confirmed", 1.1), ("dot-product--b", "confirmed", 1.2))
+    ablations = challengers.DATA / "nvidia-h100/deopt.jsonl"
+    kept, gone = ({"candidate": f"{name}/deopt-unroll"} for name in ("a/b", "reduction-scan/dot-product"))
+    ablations.write_text(f"{json.dumps(kept)}\n{json.dumps(gone)}\n")
     assert len(list(challengers.accept())) == 1
     pair = store.read_candidate(two)
     assert pair.fast.code.endswith("// b\n") and not pair.worth
     assert not list((two / "verdicts").iterdir()) and not challengers.waiting([])
     assert pair.problem == store.read_candidate(PAIR).problem
+    assert ablations.read_text() == f"{json.dumps(kept)}\n"
 
 
 def test_a_challenger_that_gains_little_or_is_wrong_stays_out(two: Path) -> None:
