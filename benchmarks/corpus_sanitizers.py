@@ -23,7 +23,6 @@ from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.verdicts.keys import verdict_key
 
-
 DATA = Path(__file__).resolve().parent.parent / "docs/data"
 
 
