@@ -82,8 +82,9 @@ class Asking:
         found = self.on_file(request)
         if found is not None:
             return found
+        where = getattr(self.client, "where", "")
         return with_patience(
-            lambda: self._try(request), self.patience, where=getattr(self.client, "where", ""), stop=self.stop
+            lambda: self._try(request), self.patience, where=where, stop=self.stop, note=self.note
         )
 
     def _try(self, request: Request) -> Exchange:

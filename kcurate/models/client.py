@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from kcurate.errors import RemoteError
+from kcurate.notes import Note, silent
 from kcurate.prompts.replies import ANSWER_TOOL, Form
 from kcurate.records import Exchange, Prompt, Usage
 
@@ -102,8 +103,10 @@ class Patience:
 MAX_RETRY_AFTER_S = 300.0
 
 
-def with_patience(one_try: Callable[[], T], patience: Patience, *, where: str, stop: threading.Event) -> T:
-    """Call `one_try` until it succeeds.
+def with_patience(
+    one_try: Callable[[], T], patience: Patience, *, where: str, stop: threading.Event, note: Note = silent
+) -> T:
+    """Call `one_try` until it succeeds; `note` hears of every failure but the first that is waited for.
 
     Raises:
         RemoteError: it can never work, failed in every try, or `stop` was set.
@@ -120,6 +123,8 @@ def with_patience(one_try: Callable[[], T], patience: Patience, *, where: str, s
             if failure.after_s is not None:
                 wait_s = max(wait_s, min(failure.after_s, MAX_RETRY_AFTER_S))
             pause_s *= 2
+            if count > 1:
+                note(f"{where}: {failure.what}; try {count + 1} of {limit} in {wait_s:.0f} s")
             if stop.wait(wait_s):
                 raise RemoteError("stopped", where=where) from failure
     raise AssertionError("the last try returns or raises")

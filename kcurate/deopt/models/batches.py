@@ -224,7 +224,10 @@ class Batches:
         store.append_jsonl(self.path, replace(job, requests=()) if known else job)
 
     def _patiently(self, one_try: Callable[[], Any]) -> Any:
-        return with_patience(one_try, self.asking.patience, where=self.client.where, stop=self.asking.stop)
+        asking = self.asking
+        return with_patience(
+            one_try, asking.patience, where=self.client.where, stop=asking.stop, note=asking.note
+        )
 
     def _call(self, call: Callable[[], Any]) -> Any:
         """Call the API and classify what it raises.

@@ -160,12 +160,18 @@ def test_timeouts_are_retried(ask: Any) -> None:
 
 
 def test_persistent_failures_end_in_one_line(ask: Any) -> None:
+    """And whoever waits for the later tries hears of them."""
+    said: list[str] = []
     with (
         serving(server.status(529, "overloaded_error")) as (url, script),
         pytest.raises(RemoteError, match=r"overloaded_error: said the server: overloaded_error, 4 times"),
     ):
-        answer(ask(url))
+        asking = ask(url)
+        asking.note = said.append
+        answer(asking)
     assert len(script.asked) == QUICK.tries
+    assert [line.split("; ")[-1] for line in said] == ["try 3 of 4 in 0 s", "try 4 of 4 in 0 s"]
+    assert "overloaded_error" in said[0]
 
 
 def test_an_interrupted_answer_is_paid_for_and_saved_but_requested_again(ask: Any, tmp_path: Path) -> None:
