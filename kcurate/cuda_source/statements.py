@@ -6,6 +6,7 @@ Expressions are given as text. Not covered: what an expression is worth; overloa
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,11 @@ from kcurate.cuda_source.paths import path_of, without_casts
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
 _INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
+# The head or the end of a struct that says how it is aligned, or a file that says how structs are packed.
+_ALIGNED = re.compile(
+    rb"#\s*pragma\s+pack|\b(?:struct|class|union)\s+(?:__align__|__builtin_align__|alignas|__attribute__)"
+    rb"|\}\s*(?:__align__|__builtin_align__|__attribute__)"
+)
 _BLOCKS = frozenset(("compound_statement", "for_statement", "for_range_loop", "lambda_expression"))
 
 
@@ -57,9 +63,13 @@ class Call:
 
 
 class Code:
-    """One file, or unit with its includes spliced in, indexed by name; malformed parts are left out."""
+    """One file, or unit with its includes spliced in, indexed by name; malformed parts are left out.
+
+    `aligned`: some struct is aligned or packed by hand, so sizes of structs are not those of their members.
+    """
 
     def __init__(self, source: bytes) -> None:
+        self.aligned = _ALIGNED.search(source) is not None
         plain, self.macros = without_macros(blank_literals(parseable(source)))
         self._parsed = parse(plain)
         self.bytes = blank_literals(self._parsed.text)

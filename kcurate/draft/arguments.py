@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kcurate.draft import structs
 from kcurate.draft.sketch import Reason, Remark
 from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
@@ -67,12 +66,16 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the arguments of launches of one kernel; `names` are typedefs, macros and template arguments."""
+    """Reads the arguments of launches of one kernel; `names` are typedefs, macros and template arguments.
+
+    `aligned`: structs in the code are aligned or packed by hand.
+    """
 
     kernel: Kernel
     launches: Sequence[CapturedLaunch]
     names: Mapping[str, str]
     code: str
+    aligned: bool = False
 
     def read(self) -> Arguments:
         """The arguments; what cannot be passed on by a plan is an open remark."""
@@ -85,6 +88,7 @@ class Reader:
             if param.pointer and not any(arg.pointers or arg.hex.strip("0") for arg in given):
                 found.nulls.add(place)
             elif param.pointer:
+                element = types.pointee(param.type, self.names, self.code, aligned=self.aligned)
                 self._pointer(found, name, place, param.type, element, given)
             elif element is not None and element.lanes == 1 and element.size_bytes == size:
                 values = tuple(_value(arg, element.dtype, 0) for arg in given)
@@ -130,13 +134,13 @@ class Reader:
             if not bare or not all("*" in one.type and one.count == 1 for one in inside):
                 return False
             for index, one in enumerate(inside):
-                element = types.element(one.type, self.names, self.code)
+                element = types.pointee(one.type, self.names, self.code, aligned=self.aligned)
                 own, path = f"{name}_{one.name}", f"{name}.{one.name}"
                 at = index * POINTER_BYTES
                 self._pointer(found, own, place, one.type, element, given, path, at)
             return True
-        numbers = structs.layout(type_text, self.names, self.code)
-        if numbers is None or structs.size_of(numbers) != size or any(arg.pointers for arg in given):
+        numbers = types.layout(type_text, self.names, self.code)
+        if numbers is None or types.size_of(numbers) != size or any(arg.pointers for arg in given):
             return False
         for number in numbers:
             part = number.field

@@ -111,13 +111,13 @@ class Builder:
         if poly is not None:
             self.values[param.name] = poly
 
-    def _inside(self, param: Param) -> tuple[structs.Inside, ...] | None:
+    def _inside(self, param: Param) -> tuple[types.Inside, ...] | None:
         """The numbers in a struct by value; None: it is no such struct."""
         known = param.type, self._names, self.device.text
         element = types.element(*known)
         if element is not None and element.lanes == 1 and types.members(*known) is None:
             return None
-        return structs.layout(*known)
+        return types.layout(*known)
 
     def _real_type(self, param: Param) -> bool:
         element = self._element(param.type)
@@ -187,7 +187,7 @@ class Builder:
     def _pointer(self, param: Param, text: str, bounds: Bounds) -> Arg:
         place = f"buffers.{param.name}"
         used = usage(self.device, self.function, param.name)
-        element = self._element(param.type)
+        element = types.pointee(param.type, self._names, self.device.text, aligned=self.device.aligned)
         if param.type.count("*") > 1 or element is None:
             reason = Reason.POINTER_TO_POINTERS if param.type.count("*") > 1 else Reason.STRUCT_ELEMENTS
             self._note(f"{place}.dtype", f"the element type behind {param.type}", reason)
@@ -269,6 +269,9 @@ class Builder:
         for name, element in self.elements.items():
             usage = self.usages[name]
             role = role_of(usage)
+            if element.fields and role != "in":
+                role = "inout"
+                self._note(f"buffers.{name}", "structs are compared byte by byte, padding included")
             shape = (self.counts[name].expr(), *((element.lanes,) if element.lanes > 1 else ()))
             init: Init | None = None
             if role in ("in", "inout"):

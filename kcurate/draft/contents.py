@@ -7,7 +7,7 @@ the generators (`kcurate.problem.inputs.contents`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kcurate.cuda_source import expressions as cexpr
@@ -48,23 +48,43 @@ class Extents:
 def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
     """The initial contents of buffer `name`."""
     element = known.elements[name]
+    if element.fields:
+        return _members(name, bounds, known)
     if element.dtype in types.FLOATS:
-        if any(
-            call.strip("_").removesuffix("f").removeprefix("f") in _POSITIVE for call in bounds.code.calls
-        ):
-            return Contents(
-                Init("uniform", {"low": 0.1, "high": 1}), "positive: the code takes roots or logarithms"
-            )
-        return Contents(Init("uniform", {"low": -1, "high": 1}), "any reals")
+        return _reals(bounds)
     return (
         _row_starts(name, bounds, known)
         or _columns(name, bounds, known)
         or _places(name, bounds, known)
-        or Contents(
-            Init("integers", {"low": 0, "high": _RANGES.get(element.dtype, COMMON_RANGE)}),
-            "any integers",
-        )
+        or _any(element.dtype)
     )
+
+
+def _reals(bounds: Bounds) -> Contents:
+    roots = any(
+        call.strip("_").removesuffix("f").removeprefix("f") in _POSITIVE for call in bounds.code.calls
+    )
+    if roots:
+        return Contents(
+            Init("uniform", {"low": 0.1, "high": 1}), "positive: the code takes roots or logarithms"
+        )
+    return Contents(Init("uniform", {"low": -1, "high": 1}), "any reals")
+
+
+def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
+    """Structs of several types: each member as a buffer of its own would be filled."""
+    fields, why = [], []
+    for path, dtype in known.elements[name].fields:
+        found = _reals(bounds) if dtype in types.FLOATS else _places(f"{name}.{path}", bounds, known)
+        found = found or _any(dtype)
+        params = (f"{key}={str(value).replace(' ', '')}" for key, value in found.init.params.items())
+        fields.append(" ".join([dtype, found.init.kind, *params]))
+        why.append(f"{path} {found.why}")
+    return Contents(Init("records", {"fields": "; ".join(fields)}), ", ".join(why))
+
+
+def _any(dtype: str) -> Contents:
+    return Contents(Init("integers", {"low": 0, "high": _RANGES.get(dtype, COMMON_RANGE)}), "any integers")
 
 
 def role_of(used: Usage) -> Role:
@@ -79,7 +99,7 @@ def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
     for other, count in known.counts.items():
         for node in bounds.indices(other):
             share = _coefficient(node, name, bounds)
-            if share is None or (other == name and _loads(node, name)):
+            if share is None or (other == name.partition(".")[0] and _loads(node, name)):
                 continue
             high = _room(node, name, share, count, bounds)
             if high is not None and at_sample(high) > 0:
@@ -100,7 +120,7 @@ def _without(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = f
     zero = cexpr.number(0)
 
     def meaning(part: Node) -> Node | None:
-        if _loads(part, name):
+        if _loads(part, name) or any(_loads(one, name) for one in _copied(part, bounds)):
             return zero
         if part.op == "name" and part.text not in followed:
             for found in bounds.definitions(part.text):
@@ -114,7 +134,7 @@ def _without(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = f
 def _coefficient(node: Node, name: str, bounds: Bounds, depth: int = 0) -> Poly | None:
     """The coefficient of a value loaded from buffer `name` in an index; None if it does not occur."""
     node = cexpr.plain(node)
-    if _loads(node, name):
+    if _loads(node, name) or any(_loads(one, name) for one in _copied(node, bounds)):
         return number(1)
     if node.op == "name" and depth < 6:
         for found in bounds.definitions(node.text):
@@ -138,11 +158,25 @@ def _coefficient(node: Node, name: str, bounds: Bounds, depth: int = 0) -> Poly 
     return None
 
 
+def _copied(node: Node, bounds: Bounds) -> Iterator[Node]:
+    """A member of a local struct as the same member of what the struct was copied from."""
+    owner = cexpr.plain(node.args[0]) if node.op == "member" else node
+    if node.op == "member" and owner.op == "name":
+        for found in bounds.definitions(owner.text):
+            yield Node("member", (found,), node.text)
+
+
 def _loads(node: Node, name: str) -> bool:
-    """Whether a tree is `name[...]`, optionally with a member access, or a cached load of it."""
+    """Whether a tree is `name[...]`, optionally with a member access, or a cached load of it.
+
+    A name such as `edges.to` asks for that member of the buffer's structs.
+    """
     node = cexpr.plain(node)
     if node.op == "member":
-        return _loads(node.args[0], name)
+        owner, dot, member = name.rpartition(".")
+        if dot and node.text != member:
+            return False
+        return _loads(node.args[0], owner if dot else name)
     if node.op == "call" and node.text.startswith("__ld") and node.args:
         inner = node.args[0]
         return _loads(inner.args[0], name) if inner.op == "unary&" else False

@@ -132,7 +132,7 @@ class _Reading:
         self.launches, self.instance, self.by = launches, instance, by
         template = dict(zip(function.template, instance.template, strict=False))
         self.types = {**device.types, **device.macros, **template}
-        self.given = Reader(kernel, launches, self.types, device.text).read()
+        self.given = Reader(kernel, launches, self.types, device.text, device.aligned).read()
         self.remarks = by.remarks
         self.held: list[tuple[str, Init]] = []
         self.remarks += self.given.remarks
@@ -190,7 +190,7 @@ class _Reading:
         made = {}
         for region in places:
             used = self._usage(region)
-            inout = used.read and used.first != "write"
+            inout = (used.read and used.first != "write") or bool(region.element.fields)
             role = ("inout" if inout else "out") if used.written else "in"
             lanes = region.element.lanes
             shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
@@ -231,7 +231,7 @@ class _Reading:
 
     def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
         """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
-        inits = (value for one in buffers.values() if one.init for value in one.init.params.values())
+        inits = (value for one in buffers.values() if one.init for value in _values(one.init))
         shapes = (extent for one in buffers.values() for extent in one.shape)
         texts = [one for one in (*used, *shapes) if isinstance(one, str)]
         texts += [one for one in inits if isinstance(one, str) and set(names_in(one)) & self.by.names.keys()]
@@ -347,3 +347,12 @@ class _Reading:
 
     def _element(self, type_text: str) -> Element | None:
         return types.element(type_text, self.types, self.device.text)
+
+
+def _values(init: Init) -> Iterable[object]:
+    """What an initialiser's parameters are; those of the members of structs stand in one text."""
+    return (
+        re.findall(r"=([^\s;]+)", str(init.params["fields"]))
+        if init.kind == "records"
+        else init.params.values()
+    )

@@ -85,8 +85,8 @@ class Known:
         found = contents(
             region.path, self.bounds, Extents(extents, {r.path: r.element for r in self.regions})
         )
-        whole = found.init.kind == "integers" and isinstance(found.init.params.get("high"), str)
-        return (found.init, f"guess: {found.why}") if whole else None
+        told = found.init.kind == "integers" and isinstance(found.init.params.get("high"), str)
+        return (found.init, f"guess: {found.why}") if told or region.element.fields else None
 
     def _poly(self, region: Region) -> Poly:
         return fitting.poly_of(self.counts[region.name])

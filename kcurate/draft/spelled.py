@@ -60,7 +60,7 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
     if text.endswith("*"):
         return _POINTER_BYTES
     names = {**host.types, **host.macros, **template}
-    found = types.element(text, names, host.text)
+    found = types.pointee(text, names, host.text, aligned=host.aligned)
     if found is not None:
         return found.size_bytes
     node = cexpr.parse(text)
@@ -71,11 +71,15 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
         return None
     if variable is not None and variable.sizes and not behind and declared == f"{variable.type}*":
         sizes = [host.macros.get(size, size).strip("() ") for size in variable.sizes]
-        element = types.element(variable.type, names, host.text) if "*" not in variable.type else None
+        element = (
+            types.pointee(variable.type, names, host.text, aligned=host.aligned)
+            if "*" not in variable.type
+            else None
+        )
         if element is None or not all(size.isdigit() for size in sizes):
             return None
         return element.size_bytes * math.prod(map(int, sizes))
     if declared.count("*") - behind > 0:
         return _POINTER_BYTES
-    found = types.element(declared, names, host.text)
+    found = types.pointee(declared, names, host.text, aligned=host.aligned)
     return found.size_bytes if found is not None else None

@@ -1,6 +1,8 @@
-"""C types as problem dtypes: built-in types and enumerations, vectors as a last axis, structs of one type.
+"""C types as problem dtypes: built-in types and enumerations, vectors as a last axis, structs of numbers.
 
-Not covered: structs of several types, classes, half-precision vectors wider than two.
+A struct of one type is that many lanes of it, one of several types its bytes. Members of structs and arrays
+inside count as members of their own. Not covered: classes, structs that hold pointers, half-precision vectors
+wider than two.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from dataclasses import dataclass
 
 from kcurate.cuda_source import declarations
 from kcurate.errors import ProblemError
-from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype, packed
 from kcurate.problem.expressions import evaluate
+from kcurate.records import StructField
 
 DTYPES: Mapping[str, str] = {
     "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "uchar": "uint8",
@@ -41,14 +44,20 @@ _DROPPED = re.compile(
     r"\b(?:const|volatile|static|extern|__constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
 )
 MAX_DEPTH = 8
+_LANES = "xyzw"
 
 
 @dataclass(frozen=True)
 class Element:
-    """What a pointer points to: `lanes` values of `dtype`."""
+    """What a pointer points to: `lanes` values of `dtype`.
+
+    Of a struct of several types they are its bytes; `fields` are its numbers, in order: how code reaches
+    each, such as `box.low`, and its dtype.
+    """
 
     dtype: str
     lanes: int = 1
+    fields: tuple[tuple[str, str], ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -137,3 +146,85 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
             count *= known
         found.append(Member(type_text, own, count))
     return tuple(found) if inside is not None else None
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A number in a struct: `path` is how code reaches it, such as `box.low[1]`; its offset in bytes."""
+
+    path: str
+    field: StructField
+    at: int
+
+    @property
+    def real(self) -> bool:
+        """Whether it is a floating-point number."""
+        return self.field.dtype in FLOATS
+
+
+def layout(type_text: str, names: Mapping[str, str], code: str) -> tuple[Inside, ...] | None:
+    """Every number in a struct, in order; None: it holds something else, or a plan packs it otherwise."""
+    found = _layout(type_text, names, code, "", 0)
+    if found is None or not found[0]:
+        return None
+    inside, size = tuple(found[0]), found[1]
+    as_packed = packed([one.field for one in inside])
+    return inside if as_packed == ([one.at for one in inside], size) else None
+
+
+def pointee(
+    type_text: str, names: Mapping[str, str], code: str = "", *, aligned: bool = False
+) -> Element | None:
+    """What a pointer points to, or what a type is; also a struct of several types.
+
+    `aligned`: structs in the code are aligned or packed by hand, and none of several types is found.
+    """
+    found = element(type_text, names, code)
+    if found is not None or type_text.count("*") > 1 or aligned:
+        return found
+    inside = layout(type_text.replace("*", " "), names, code)
+    fields = tuple((one.path, one.field.dtype) for one in inside or ())
+    return Element("uint8", size_of(inside), fields) if inside is not None else None
+
+
+def size_of(inside: tuple[Inside, ...]) -> int:
+    """Bytes of a struct, as a plan packs it."""
+    return packed([one.field for one in inside])[1]
+
+
+def _layout(
+    type_text: str, names: Mapping[str, str], code: str, path: str, depth: int
+) -> tuple[list[Inside], int, int] | None:
+    """The numbers from offset 0 on, and size and alignment in bytes."""
+    inside = members(type_text, names, code)
+    if inside is None:
+        whole = element(type_text, names, code)
+        if whole is None:
+            return None
+        width = numpy_dtype(whole.dtype).itemsize
+        lanes = _LANES if whole.lanes <= len(_LANES) else [str(lane) for lane in range(whole.lanes)]
+        paths = [path] if whole.lanes == 1 else [_joined(path, lane) for lane in lanes[: whole.lanes]]
+        parts = [Inside(one, StructField(_flat(one), whole.dtype), i * width) for i, one in enumerate(paths)]
+        size = width * whole.lanes
+        return parts, size, min(16, size) if whole.lanes in (2, 4) else width
+    found: list[Inside] = []
+    size, alignment = 0, 1
+    for member in inside:
+        for index in range(member.count):
+            own = _joined(path, member.name) + (f"[{index}]" if member.count > 1 else "")
+            deep = depth < MAX_DEPTH and not set("*&") & set(member.type)
+            part = _layout(member.type, names, code, own, depth + 1) if deep else None
+            if part is None:
+                return None
+            size = -(-size // part[2]) * part[2]
+            found += [Inside(one.path, one.field, size + one.at) for one in part[0]]
+            size, alignment = size + part[1], max(alignment, part[2])
+    return found, -(-size // alignment) * alignment, alignment
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _flat(path: str) -> str:
+    return "_".join(re.findall(r"\w+", path))

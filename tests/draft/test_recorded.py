@@ -490,6 +490,28 @@ def test_null_pointer_enumerations_and_structs_in_structs(judge: AdmittingJudge)
     admitted(draft, OPTIONAL, judge)
 
 
+PICKED = """
+struct item { int place; double share; };
+__global__ void pick(const item *items, const float *from, float *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = from[items[i].place] * items[i].share;
+}
+"""
+
+
+def test_elements_that_are_structs_of_several_types(judge: AdmittingJudge) -> None:
+    """Nothing is recorded of their values: they are made from the kernel's text."""
+    arrays = {"items": np.zeros(16 * 3000, np.uint8), "from": reals(700), "out": reals(3000)}
+    made = launch([24], [128], (At("items"), At("from"), At("out"), i32(3000)), arrays, ["out"])
+    made = replace(made, buffers=(replace(made.buffers[0], before=None), *made.buffers[1:]))
+    draft = drafted(PICKED, captured("pick", made))
+    assert shapes(draft)["items"] == ("n", 16)
+    items = draft.known.problem.buffers["items"]
+    assert items.init is not None
+    assert str(items.init.params["fields"]).startswith("int32 integers low=0 high=")
+    assert admit(draft, PICKED, judge, draft.ladder).admitted
+
+
 def test_pointer_that_is_null_in_some_launches_and_other_arguments_stay_open() -> None:
     made = saxpy(1000)
     null = replace(made, args=(*made.args[:2], CapturedArg("00" * 8), made.args[3]))

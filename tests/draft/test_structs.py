@@ -11,8 +11,9 @@ from kcurate.draft import structs
 from kcurate.draft.sketch import Reason
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
+from kcurate.problem import c_types as types
 from kcurate.problem.dtypes import pack_struct
-from kcurate.records import Scalar, StructField
+from kcurate.records import Init, Scalar, StructField
 from tests.draft.inferred import inferred
 
 GRID = """
@@ -118,7 +119,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_offsets_are_those_of_a_compiler(name: str, tmp_path: Path) -> None:
     code = LAYOUTS[name]
-    inside = structs.layout(name, {"N": "4"}, code)
+    inside = types.layout(name, {"N": "4"}, code)
     assert inside is not None
     lines = [f'  printf("%zu ", (size_t)&((({name} *)0)->{one.path}));' for one in inside]
     vectors = "struct float3 { float x, y, z; }; struct alignas(8) float2 { float x, y; };"
@@ -139,5 +140,80 @@ def test_offsets_are_those_of_a_compiler(name: str, tmp_path: Path) -> None:
     said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
     *offsets, size = map(int, said.split())
     assert [one.at for one in inside] == offsets
-    assert structs.size_of(inside) == size
+    assert types.size_of(inside) == size
     assert len(pack_struct([one.field for one in inside], {one.field.name: 1 for one in inside})) == size
+
+
+EDGES = """
+#include <cstdlib>
+struct Edge { int to; float weight; };
+__global__ void gather(const Edge *edges, const float *value, float *out, int n, int nodes) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0;
+  for (int k = 0; k < 4; k++) {
+    Edge edge = edges[4 * i + k];
+    sum += value[edge.to] * edge.weight;
+  }
+  out[i] = sum;
+}
+int main(int argc, char **argv) {
+  int n = atoi(argv[1]), nodes = atoi(argv[2]);
+  Edge *e; float *v, *o;
+  cudaMalloc(&e, 4 * n * sizeof(Edge));
+  cudaMalloc(&v, nodes * sizeof(float)); cudaMalloc(&o, n * sizeof(float));
+  gather<<<(n + 127) / 128, 128>>>(e, v, o, n, nodes);
+}
+"""
+BODIES = """
+#include <cstdlib>
+struct Body { float at[3]; int cell; double mass; char kind; };
+__global__ void move(Body *bodies, const float *field, int n, int cells) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) bodies[i].at[1] += field[bodies[i].cell] / bodies[i].mass;
+}
+int main(int argc, char **argv) {
+  int n = atoi(argv[1]), cells = atoi(argv[2]);
+  Body *b; float *f;
+  cudaMalloc(&b, n * sizeof(Body)); cudaMalloc(&f, cells * sizeof(float));
+  move<<<(n + 127) / 128, 128>>>(b, f, n, cells);
+}
+"""
+
+
+def test_elements_that_are_structs_are_rows_of_bytes_with_a_generator_a_member() -> None:
+    """A member that indexes another buffer stays inside it, also by way of a copy of the struct."""
+    edges = inferred(EDGES).known.problem.buffers["edges"]
+    assert (edges.dtype, edges.shape, edges.role) == ("uint8", ("4*n", 8), "in")
+    fields = "int32 integers low=0 high=nodes; float32 uniform low=-1 high=1"
+    assert edges.init == Init("records", {"fields": fields})
+    moved = inferred(BODIES)
+    bodies = moved.known.problem.buffers["bodies"]
+    assert (bodies.shape, bodies.role) == (("n", 32), "inout")
+    assert bodies.init is not None
+    assert "int32 integers low=0 high=cells; float64" in str(bodies.init.params["fields"])
+    assert any("byte by byte" in remark.text for remark in moved.remarks)
+
+
+def test_kernels_over_structs_are_admitted(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    for name, code in (("edges", EDGES), ("bodies", BODIES)):
+        (tmp_path / f"tree/{name}.cu").write_text(code)
+    run(ExtractConfig((tmp_path / "tree",), tmp_path / "work"))
+    assert draft(DraftConfig(tmp_path / "work")).counts["kernels"] == {"admitted": 2}
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "struct __align__(16) P { float x; int n; };",
+        "struct P { float x; int n; } __attribute__((packed));",
+        "struct P { float x; int *n; };",
+    ],
+)
+def test_elements_whose_size_or_content_no_plan_makes_stay_open(declared: str) -> None:
+    found = inferred(
+        f"{declared}\n__global__ void k(const P *p, char *x) {{ x[threadIdx.x] = ((char *)p)[0]; }}\n"
+        "void run(P *p) { char *x; cudaMalloc(&x, 64); k<<<1, 64>>>(p, x); }"
+    )
+    assert [one.reason for one in found.remarks if one.place == "buffers.p.dtype"] == [Reason.STRUCT_ELEMENTS]
