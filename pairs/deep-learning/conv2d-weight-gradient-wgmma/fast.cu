@@ -10,11 +10,13 @@ namespace cg = cooperative_groups;
 #define ROWS 128
 #define COLS 128
 #define TAPS 3
-#define WIDE 8
+#define WIDE 4
+#define IMAGES 2
 #define HIGH 14
-#define PIXELS (WIDE * HIGH)
+#define LINE (WIDE * IMAGES)
+#define PIXELS (LINE * HIGH)
 #define LEFT_BOX (PIXELS * 128)
-#define RIGHT_BOX (WIDE * (HIGH + TAPS - 1) * 128)
+#define RIGHT_BOX (LINE * (HIGH + TAPS - 1) * 128)
 #define STAGE_BYTES (2 * LEFT_BOX + 2 * RIGHT_BOX)
 #define STAGES 3
 #define SHARES 4
@@ -45,11 +47,11 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-__device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, int channel, int x, int y, int image,
+__device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, int channel, int x, int image, int y,
                                          unsigned barrier)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to), "l"(map), "r"(channel), "r"(x), "r"(y), "r"(image),
+                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to), "l"(map), "r"(channel), "r"(x), "r"(image), "r"(y),
                  "r"(barrier) : "memory");
 }
 
@@ -110,7 +112,7 @@ template <int PENDING> __device__ __forceinline__ void wait_products()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// The first pixel of a box of WIDE x HIGH pixels, and its image.
+// The first pixel of a box of WIDE x HIGH pixels of two images, and the first of these.
 struct Place {
     int x, y, image;
 };
@@ -118,7 +120,7 @@ struct Place {
 __device__ __forceinline__ Place place_of(int box, int h, int w)
 {
     const int across = (w + WIDE - 1) / WIDE, down = (h + HIGH - 1) / HIGH;
-    return {box % across * WIDE, box / across % down * HIGH, box / (across * down)};
+    return {box % across * WIDE, box / across % down * HIGH, box / (across * down) * IMAGES};
 }
 
 // Each block of the cluster adds up its share of the rows, reading the others' shared memory.
@@ -140,7 +142,8 @@ __device__ __forceinline__ void add_shares(cg::cluster_group cluster, float *min
     }
 }
 
-// The gradients of 128 by 128 weights at three taps below one another, whose pixels are the same box moved by lines.
+// The gradients of 128 by 128 weights at three taps below one another, whose pixels are the same box moved by lines: a
+// line is four pixels of one image and the same four of the next, so that 28 pixels across leave no rest.
 // Clusters split the pixels, and a second launch adds their parts up.
 extern "C" __global__ void __cluster_dims__(1, 1, SHARES) __launch_bounds__(THREADS, 1)
     partial_gradients(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap gradient,
@@ -175,10 +178,10 @@ extern "C" __global__ void __cluster_dims__(1, 1, SHARES) __launch_bounds__(THRE
                              : "memory");
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
-                    load_box(stage + half * LEFT_BOX, &gradient, row + 64 * half, first.x, first.y, first.image,
+                    load_box(stage + half * LEFT_BOX, &gradient, row + 64 * half, first.x, first.image, first.y,
                              barrier);
                     load_box(stage + 2 * LEFT_BOX + half * RIGHT_BOX, &in, channel + 64 * half, first.x + dx - 1,
-                             first.y - 1, first.image, barrier);
+                             first.image, first.y - 1, barrier);
                 }
             }
         }
@@ -202,7 +205,7 @@ extern "C" __global__ void __cluster_dims__(1, 1, SHARES) __launch_bounds__(THRE
 #pragma unroll
                 for (int t = 0; t < TAPS; t++)
                     multiply(sum[t], describe<LEFT_BOX>(left + i * 128),
-                             describe<RIGHT_BOX>(right + (i + t * WIDE) * 128), 1);
+                             describe<RIGHT_BOX>(right + (i + t * LINE) * 128), 1);
             commit_products();
             wait_products<0>();
             if (lane == 0)

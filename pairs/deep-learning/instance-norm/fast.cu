@@ -1,42 +1,138 @@
-#include <cooperative_groups.h>
+// One cooperative launch that flows through the planes: a block copies a stretch of a plane to its ring in shared memory,
+// posts the stretch's moments and, two rounds later, when all blocks have posted theirs, normalises it from the ring. So
+// memory is read once and written once, with copies ahead and stores under way all the time.
 #include <cuda_fp16.h>
 
-namespace cg = cooperative_groups;
-
-#define BLOCKS 8
-#define THREADS 512
+#define THREADS 256
 #define WARPS (THREADS / 32)
-#define HELD 8
+#define EIGHTS 4
+#define UNIT (THREADS * EIGHTS * 8)
+#define SLOTS 7
+#define AHEAD 3
 #define ALL 0xffffffffu
+
+typedef unsigned long long word;
+
+struct Moments {
+    float count, mean, square;
+};
+
+// Where a block is: at a stretch (segment) of a plane.
+struct Place {
+    int plane, segment;
+};
+
+__device__ __forceinline__ void advance(Place &at, const Place &step, int segments)
+{
+    at.segment += step.segment;
+    at.plane += step.plane;
+    if (at.segment >= segments) {
+        at.segment -= segments;
+        at.plane++;
+    }
+}
+
+__device__ __forceinline__ size_t first_of(const Place &at, int space)
+{
+    return static_cast<size_t>(at.plane) * space + at.segment * UNIT;
+}
+
+__device__ __forceinline__ int length_of(int segment, int space) { return min(UNIT, space - segment * UNIT); }
 
 __device__ __forceinline__ float2 at(const uint4 &bits, int j)
 {
     return __half22float2(reinterpret_cast<const half2 *>(&bits)[j]);
 }
 
-// The sum over a cluster: in each warp, in each block, then over the blocks' shared memory.
-__device__ __forceinline__ float cluster_sum(float value, int turn)
+__device__ __forceinline__ float warp_sum(float value)
 {
-    __shared__ float parts[2][WARPS], whole[2];
-    cg::cluster_group cluster = cg::this_cluster();
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2)
         value += __shfl_xor_sync(ALL, value, offset);
-    if (threadIdx.x % 32 == 0)
-        parts[turn][threadIdx.x / 32] = value;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        value = 0.0f;
-        for (int warp = 0; warp < WARPS; warp++)
-            value += parts[turn][warp];
-        whole[turn] = value;
-    }
-    cluster.sync();
-    value = 0.0f;
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++)
-        value += *cluster.map_shared_rank(&whole[turn], block);
     return value;
+}
+
+// The moments of what the lanes have.
+__device__ __forceinline__ Moments warp_merge(const Moments &mine)
+{
+    const float count = warp_sum(mine.count);
+    const float mean = __fdividef(warp_sum(mine.count * mine.mean), fmaxf(count, 1.0f));
+    const float off = mine.mean - mean;
+    return {count, mean, warp_sum(fmaf(mine.count * off, off, mine.square))};
+}
+
+// The moments of a warp's values in the ring, about their mean.
+__device__ __forceinline__ Moments own_moments(const uint4 *slot, int eights)
+{
+    uint4 own[EIGHTS];
+    float sum = 0.0f, square = 0.0f;
+    int count = 0;
+#pragma unroll
+    for (int q = 0; q < EIGHTS; q++) {
+        const int eight = q * THREADS + threadIdx.x;
+        own[q] = eight < eights ? slot[eight] : make_uint4(0, 0, 0, 0);
+        count += min(32, max(0, eights - (eight & ~31)));
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            sum += at(own[q], j).x + at(own[q], j).y;
+    }
+    const float mean = __fdividef(warp_sum(sum), 8.0f * max(count, 1));
+#pragma unroll
+    for (int q = 0; q < EIGHTS; q++)
+        if (q * THREADS + static_cast<int>(threadIdx.x) < eights) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float left = at(own[q], j).x - mean, right = at(own[q], j).y - mean;
+                square = fmaf(left, left, fmaf(right, right, square));
+            }
+        }
+    return {8.0f * count, mean, warp_sum(square)};
+}
+
+// The same by single elements from memory, for planes that do not begin at 16 bytes.
+__device__ __forceinline__ Moments element_moments(const half *__restrict__ from, int length)
+{
+    float count = 0.0f, sum = 0.0f, square = 0.0f;
+    for (int i = threadIdx.x; i < length; i += THREADS) {
+        sum += __half2float(from[i]);
+        count += 1.0f;
+    }
+    count = warp_sum(count);
+    const float mean = __fdividef(warp_sum(sum), fmaxf(count, 1.0f));
+    for (int i = threadIdx.x; i < length; i += THREADS) {
+        const float off = __half2float(from[i]) - mean;
+        square = fmaf(off, off, square);
+    }
+    return {count, mean, warp_sum(square)};
+}
+
+// A thread copies what it will read itself, so that the ring needs no barriers.
+__device__ __forceinline__ void copy_ahead(uint4 *slot, const half *__restrict__ from, int eights)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(slot));
+#pragma unroll
+    for (int q = 0; q < EIGHTS; q++) {
+        const int eight = q * THREADS + threadIdx.x;
+        if (eight < eights)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 16 * eight), "l"(from + 8 * eight)
+                         : "memory");
+    }
+}
+
+// Posted inverted, for a word of zeros means that nothing has come yet.
+__device__ __forceinline__ void post(word *to, const Moments &moments)
+{
+    const word bits = static_cast<word>(__float_as_uint(moments.mean)) << 32 | __float_as_uint(moments.square);
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(max(~bits, 1ull)) : "memory");
+}
+
+__device__ __forceinline__ Moments await(const word *from, float count)
+{
+    word bits;
+    do {
+        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
+    } while (bits == 0);
+    return {count, __uint_as_float(static_cast<unsigned>(~bits >> 32)), __uint_as_float(static_cast<unsigned>(~bits))};
 }
 
 __device__ __forceinline__ float leaky(float x, float slope) { return fmaxf(x, 0.0f) + slope * fminf(x, 0.0f); }
@@ -51,85 +147,94 @@ __device__ __forceinline__ uint4 scaled(const uint4 &bits, float by, float shift
     return result;
 }
 
-__device__ __forceinline__ float sum_of(const uint4 &bits, float sum)
-{
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        sum += at(bits, j).x + at(bits, j).y;
-    return sum;
-}
-
-__device__ __forceinline__ float squares_of(const uint4 &bits, float mean, float sum)
-{
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const float left = at(bits, j).x - mean, right = at(bits, j).y - mean;
-        sum = fmaf(left, left, fmaf(right, right, sum));
-    }
-    return sum;
-}
-
-// A cluster of eight blocks a plane; each block holds an eighth of up to 262144 elements in registers.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// In round i block b has unit i * gridDim.x + b; the units of a plane follow one another, so they are in at most
+// `span` + 1 rounds. A block waits only for what others post in rounds before its own.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     instance_norm(const half *__restrict__ in, const half *__restrict__ weight, const half *__restrict__ bias,
-                  half *__restrict__ out, int channels, int space, float eps, float slope)
+                  half *__restrict__ out, word *posted, int planes, int channels, int space, float eps, float slope)
 {
-    const size_t first = static_cast<size_t>(blockIdx.y) * space;
-    const int channel = blockIdx.y % channels;
-    const bool whole = space % 8 == 0;
-    const int eights = whole ? space / 8 : 0, share = (eights + BLOCKS - 1) / BLOCKS;
-    const int begin = min(eights, blockIdx.x * share), count = min(eights, begin + share) - begin;
-    const int start = blockIdx.x * THREADS + threadIdx.x;
-    const bool held = share <= HELD * THREADS;
-    const uint4 *from = reinterpret_cast<const uint4 *>(in + first) + begin;
-    uint4 *to = reinterpret_cast<uint4 *>(out + first) + begin;
-    uint4 own[HELD];
-    float sum = 0.0f;
-    if (!whole) {
-        for (int i = start; i < space; i += BLOCKS * THREADS)
-            sum += __half2float(in[first + i]);
-    } else if (held) {
-#pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < count)
-                own[u] = __ldcs(from + threadIdx.x + u * THREADS);
-#pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < count)
-                sum = sum_of(own[u], sum);
-    } else {
-        for (int i = threadIdx.x; i < count; i += THREADS)
-            sum = sum_of(from[i], sum);
-    }
-    const float mean = cluster_sum(sum, 0) / space;
-    sum = 0.0f;
-    if (!whole) {
-        for (int i = start; i < space; i += BLOCKS * THREADS) {
-            const float d = __half2float(in[first + i]) - mean;
-            sum = fmaf(d, d, sum);
+    extern __shared__ uint4 ring[];
+    __shared__ Moments unit_warps[2][WARPS];
+    __shared__ float4 plane_warps[2][WARPS];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = gridDim.x;
+    const int segments = (space + UNIT - 1) / UNIT, units = segments * planes;
+    const int rounds = (units - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
+    const int span = (segments + blocks - 2) / blocks, lag = max(2, span + 1);
+    const bool aligned = space % 8 == 0, held = lag + AHEAD < SLOTS;
+    const float share_of_one = 1.0f / space;
+    const Place step = {blocks / segments, blocks % segments};
+    Place next = {static_cast<int>(blockIdx.x) / segments, static_cast<int>(blockIdx.x) % segments};
+    Place own = next, ready = next;
+    for (int i = -AHEAD; i < rounds + lag; i++) {
+        if (aligned && i + AHEAD < rounds)
+            copy_ahead(ring + (i + AHEAD) % SLOTS * (UNIT / 8), in + first_of(next, space),
+                       length_of(next.segment, space) / 8);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        advance(next, step, segments);
+        if (i < 0)
+            continue;
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
+        if (i < rounds) {
+            const int length = length_of(own.segment, space);
+            const Moments mine = aligned ? own_moments(ring + i % SLOTS * (UNIT / 8), length / 8)
+                                         : element_moments(in + first_of(own, space), length);
+            if (lane == 0)
+                unit_warps[i % 2][warp] = mine;
+            advance(own, step, segments);
         }
-    } else if (held) {
+        if (i >= lag) {
+            Moments mine = {0.0f, 0.0f, 0.0f};
+            for (int part = threadIdx.x; part < segments; part += THREADS) {
+                const float count = length_of(part, space), both = mine.count + count;
+                const Moments one = await(posted + static_cast<size_t>(ready.plane) * segments + part, count);
+                const float off = one.mean - mine.mean, share = __fdividef(count, both);
+                mine = {both, fmaf(off, share, mine.mean), mine.square + fmaf(off * off, mine.count * share, one.square)};
+            }
+            if (32 * warp < segments)
+                mine = warp_merge(mine);
+            if (lane == 0)
+                plane_warps[i % 2][warp] = make_float4(mine.count, mine.mean, mine.square, 0.0f);
+        }
+        const int channel = ready.plane % channels;
+        const float gain = __half2float(weight[channel]), offset = __half2float(bias[channel]);
+        __syncthreads();
+        if (i < rounds && warp == WARPS - 1) {
+            const Moments mine = warp_merge(lane < WARPS ? unit_warps[i % 2][lane] : Moments{0.0f, 0.0f, 0.0f});
+            if (lane == 0)
+                post(posted + static_cast<size_t>(i) * blocks + blockIdx.x, mine);
+        }
+        if (i < lag)
+            continue;
+        float sum = 0.0f, square = 0.0f;
 #pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < count)
-                sum = squares_of(own[u], mean, sum);
-    } else {
-        for (int i = threadIdx.x; i < count; i += THREADS)
-            sum = squares_of(from[i], mean, sum);
-    }
-    const float by = rsqrtf(cluster_sum(sum, 1) / space + eps) * __half2float(weight[channel]);
-    const float shift = fmaf(-mean, by, __half2float(bias[channel]));
-    if (!whole) {
-        for (int i = start; i < space; i += BLOCKS * THREADS)
-            out[first + i] = __float2half(leaky(fmaf(__half2float(in[first + i]), by, shift), slope));
-    } else if (held) {
+        for (int w = 0; w < WARPS; w++)
+            sum = fmaf(plane_warps[i % 2][w].x, plane_warps[i % 2][w].y, sum);
+        const float mean = sum * share_of_one;
 #pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < count)
-                __stcs(to + threadIdx.x + u * THREADS, scaled(own[u], by, shift, slope));
-    } else {
-        for (int i = threadIdx.x; i < count; i += THREADS)
-            __stcs(to + i, scaled(from[i], by, shift, slope));
+        for (int w = 0; w < WARPS; w++) {
+            const float4 part = plane_warps[i % 2][w];
+            square += fmaf(part.x * (part.y - mean), part.y - mean, part.z);
+        }
+        const float by = rsqrtf(fmaf(square, share_of_one, eps)) * gain, shift = fmaf(-mean, by, offset);
+        const half *from = in + first_of(ready, space);
+        half *to = out + first_of(ready, space);
+        const int length = length_of(ready.segment, space);
+        const uint4 *slot = ring + (i - lag) % SLOTS * (UNIT / 8);
+        if (!aligned) {
+            for (int at = threadIdx.x; at < length; at += THREADS)
+                to[at] = __float2half(leaky(fmaf(__half2float(from[at]), by, shift), slope));
+        } else if (held) {
+#pragma unroll
+            for (int q = 0; q < EIGHTS; q++) {
+                const int eight = q * THREADS + threadIdx.x;
+                if (eight < length / 8)
+                    __stcs(reinterpret_cast<uint4 *>(to) + eight, scaled(slot[eight], by, shift, slope));
+            }
+        } else {
+            for (int eight = threadIdx.x; eight < length / 8; eight += THREADS)
+                __stcs(reinterpret_cast<uint4 *>(to) + eight,
+                       scaled(__ldcs(reinterpret_cast<const uint4 *>(from) + eight), by, shift, slope));
+        }
+        advance(ready, step, segments);
     }
-    cg::this_cluster().sync();
 }

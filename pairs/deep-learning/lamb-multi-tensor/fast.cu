@@ -1,226 +1,201 @@
+// One cooperative launch that flows through the chunks: a block makes the moments of a chunk, keeps its weights and
+// updates in shared memory, posts the norms and, two rounds later, when all blocks have posted theirs, applies the update
+// from there. So nothing is read twice, with copies two chunks ahead and stores under way all the time.
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define CHUNK (THREADS * 8)
+#define CHUNK (THREADS * 4)
+#define AHEAD 2
+#define STAGES (AHEAD + 1)
+#define HELD 3
 #define ALL 0xffffffffu
 
-// Both squared norms of a tensor and how many of its elements are in them. One more of these counts tickets.
-struct Progress {
-    float weight, update;
-    unsigned done, tickets;
-};
+typedef unsigned long long word;
 
 struct Settings {
     float beta1, beta2, eps, decay, rate;
 };
-
-__device__ __forceinline__ int tensor_of(const int *__restrict__ starts, int tensors, int i)
-{
-    int low = 0, high = tensors;
-    while (high - low > 1) {
-        const int middle = (low + high) / 2;
-        if (starts[middle] <= i)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
 
 __device__ __forceinline__ float update_of(float m, float v, float w, const Settings &s)
 {
     return fmaf(s.decay, w, __fdividef(m, sqrtf(v) + s.eps));
 }
 
-// Adds a block's share of both squared norms to those of one tensor, and says that `count` elements are done.
-__device__ __forceinline__ void add_norms(float2 sum, Progress *progress, unsigned count)
+__device__ __forceinline__ float2 warp_sums(float2 value)
 {
-    __shared__ float2 parts[WARPS];
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) {
-        sum.x += __shfl_xor_sync(ALL, sum.x, offset);
-        sum.y += __shfl_xor_sync(ALL, sum.y, offset);
+        value.x += __shfl_xor_sync(ALL, value.x, offset);
+        value.y += __shfl_xor_sync(ALL, value.y, offset);
     }
-    if (threadIdx.x % 32 == 0)
-        parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int warp = 1; warp < WARPS; warp++) {
-            sum.x += parts[warp].x;
-            sum.y += parts[warp].y;
-        }
-        atomicAdd(&progress->weight, sum.x);
-        atomicAdd(&progress->update, sum.y);
-        __threadfence();
-        atomicAdd(&progress->done, count);
-    }
-    __syncthreads();
+    return value;
 }
 
-// Past the first level of cache, which does not see what other blocks write.
-__device__ __forceinline__ float4 quad_at(const float *from, int i, int total)
+// Four numbers to a thread's own place in shared memory; zeros past the end.
+__device__ __forceinline__ void copy_ahead(float4 *to, const float *from, int i, int total)
 {
-    if (i + 4 <= total)
-        return __ldcg(reinterpret_cast<const float4 *>(from + i));
-    return make_float4(__ldcg(from + i), i + 1 < total ? __ldcg(from + i + 1) : 0.0f,
-                       i + 2 < total ? __ldcg(from + i + 2) : 0.0f, 0.0f);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from + i), "r"(4 * min(4, total - i))
+                 : "memory");
 }
 
 __device__ __forceinline__ void put_quad(float *to, int i, int total, const float (&quad)[4])
 {
     if (i + 4 <= total)
-        __stcg(reinterpret_cast<float4 *>(to + i), make_float4(quad[0], quad[1], quad[2], quad[3]));
+        __stcs(reinterpret_cast<float4 *>(to + i), make_float4(quad[0], quad[1], quad[2], quad[3]));
     else
-        for (int j = 0; i + j < total; j++)
-            to[i + j] = quad[j];
+#pragma unroll
+        for (int j = 0; j < 3; j++)
+            if (i + j < total)
+                to[i + j] = quad[j];
 }
 
-// Moments of a chunk, and the norms of the weights and of the update of each tensor in it.
-__device__ __forceinline__ void moments(int chunk, const float *__restrict__ gradient, float *m, float *v,
-                                        const float *weights, const int *__restrict__ starts, Progress *progress,
-                                        int tensors, int total, const Settings &s)
+// Posted inverted, for a word of zeros means that nothing has come yet.
+__device__ __forceinline__ void post(word *to, float2 sums)
 {
-    const int begin = chunk * CHUNK, end = min(begin + CHUNK, total);
-    float4 gs[2], ms[2], vs[2], ws[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int i = begin + (half * THREADS + threadIdx.x) * 4;
-        if (i >= total)
-            continue;
-        gs[half] = i + 4 <= total ? __ldcs(reinterpret_cast<const float4 *>(gradient + i)) : quad_at(gradient, i, total);
-        ms[half] = quad_at(m, i, total);
-        vs[half] = quad_at(v, i, total);
-        ws[half] = quad_at(weights, i, total);
-    }
-    int tensor = tensor_of(starts, tensors, begin);
-    float w[2][4] = {}, u[2][4] = {};
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int i = begin + (half * THREADS + threadIdx.x) * 4;
-        if (i >= total)
-            continue;
-        float a[4] = {ms[half].x, ms[half].y, ms[half].z, ms[half].w};
-        float b[4] = {vs[half].x, vs[half].y, vs[half].z, vs[half].w};
-        const float g[4] = {gs[half].x, gs[half].y, gs[half].z, gs[half].w};
-        const float own[4] = {ws[half].x, ws[half].y, ws[half].z, ws[half].w};
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            a[j] = fmaf(s.beta1, a[j], (1.0f - s.beta1) * g[j]);
-            b[j] = fmaf(s.beta2, b[j], (1.0f - s.beta2) * g[j] * g[j]);
-            w[half][j] = own[j];
-            u[half][j] = i + j < total ? update_of(a[j], b[j], own[j], s) : 0.0f;
-        }
-        put_quad(m, i, total, a);
-        put_quad(v, i, total, b);
-    }
-    for (; tensor < tensors && starts[tensor] < end; tensor++) {
-        const int from = max(starts[tensor], begin), to = min(starts[tensor + 1], end);
-        float2 sum = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const int i = begin + (half * THREADS + threadIdx.x) * 4 + j;
-                if (i >= from && i < to) {
-                    sum.x = fmaf(w[half][j], w[half][j], sum.x);
-                    sum.y = fmaf(u[half][j], u[half][j], sum.y);
-                }
-            }
-        add_norms(sum, progress + tensor, to - from);
-    }
+    const word bits = static_cast<word>(__float_as_uint(sums.x)) << 32 | __float_as_uint(sums.y);
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(max(~bits, 1ull)) : "memory");
 }
 
-__device__ __forceinline__ float step_of(const Progress *progress, float rate)
+__device__ __forceinline__ float2 await(const word *from)
 {
-    return rate * sqrtf(__fdividef(__ldcg(&progress->weight), __ldcg(&progress->update)));
+    word bits;
+    do {
+        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
+    } while (bits == 0);
+    return make_float2(__uint_as_float(static_cast<unsigned>(~bits >> 32)), __uint_as_float(static_cast<unsigned>(~bits)));
 }
 
-// The update again from the moments, once the norms of all tensors in the chunk are complete.
-__device__ __forceinline__ void apply(int chunk, const float *m, const float *v, float *weights,
-                                      const int *__restrict__ starts, const Progress *progress, int tensors, int total,
-                                      const Settings &s)
-{
-    const int begin = chunk * CHUNK, end = min(begin + CHUNK, total);
-    int tensor = tensor_of(starts, tensors, begin);
-    if (threadIdx.x == 0)
-        for (int t = tensor; t < tensors && starts[t] < end; t++) {
-            const unsigned length = starts[t + 1] - starts[t];
-            unsigned done = 0;
-            do
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(done) : "l"(&progress[t].done) : "memory");
-            while (done < length);
-        }
-    __syncthreads();
-    float4 ms[2], vs[2], ws[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int i = begin + (half * THREADS + threadIdx.x) * 4;
-        if (i >= total)
-            continue;
-        ms[half] = quad_at(m, i, total);
-        vs[half] = quad_at(v, i, total);
-        ws[half] = quad_at(weights, i, total);
-    }
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int i = begin + (half * THREADS + threadIdx.x) * 4;
-        if (i >= total)
-            continue;
-        const float a[4] = {ms[half].x, ms[half].y, ms[half].z, ms[half].w};
-        const float b[4] = {vs[half].x, vs[half].y, vs[half].z, vs[half].w};
-        float w[4] = {ws[half].x, ws[half].y, ws[half].z, ws[half].w};
-        while (i >= starts[tensor + 1])
-            tensor++;
-        int until = starts[tensor + 1];
-        float step = step_of(progress + tensor, s.rate);
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            if (i + j >= total)
-                break;
-            while (i + j >= until) {
-                until = starts[++tensor + 1];
-                step = step_of(progress + tensor, s.rate);
-            }
-            w[j] = fmaf(-step, update_of(a[j], b[j], w[j], s), w[j]);
-        }
-        if (i + 4 <= total)
-            __stcs(reinterpret_cast<float4 *>(weights + i), make_float4(w[0], w[1], w[2], w[3]));
-        else
-            put_quad(weights, i, total, w);
-    }
-}
-
-// Resident blocks take tickets. The weights of a chunk are due `lag` tickets of moments later, while its moments and
-// weights still lie in the second level of cache; `lag` chunks must hold the longest tensor and two more. A block waits
-// only for smaller tickets than its own, and works on its tickets in order, so that the smallest never waits.
+// In round i block b has chunk i * gridDim.x + b; the share of tensor t in chunk k has place k + t among the posted
+// words. The chunks of a tensor lie in at most `span` + 1 rounds, and a block waits only for what others post up to its
+// own round.
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     lamb(const float *__restrict__ gradient, float *m, float *v, float *weights, const int *__restrict__ starts,
-         Progress *progress, int tensors, int total, int lag, float beta1, float beta2, float eps, float decay,
-         float rate)
+         word *posted, int tensors, int total, int longest, float beta1, float beta2, float eps, float decay, float rate)
 {
-    __shared__ unsigned next[2];
+    extern __shared__ float4 shared[];
+    __shared__ float2 parts[2][WARPS];
     const Settings settings = {beta1, beta2, eps, decay, rate};
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = gridDim.x;
     const int chunks = (total + CHUNK - 1) / CHUNK;
-    unsigned *tickets = &progress[tensors].tickets;
-    lag = min(lag, chunks);
-    if (threadIdx.x == 0)
-        next[0] = atomicAdd(tickets, 1u);
-    for (int turn = 0;; turn ^= 1) {
-        __syncthreads();
-        const int ticket = static_cast<int>(next[turn]);
-        if (ticket >= 2 * chunks)
-            return;
-        unsigned ahead = 0;
-        if (threadIdx.x == 0)
-            ahead = atomicAdd(tickets, 1u);
-        const int after = ticket - lag;
-        const int both = 2 * (chunks - lag);
-        const bool last = after >= both || (after >= 0 && after % 2 == 1);
-        const int chunk = after < 0 ? ticket : after >= both ? after - both / 2 : after / 2 + (last ? 0 : lag);
-        if (last)
-            apply(chunk, m, v, weights, starts, progress, tensors, total, settings);
-        else
-            moments(chunk, gradient, m, v, weights, starts, progress, tensors, total, settings);
-        if (threadIdx.x == 0)
-            next[turn ^ 1] = ahead;
+    const int rounds = (chunks - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
+    const int span = ((longest + CHUNK - 2) / CHUNK + blocks - 1) / blocks, lag = max(2, span + 1);
+    const bool held = lag < HELD;
+    float4 *const stages = shared + threadIdx.x, *const ring = stages + STAGES * 4 * THREADS;
+    int tensor = 0, late = 0, known = -1, turn = 0;
+    float step = 0.0f;
+    for (int i = -AHEAD; i < rounds + lag; i++) {
+        const int next = ((i + AHEAD) * blocks + blockIdx.x) * CHUNK + 4 * threadIdx.x;
+        if (i + AHEAD < rounds && next < total) {
+            float4 *stage = stages + (i + AHEAD) % STAGES * 4 * THREADS;
+            copy_ahead(stage, gradient, next, total);
+            copy_ahead(stage + THREADS, m, next, total);
+            copy_ahead(stage + 2 * THREADS, v, next, total);
+            copy_ahead(stage + 3 * THREADS, weights, next, total);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        if (i < 0)
+            continue;
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
+        if (i < rounds) {
+            const int chunk = i * blocks + blockIdx.x, begin = chunk * CHUNK, end = min(begin + CHUNK, total);
+            const int at = begin + 4 * threadIdx.x;
+            float w[4] = {}, u[4] = {};
+            if (at < total) {
+                const float4 *stage = stages + i % STAGES * 4 * THREADS;
+                const float4 gs = stage[0], ms = stage[THREADS], vs = stage[2 * THREADS], ws = stage[3 * THREADS];
+                const float g[4] = {gs.x, gs.y, gs.z, gs.w};
+                float a[4] = {ms.x, ms.y, ms.z, ms.w}, b[4] = {vs.x, vs.y, vs.z, vs.w};
+                w[0] = ws.x, w[1] = ws.y, w[2] = ws.z, w[3] = ws.w;
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    a[j] = fmaf(beta1, a[j], (1.0f - beta1) * g[j]);
+                    b[j] = fmaf(beta2, b[j], (1.0f - beta2) * g[j] * g[j]);
+                    u[j] = update_of(a[j], b[j], w[j], settings);
+                }
+                put_quad(m, at, total, a);
+                put_quad(v, at, total, b);
+                float4 *slot = ring + i % HELD * 2 * THREADS;
+                slot[0] = ws;
+                slot[THREADS] = make_float4(u[0], u[1], u[2], u[3]);
+            }
+            while (starts[tensor + 1] <= begin)
+                tensor++;
+            for (int t = tensor; t < tensors && starts[t] < end; t++) {
+                const int from = max(starts[t], begin), to = min(starts[t + 1], end);
+                float2 sums = make_float2(0.0f, 0.0f);
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (at + j >= from && at + j < to) {
+                        sums.x = fmaf(w[j], w[j], sums.x);
+                        sums.y = fmaf(u[j], u[j], sums.y);
+                    }
+                sums = warp_sums(sums);
+                if (lane == 0)
+                    parts[turn][warp] = sums;
+                __syncthreads();
+                if (warp == WARPS - 1) {
+                    sums = warp_sums(lane < WARPS ? parts[turn][lane] : make_float2(0.0f, 0.0f));
+                    if (lane == 0)
+                        post(posted + chunk + t, sums);
+                }
+                turn ^= 1;
+            }
+        }
+        if (i < lag)
+            continue;
+        const int begin = ((i - lag) * blocks + blockIdx.x) * CHUNK, end = min(begin + CHUNK, total);
+        const int at = begin + 4 * threadIdx.x;
+        float w[4] = {}, u[4] = {};
+        if (at < total) {
+            const float4 *slot = ring + (i - lag) % HELD * 2 * THREADS;
+            if (held) {
+                const float4 ws = slot[0], us = slot[THREADS];
+                w[0] = ws.x, w[1] = ws.y, w[2] = ws.z, w[3] = ws.w;
+                u[0] = us.x, u[1] = us.y, u[2] = us.z, u[3] = us.w;
+            } else if (at + 4 <= total) {
+                const float4 ws = __ldcs(reinterpret_cast<const float4 *>(weights + at));
+                const float4 ms = __ldcs(reinterpret_cast<const float4 *>(m + at));
+                const float4 vs = __ldcs(reinterpret_cast<const float4 *>(v + at));
+                w[0] = ws.x, w[1] = ws.y, w[2] = ws.z, w[3] = ws.w;
+                u[0] = update_of(ms.x, vs.x, ws.x, settings), u[1] = update_of(ms.y, vs.y, ws.y, settings);
+                u[2] = update_of(ms.z, vs.z, ws.z, settings), u[3] = update_of(ms.w, vs.w, ws.w, settings);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 3; j++)
+                    if (at + j < total) {
+                        w[j] = weights[at + j];
+                        u[j] = update_of(m[at + j], v[at + j], w[j], settings);
+                    }
+            }
+        }
+        while (starts[late + 1] <= begin)
+            late++;
+        for (int t = late; t < tensors && starts[t] < end; t++) {
+            const int from = starts[t], to = starts[t + 1];
+            if (from < to && t != known) {
+                float2 sums = make_float2(0.0f, 0.0f);
+                for (int chunk = from / CHUNK + threadIdx.x; chunk <= (to - 1) / CHUNK; chunk += THREADS) {
+                    const float2 one = await(posted + chunk + t);
+                    sums = make_float2(sums.x + one.x, sums.y + one.y);
+                }
+                sums = warp_sums(sums);
+                if (lane == 0)
+                    parts[turn][warp] = sums;
+                __syncthreads();
+                sums = make_float2(0.0f, 0.0f);
+#pragma unroll
+                for (int other = 0; other < WARPS; other++)
+                    sums = make_float2(sums.x + parts[turn][other].x, sums.y + parts[turn][other].y);
+                step = rate * sqrtf(__fdividef(sums.x, sums.y));
+                turn ^= 1;
+                known = t;
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                if (at + j >= from && at + j < to)
+                    w[j] = fmaf(-step, u[j], w[j]);
+        }
+        if (at < total)
+            put_quad(weights, at, total, w);
     }
 }

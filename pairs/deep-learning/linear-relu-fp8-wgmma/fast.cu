@@ -10,6 +10,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * COLS)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -118,14 +119,18 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
-__device__ __forceinline__ void put(unsigned char *__restrict__ c, int row, int col, int m, int n, float left,
-                                    float right)
+__device__ __forceinline__ unsigned short two(float left, float right)
+{
+    unsigned short both;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(right), "f"(left));
+    return both;
+}
+
+__device__ __forceinline__ void put(unsigned char *__restrict__ c, int row, int col, int m, int n, unsigned short both)
 {
     if (row >= m || col >= n)
         return;
     unsigned char *to = c + static_cast<size_t>(row) * n + col;
-    unsigned short both;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(right), "f"(left));
     if (n % 2 == 0) {
         *reinterpret_cast<unsigned short *>(to) = both;
         return;
@@ -133,6 +138,28 @@ __device__ __forceinline__ void put(unsigned char *__restrict__ c, int row, int 
     to[0] = both & 0xff;
     if (col + 1 < n)
         to[1] = both >> 8;
+}
+
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 256 columns of a warp, two rows an instruction instead of eight bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, unsigned char *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 16;
+        const uint4 sixteen = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = sixteen;
+    }
+    __syncwarp();
 }
 
 // The first row and column of a tile. Tiles are counted down bands of 16 rows of tiles, so that blocks at work at the
@@ -150,7 +177,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -182,6 +210,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -208,15 +237,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
             const float by = 1.0f / scale;
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
             for (int i = 0; i < COLS / 8; i++) {
-                const int j = col + i * 8;
+                const int j = place.y + lane % 4 * 2 + i * 8;
                 const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
                 const float *v = sum + 4 * i;
-                put(c, row, j, m, n, fmaxf(v[0] + left, 0.0f) * by, fmaxf(v[1] + right, 0.0f) * by);
-                put(c, row + 8, j, m, n, fmaxf(v[2] + left, 0.0f) * by, fmaxf(v[3] + right, 0.0f) * by);
+                const unsigned short upper = two(fmaxf(v[0] + left, 0.0f) * by, fmaxf(v[1] + right, 0.0f) * by);
+                const unsigned short lower = two(fmaxf(v[2] + left, 0.0f) * by, fmaxf(v[3] + right, 0.0f) * by);
+                if (n % 16 == 0) {
+                    unsigned char *to = slot(own, lane / 4, i / 2) + i % 2 * 8 + lane % 4 * 2;
+                    *reinterpret_cast<unsigned short *>(to) = upper;
+                    *reinterpret_cast<unsigned short *>(to + 8 * 256) = lower;
+                } else {
+                    put(c, row + lane / 4, j, m, n, upper);
+                    put(c, row + lane / 4 + 8, j, m, n, lower);
+                }
             }
+            if (n % 16 == 0)
+                store_rows(own, c, row, place.y, m, n);
             __syncwarp();
         }
     }

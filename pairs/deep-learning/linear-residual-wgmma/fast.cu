@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -119,6 +120,58 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction; zeros outside.
+__device__ __forceinline__ void load_rows(uint4 (&eight)[8], const __nv_bfloat16 *__restrict__ from, int row, int col,
+                                          int m, int n)
+{
+    const int lane = threadIdx.x % 32, j = col + lane % 16 * 8;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int r = row + 2 * i + lane / 16;
+        eight[i] = make_uint4(0, 0, 0, 0);
+        if (r < m && j < n)
+            eight[i] = __ldcs(reinterpret_cast<const uint4 *>(from + static_cast<size_t>(r) * n + j));
+    }
+}
+
+__device__ __forceinline__ void keep_rows(unsigned char *own, const uint4 (&eight)[8])
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        *reinterpret_cast<uint4 *>(slot(own, 2 * i + lane / 16, lane % 16)) = eight[i];
+    __syncwarp();
+}
+
+// The way back, instead of sixteen bytes of each of eight rows an instruction.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
+// Two neighbours among the kept residuals become results.
+__device__ __forceinline__ void add_at(unsigned char *to, float2 bias, float left, float right)
+{
+    const float2 old = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162 *>(to));
+    *reinterpret_cast<__nv_bfloat162 *>(to) = __floats2bfloat162_rn(left + bias.x + old.x, right + bias.y + old.y);
+}
+
 // Two neighbours, of an even number of columns, get their bias and residual.
 __device__ __forceinline__ void add_and_put(__nv_bfloat16 *__restrict__ c, const float *__restrict__ bias,
                                             const __nv_bfloat16 *__restrict__ residual, int row, int col, int m, int n,
@@ -148,7 +201,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -180,6 +234,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -205,11 +260,36 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
+            if (n % 8 == 0) {
+                uint4 ahead[8];
+                load_rows(ahead, residual, row, place.y, m, n);
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                add_and_put(c, bias, residual, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                add_and_put(c, bias, residual, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+                for (int half = 0; half < 2; half++) {
+                    const int col = place.y + half * 128;
+                    keep_rows(own, ahead);
+                    if (half == 0)
+                        load_rows(ahead, residual, row, col + 128, m, n);
+#pragma unroll
+                    for (int i = 0; i < 16; i++) {
+                        const int j = col + lane % 4 * 2 + i * 8;
+                        float2 more = make_float2(0.0f, 0.0f);
+                        if (j < n)
+                            more = *reinterpret_cast<const float2 *>(bias + j);
+                        const float *v = sum + 64 * half + 4 * i;
+                        unsigned char *to = slot(own, lane / 4, i) + lane % 4 * 4;
+                        add_at(to, more, v[0], v[1]);
+                        add_at(to + 8 * 256, more, v[2], v[3]);
+                    }
+                    store_rows(own, c, row, col, m, n);
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < COLS / 8; i++) {
+                    const int j = place.y + lane % 4 * 2 + i * 8;
+                    add_and_put(c, bias, residual, row + lane / 4, j, m, n, sum[4 * i], sum[4 * i + 1]);
+                    add_and_put(c, bias, residual, row + lane / 4 + 8, j, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+                }
             }
             __syncwarp();
         }

@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -119,19 +120,40 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
-__device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int col, int m, int n, float left,
-                                    float right)
+__device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int col, int m, int n, __nv_bfloat162 both)
 {
     if (row >= m || col >= n)
         return;
     __nv_bfloat16 *to = c + static_cast<size_t>(row) * n + col;
     if (n % 2 == 0) {
-        *reinterpret_cast<__nv_bfloat162 *>(to) = __floats2bfloat162_rn(left, right);
+        *reinterpret_cast<__nv_bfloat162 *>(to) = both;
         return;
     }
-    to[0] = __float2bfloat16(left);
+    to[0] = both.x;
     if (col + 1 < n)
-        to[1] = __float2bfloat16(right);
+        to[1] = both.y;
+}
+
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
 }
 
 __device__ __forceinline__ float activate(float x, float scale)
@@ -154,7 +176,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -186,6 +209,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -211,14 +235,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                const int j = col + i * 8;
-                const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
-                const float *v = sum + 4 * i;
-                put(c, row, j, m, n, activate(v[0] + left, scale), activate(v[1] + right, scale));
-                put(c, row + 8, j, m, n, activate(v[2] + left, scale), activate(v[3] + right, scale));
+            for (int half = 0; half < 2; half++) {
+                const int col = place.y + half * 128;
+#pragma unroll
+                for (int i = 0; i < 16; i++) {
+                    const int j = col + lane % 4 * 2 + i * 8;
+                    const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
+                    const float *v = sum + 64 * half + 4 * i;
+                    const __nv_bfloat162 upper =
+                        __floats2bfloat162_rn(activate(v[0] + left, scale), activate(v[1] + right, scale));
+                    const __nv_bfloat162 lower =
+                        __floats2bfloat162_rn(activate(v[2] + left, scale), activate(v[3] + right, scale));
+                    if (n % 8 == 0) {
+                        unsigned char *to = slot(own, lane / 4, i) + lane % 4 * 4;
+                        *reinterpret_cast<__nv_bfloat162 *>(to) = upper;
+                        *reinterpret_cast<__nv_bfloat162 *>(to + 8 * 256) = lower;
+                    } else {
+                        put(c, row + lane / 4, j, m, n, upper);
+                        put(c, row + lane / 4 + 8, j, m, n, lower);
+                    }
+                }
+                if (n % 8 == 0)
+                    store_rows(own, c, row, col, m, n);
             }
             __syncwarp();
         }

@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 #define BAND 16
 #define RANK 16
 
@@ -137,6 +138,28 @@ __device__ __forceinline__ void put(bf16 *__restrict__ c, int row, int col, int 
         to[1] = __float2bfloat16(right);
 }
 
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, bf16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
 // The first row and column of a tile. Tiles are counted down bands of 16 rows of tiles, so that blocks at work at the
 // same time share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
@@ -208,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int depth = (k + DEPTH - 1) / DEPTH, steps = depth + 2;
@@ -241,6 +265,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -266,11 +291,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                put(c, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                put(c, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+            for (int half = 0; half < 2; half++) {
+                const int col = place.y + half * 128;
+                if (n % 8 == 0) {
+#pragma unroll
+                    for (int i = 0; i < 16; i++)
+#pragma unroll
+                        for (int part = 0; part < 2; part++)
+                            *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                                __floats2bfloat162_rn(sum[64 * half + 4 * i + 2 * part],
+                                                      sum[64 * half + 4 * i + 2 * part + 1]);
+                    store_rows(own, c, row, col, m, n);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 16; i++) {
+                        const int j = col + lane % 4 * 2 + i * 8;
+                        const float *v = sum + 64 * half + 4 * i;
+                        put(c, row + lane / 4, j, m, n, v[0], v[1]);
+                        put(c, row + lane / 4 + 8, j, m, n, v[2], v[3]);
+                    }
+                }
             }
             __syncwarp();
         }

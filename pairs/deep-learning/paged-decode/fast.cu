@@ -1,3 +1,5 @@
+// A warp's keys are asked for again as soon as the last ones are multiplied, its values likewise, so that half a page is
+// always under way; the pages' numbers are read at once, before the length is known.
 #include <cuda_bf16.h>
 
 #define DIM 128
@@ -6,6 +8,7 @@
 #define WARPS 4
 #define THREADS (32 * WARPS)
 #define SPAN 256
+#define ROUNDS (SPAN / PAGE / WARPS)
 #define LOG2E 1.4426950408889634f
 #define LOWEST -1.0e30f
 #define ALL 0xffffffffu
@@ -92,7 +95,7 @@ __device__ __forceinline__ void weigh(State &state, float (&s)[4], float scale)
 // The warps' states become one, which goes to the block's part of the results.
 __device__ __forceinline__ void merge(const State &state, float *results, float2 *stats, float scale)
 {
-    __shared__ float sums[WARPS][GROUP][DIM + 4];
+    __shared__ __align__(16) float sums[WARPS][GROUP][DIM + 4];
     __shared__ float2 tops[WARPS][GROUP];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -101,31 +104,62 @@ __device__ __forceinline__ void merge(const State &state, float *results, float2
 #pragma unroll
         for (int offset = 4; offset < 32; offset *= 2)
             sum += __shfl_xor_sync(ALL, sum, offset);
-        const int query = lane % 4 * 2 + e;
+        // Even queries first, so that a warp's stores of four meet few banks twice.
+        const int place = e * 4 + lane % 4;
         if (lane < 4)
-            tops[warp][query] = make_float2(state.largest[e], sum);
+            tops[warp][place] = make_float2(state.largest[e], sum);
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            sums[warp][query][lane / 4 * 8 + i] = state.o[i][e];
-            sums[warp][query][64 + lane / 4 * 8 + i] = state.o[i][e + 2];
+        for (int half = 0; half < 2; half++) {
+            float4 *to = reinterpret_cast<float4 *>(&sums[warp][place][half * 64 + lane / 4 * 8]);
+            const int part = e + 2 * half;
+            to[0] = make_float4(state.o[0][part], state.o[1][part], state.o[2][part], state.o[3][part]);
+            to[1] = make_float4(state.o[4][part], state.o[5][part], state.o[6][part], state.o[7][part]);
         }
     }
     __syncthreads();
-    for (int query = 0; query < GROUP; query++) {
+    for (int place = 0; place < GROUP; place++) {
+        const int query = place % 4 * 2 + place / 4;
         float top = LOWEST, total = 0.0f, value = 0.0f;
 #pragma unroll
         for (int other = 0; other < WARPS; other++)
-            top = fmaxf(top, tops[other][query].x);
+            top = fmaxf(top, tops[other][place].x);
 #pragma unroll
         for (int other = 0; other < WARPS; other++) {
-            const float by = power_of_2((tops[other][query].x - top) * scale);
-            total = fmaf(tops[other][query].y, by, total);
-            value = fmaf(sums[other][query][threadIdx.x], by, value);
+            const float by = power_of_2((tops[other][place].x - top) * scale);
+            total = fmaf(tops[other][place].y, by, total);
+            value = fmaf(sums[other][place][threadIdx.x], by, value);
         }
         results[query * DIM + threadIdx.x] = value;
         if (threadIdx.x == 0)
             stats[query] = make_float2(top, total);
     }
+}
+
+// Where a lane's part of a page begins.
+__device__ __forceinline__ size_t page_at(int page, int head, int kv_heads)
+{
+    return (static_cast<size_t>(page) * PAGE * kv_heads + head) * (DIM / 8);
+}
+
+__device__ __forceinline__ void load_keys(uint4 (&upper)[4], uint4 (&lower)[4], const uint4 *__restrict__ k, int stride)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int part = 0; part < 4; part++) {
+        const uint4 *from = k + part * 4 + lane % 4;
+        upper[part] = __ldcs(from + lane / 4 * stride);
+        lower[part] = __ldcs(from + (lane / 4 + 8) * stride);
+    }
+}
+
+__device__ __forceinline__ void load_values(uint4 (&value)[2][4], const uint4 *__restrict__ v, int stride)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int key = 0; key < 4; key++)
+            value[half][key] = __ldcs(v + (lane % 4 * 2 + key / 2 * 8 + key % 2) * stride + half * 8 + lane / 4);
 }
 
 // A block has a span of a sequence's keys and eight queries that share them; a warp takes a page at a time, keys as
@@ -136,36 +170,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
            float2 *__restrict__ stats, int max_pages, float scale)
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int head = blockIdx.y, kv_heads = gridDim.y, sequence = blockIdx.z, length = lengths[sequence];
-    const int begin = blockIdx.x * SPAN, end = min(begin + SPAN, length);
+    const int head = blockIdx.y, kv_heads = gridDim.y, sequence = blockIdx.z, stride = kv_heads * (DIM / 8);
+    const int number = blockIdx.x * (SPAN / PAGE) + lane % ROUNDS * WARPS + warp;
+    const int pages = table[sequence * max_pages + min(number, max_pages - 1)];
+    const int length = lengths[sequence], begin = blockIdx.x * SPAN, end = min(begin + SPAN, length);
     if (begin >= length)
         return;
     const size_t group = static_cast<size_t>(sequence) * kv_heads + head;
-    uint4 query[4];
+    State state = {{LOWEST, LOWEST}, {}, {}};
+    uint4 upper[4], lower[4], value[2][4], query[4];
+    if (begin + warp * PAGE < end) {
+        const size_t first = page_at(__shfl_sync(ALL, pages, 0), head, kv_heads);
+        load_keys(upper, lower, k + first, stride);
+        load_values(value, v + first, stride);
+    }
 #pragma unroll
     for (int part = 0; part < 4; part++)
         query[part] = q[(group * GROUP + lane / 4) * (DIM / 8) + part * 4 + lane % 4];
-    State state = {{LOWEST, LOWEST}, {}, {}};
 #pragma unroll 1
-    for (int base = begin + warp * PAGE; base < end; base += WARPS * PAGE) {
-        const size_t page = table[sequence * max_pages + base / PAGE];
-        const size_t first = (page * PAGE * kv_heads + head) * (DIM / 8);
-        const int stride = kv_heads * (DIM / 8);
-        uint4 upper[4], lower[4], value[2][4];
-#pragma unroll
-        for (int part = 0; part < 4; part++) {
-            const uint4 *from = k + first + part * 4 + lane % 4;
-            upper[part] = __ldcs(from + lane / 4 * stride);
-            lower[part] = __ldcs(from + (lane / 4 + 8) * stride);
-        }
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-#pragma unroll
-            for (int key = 0; key < 4; key++)
-                value[half][key] =
-                    __ldcs(v + first + (lane % 4 * 2 + key / 2 * 8 + key % 2) * stride + half * 8 + lane / 4);
+    for (int base = begin + warp * PAGE, round = 1; base < end; base += WARPS * PAGE, round++) {
+        const bool more = base + WARPS * PAGE < end;
+        const size_t next = page_at(__shfl_sync(ALL, pages, round), head, kv_heads);
         float s[4] = {};
         score(s, upper, lower, query);
+        if (more)
+            load_keys(upper, lower, k + next, stride);
 #pragma unroll
         for (int e = 0; e < 4; e++)
             if (base + e / 2 * 8 + lane / 4 >= end)
@@ -179,6 +208,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                     if (base + lane % 4 * 2 + key / 2 * 8 + key % 2 >= end)
                         value[half][key] = make_uint4(0, 0, 0, 0);
         add_values(state.o, value, transposed(s[0], s[1]), transposed(s[2], s[3]));
+        if (more)
+            load_values(value, v + next, stride);
     }
     const size_t part = (group * gridDim.x + blockIdx.x) * GROUP;
     merge(state, results + part * DIM, stats + part, scale * LOG2E);

@@ -12,6 +12,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -127,19 +128,26 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
-__device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int col, int m, int n, float left,
-                                    float right)
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
 {
-    if (row >= m || col >= n)
-        return;
-    __nv_bfloat16 *to = c + static_cast<size_t>(row) * n + col;
-    if (n % 2 == 0) {
-        *reinterpret_cast<__nv_bfloat162 *>(to) = __floats2bfloat162_rn(left, right);
-        return;
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
     }
-    to[0] = __float2bfloat16(left);
-    if (col + 1 < n)
-        to[1] = __float2bfloat16(right);
+    __syncwarp();
 }
 
 struct Place {
@@ -159,7 +167,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS;
     const int tiles = batch * row_tiles * col_tiles;
@@ -192,6 +201,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * BOX_BYTES;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -217,12 +227,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const Place place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.row + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.col + lane % 4 * 2;
-            __nv_bfloat16 *own = c + static_cast<size_t>(place.batch) * m * n;
+            __nv_bfloat16 *of = c + static_cast<size_t>(place.batch) * m * n;
+            const int row = place.row + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                put(own, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                put(own, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+            for (int half = 0; half < 2; half++) {
+                const int col = place.col + half * 128;
+#pragma unroll
+                for (int i = 0; i < 16; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            __floats2bfloat162_rn(sum[64 * half + 4 * i + 2 * part],
+                                                  sum[64 * half + 4 * i + 2 * part + 1]);
+                store_rows(own, of, row, col, m, n);
             }
             __syncwarp();
         }

@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -136,20 +137,60 @@ __device__ __forceinline__ unsigned pack(float low, float high)
     return *reinterpret_cast<const unsigned *>(&pair);
 }
 
-// A warp's eight rows by eight columns, two neighbours a lane; n is a multiple of eight.
-__device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int col, int n, unsigned both)
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
 {
-    const int lane = threadIdx.x % 32;
-    if (row < n && col < n)
-        *reinterpret_cast<unsigned *>(c + static_cast<size_t>(row + lane / 4) * n + col + lane % 4 * 2) = both;
+    return own + row * 256 + (chunk ^ row % 8) * 16;
 }
 
-// The same as columns.
-__device__ __forceinline__ void put_turned(__nv_bfloat16 *__restrict__ c, int row, int col, int n, unsigned both)
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < n && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
+// The same of a warp group turned: rows of 128 bytes that its four warps fill together.
+__device__ __forceinline__ unsigned char *turned_slot(unsigned char *shared, int row, int chunk)
+{
+    return shared + row * 128 + (chunk ^ row % 8) * 16;
+}
+
+__device__ __forceinline__ void group_barrier()
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(threadIdx.x / 128) : "memory");
+}
+
+// A block of eight by eight becomes its columns.
+__device__ __forceinline__ unsigned turn(unsigned both)
 {
     unsigned turned;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(both));
-    put(c, col, row, n, turned);
+    return turned;
+}
+
+// 128 rows of 64 columns of a warp group, four rows an instruction.
+__device__ __forceinline__ void store_turned(unsigned char *shared, __nv_bfloat16 *__restrict__ c, int row, int col,
+                                             int n)
+{
+    const int thread = threadIdx.x % 128, j = col + thread % 8 * 8;
+    group_barrier();
+#pragma unroll
+    for (int i = 0; i < 128; i += 16) {
+        const int r = i + thread / 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(turned_slot(shared, r, thread % 8));
+        if (row + r < n && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    group_barrier();
 }
 
 // Halves of a tile above the diagonal are left out, halves below it are stored twice, the second time turned.
@@ -159,7 +200,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (n + ROWS - 1) / ROWS, tiles = (row_tiles + 1) / 2 * (row_tiles / 2 + 1);
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -191,6 +233,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *shared = aligned + STAGES * STAGE_BYTES + (group - 1) * 4 * WARP_BYTES;
+        unsigned char *own = shared + warp * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -216,19 +260,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
+            const int group_row = place.x + (group - 1) * GROUP_ROWS;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                const int col = place.y + 8 * i, half = place.y + i / 16 * ROWS;
-                if (half > place.x)
+            for (int half = 0; half < 2; half++) {
+                const int col = place.y + half * ROWS;
+                if (col > place.x)
                     continue;
-                const unsigned upper = pack(sum[4 * i], sum[4 * i + 1]), lower = pack(sum[4 * i + 2], sum[4 * i + 3]);
-                put(c, row, col, n, upper);
-                put(c, row + 8, col, n, lower);
-                if (half < place.x) {
-                    put_turned(c, row, col, n, upper);
-                    put_turned(c, row + 8, col, n, lower);
-                }
+#pragma unroll
+                for (int i = 0; i < 16; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<unsigned *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            pack(sum[64 * half + 4 * i + 2 * part], sum[64 * half + 4 * i + 2 * part + 1]);
+                store_rows(own, c, group_row + warp * 16, col, n);
+                if (col == place.x)
+                    continue;
+                group_barrier();
+#pragma unroll
+                for (int i = 0; i < 16; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<unsigned *>(turned_slot(shared, 8 * i + lane / 4, 2 * warp + part) +
+                                                      lane % 4 * 4) =
+                            turn(pack(sum[64 * half + 4 * i + 2 * part], sum[64 * half + 4 * i + 2 * part + 1]));
+                store_turned(shared, c, col, group_row, n);
             }
             __syncwarp();
         }

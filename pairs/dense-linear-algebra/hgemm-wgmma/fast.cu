@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 64 * 4)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -127,10 +128,25 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
-__device__ __forceinline__ void put(float *__restrict__ c, int row, int col, int m, int n, float left, float right)
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged in pairs within four rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
 {
-    if (row < m && col < n)
-        __stcs(reinterpret_cast<float2 *>(c + static_cast<size_t>(row) * n + col), make_float2(left, right));
+    return own + row * 256 + (chunk ^ row % 4 * 2) * 16;
+}
+
+// Sixteen rows of 64 columns of a warp, two rows an instruction instead of 32 bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, float *__restrict__ c, int row, int col, int m, int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 4;
+        const float4 four = *reinterpret_cast<const float4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            __stcs(reinterpret_cast<float4 *>(c + static_cast<size_t>(row + r) * n + j), four);
+    }
+    __syncwarp();
 }
 
 // Rows that do not begin at multiples of 16 bytes have no tensor map: one element a thread.
@@ -165,7 +181,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -197,6 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -222,11 +240,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                put(c, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                put(c, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
+            for (int part = 0; part < 4; part++) {
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++) {
+                        const float *v = sum + 32 * part + 4 * i + 2 * half;
+                        *reinterpret_cast<float2 *>(slot(own, lane / 4 + 8 * half, 2 * i + lane % 4 / 2) +
+                                                    lane % 2 * 8) = make_float2(v[0], v[1]);
+                    }
+                store_rows(own, c, row, place.y + part * 64, m, n);
             }
             __syncwarp();
         }

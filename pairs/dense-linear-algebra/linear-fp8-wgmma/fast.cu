@@ -1,5 +1,6 @@
 #include <cuda.h>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #define CONSUMERS 2
 #define THREADS (128 * (1 + CONSUMERS))
@@ -7,10 +8,11 @@
 #define COLS 256
 #define DEPTH 64
 #define STAGES 4
-#define LEFT_BYTES (ROWS * DEPTH * 2)
+#define LEFT_BYTES (ROWS * DEPTH)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -49,8 +51,8 @@ __device__ __forceinline__ void load_stage(unsigned stage, const CUtensorMap *a,
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(STAGE_BYTES)
                  : "memory");
-    load_box(stage, a, depth, row, barrier);
-    load_box(stage + LEFT_BYTES, b, depth, col, barrier);
+    load_box(stage + RIGHT_BYTES, a, depth, row, barrier);
+    load_box(stage, b, depth, col, barrier);
 }
 
 // Rows of 128 bytes, eight rows to a swizzled block of 1024.
@@ -59,7 +61,7 @@ __device__ __forceinline__ unsigned long long describe(unsigned tile)
     return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void multiply(float (&d)[128], const unsigned (&a)[4], unsigned long long b)
 {
     asm volatile(
         "{\n"
@@ -82,7 +84,7 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         "%104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, "
         "%120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, adds, 1, 1, 0, 0;\n"
+        "{%128, %129, %130, %131}, %132, adds, 1, 1, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -116,7 +118,7 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
           "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
           "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]),
           "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-        : "l"(a), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int col, int m, int n, float left,
@@ -134,6 +136,28 @@ __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int 
         to[1] = __float2bfloat16(right);
 }
 
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
 // The first row and column of a tile. Tiles are counted down bands of 16 rows of tiles, so that blocks at work at the
 // same time share rows and columns in the L2 cache.
 __device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
@@ -143,46 +167,70 @@ __device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
     return make_int2((first + inside % rows) * ROWS, inside / rows * COLS);
 }
 
-// Every 8-bit float is a half precision number. Rows are filled up with zeros to a multiple of sixteen.
+// Every 8-bit float is a half precision number: two of them.
+__device__ __forceinline__ unsigned wide(unsigned codes)
+{
+    unsigned two;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<unsigned short>(codes)));
+    return two;
+}
+
+// The right factor once in half precision. Sixteen values of the depth that lie side by side belong to one lane of
+// `linear`, four to each of four products, so those of one product are brought together.
 extern "C" __global__ void __launch_bounds__(256)
     widen(const unsigned char *__restrict__ from, uint4 *__restrict__ to, int rows, int k, int groups)
 {
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= rows * groups)
+    if (k % 16 != 0 || i >= rows * groups)
         return;
-    const int row = i / groups, first = (i - row * groups) * 16;
+    const int row = i / groups, group = i - row * groups, first = group / 4 * 64 + group % 4 * 4;
     const unsigned char *codes = from + static_cast<size_t>(row) * k + first;
-    uint4 own = make_uint4(0, 0, 0, 0);
-    if (k % 16 == 0) {
-        own = __ldcs(reinterpret_cast<const uint4 *>(codes));
-    } else {
+    uint4 near, far;
 #pragma unroll
-        for (int j = 0; j < 16; j++)
-            if (first + j < k)
-                reinterpret_cast<unsigned *>(&own)[j / 4] |= static_cast<unsigned>(codes[j]) << j % 4 * 8;
+    for (int q = 0; q < 4; q++) {
+        const unsigned four = first + 16 * q < k ? *reinterpret_cast<const unsigned *>(codes + 16 * q) : 0;
+        reinterpret_cast<unsigned *>(&near)[q] = wide(four);
+        reinterpret_cast<unsigned *>(&far)[q] = wide(four >> 16);
     }
-    uint4 wide[2];
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        const unsigned word = reinterpret_cast<const unsigned *>(&own)[j / 2];
-        asm("cvt.rn.f16x2.e4m3x2 %0, %1;"
-            : "=r"(reinterpret_cast<unsigned *>(wide)[j])
-            : "h"(static_cast<unsigned short>(word >> j % 2 * 16)));
-    }
-    to[2 * i] = wide[0];
-    to[2 * i + 1] = wide[1];
+    to[2 * i] = near;
+    to[2 * i + 1] = far;
 }
 
+__device__ __forceinline__ float value_of(unsigned char code)
+{
+    return __half2float(__ushort_as_half(static_cast<unsigned short>(wide(code))));
+}
+
+// Rows that do not begin at multiples of 16 bytes have no tensor map: one element a thread.
+__device__ void any_depth(const unsigned char *__restrict__ x, const unsigned char *__restrict__ y,
+                          __nv_bfloat16 *__restrict__ c, float scale, int m, int n, int k)
+{
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < m * n; i += gridDim.x * THREADS) {
+        const unsigned char *left = x + static_cast<size_t>(i / n) * k, *right = y + static_cast<size_t>(i % n) * k;
+        float sum = 0.0f;
+        for (int j = 0; j < k; j++)
+            sum = fmaf(value_of(left[j]), value_of(right[j]), sum);
+        c[i] = __float2bfloat16(sum * scale);
+    }
+}
+
+// The left factor comes as 8-bit floats and becomes half precision in the registers of the warps that multiply it.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, __nv_bfloat16 *__restrict__ c,
+    linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+           const unsigned char *__restrict__ x, const unsigned char *__restrict__ y, __nv_bfloat16 *__restrict__ c,
            float scale, int m, int n, int k)
 {
+    if (k % 16 != 0) {
+        any_depth(x, y, c, scale, m, n, k);
+        return;
+    }
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
-    const int steps = (k + DEPTH - 1) / DEPTH;
+    const int pairs = (k + 2 * DEPTH - 1) / (2 * DEPTH);
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&full[s]), 1);
@@ -199,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             int at = 0;
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 const int2 place = place_of(tile, row_tiles, col_tiles);
-                for (int step = 0; step < steps; step++, at++) {
+                for (int step = 0; step < 2 * pairs; step++, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
                     load_stage(stages + stage * STAGE_BYTES, &a, &b, step * DEPTH, place.x, place.y,
@@ -210,37 +258,71 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-        const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        const int own_codes = RIGHT_BYTES + ((group - 1) * GROUP_ROWS + warp * 16 + lane / 4) * DEPTH + lane % 4 * 16;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
 #pragma unroll
             for (int i = 0; i < 128; i++)
                 sum[i] = 0.0f;
-            for (int step = 0; step < steps; step++, at++) {
-                const unsigned stage = stages + at % STAGES * STAGE_BYTES;
-                wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
-                __syncwarp();
-                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            for (int pair = 0; pair < pairs; pair++) {
+                // Products in flight read these registers: those of the other half of the pair are written meanwhile.
+                unsigned left[2][4][4];
 #pragma unroll
-                for (int i = 0; i < DEPTH; i += 16)
-                    multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2));
-                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                if (step > 0 && lane == 0)
-                    arrive(shared_address(&empty[(at - 1) % STAGES]));
-                __syncwarp();
+                for (int part = 0; part < 2; part++, at++) {
+                    const unsigned stage = stages + at % STAGES * STAGE_BYTES;
+                    const unsigned char *codes = aligned + at % STAGES * STAGE_BYTES + own_codes;
+                    wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
+                    __syncwarp();
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        const uint4 sixteen = *reinterpret_cast<const uint4 *>(codes + r * 8 * DEPTH);
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            const unsigned four = reinterpret_cast<const unsigned *>(&sixteen)[i];
+                            left[part][i][r] = wide(four);
+                            left[part][i][r + 2] = wide(four >> 16);
+                        }
+                    }
+                    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+                    for (int i = 0; i < DEPTH / 16; i++)
+                        multiply(sum, left[part][i], describe(stage + i * 32));
+                    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                    if (pair + part > 0 && lane == 0)
+                        arrive(shared_address(&empty[(at - 1) % STAGES]));
+                    __syncwarp();
+                }
             }
             asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                put(c, row, col + i * 8, m, n, sum[4 * i] * scale, sum[4 * i + 1] * scale);
-                put(c, row + 8, col + i * 8, m, n, sum[4 * i + 2] * scale, sum[4 * i + 3] * scale);
+            for (int half = 0; half < 2; half++) {
+                const int col = place.y + half * 128;
+                if (n % 8 == 0) {
+#pragma unroll
+                    for (int i = 0; i < 16; i++)
+#pragma unroll
+                        for (int part = 0; part < 2; part++)
+                            *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                                __floats2bfloat162_rn(sum[64 * half + 4 * i + 2 * part] * scale,
+                                                      sum[64 * half + 4 * i + 2 * part + 1] * scale);
+                    store_rows(own, c, row, col, m, n);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 16; i++) {
+                        const int j = col + lane % 4 * 2 + i * 8;
+                        const float *v = sum + 64 * half + 4 * i;
+                        put(c, row + lane / 4, j, m, n, v[0] * scale, v[1] * scale);
+                        put(c, row + lane / 4 + 8, j, m, n, v[2] * scale, v[3] * scale);
+                    }
+                }
             }
             __syncwarp();
         }

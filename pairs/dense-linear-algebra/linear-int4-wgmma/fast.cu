@@ -6,11 +6,13 @@
 #define ROWS 128
 #define COLS 256
 #define DEPTH 64
-#define STAGES 4
-#define LEFT_BYTES (ROWS * DEPTH * 2)
+#define SPAN 128
+#define STAGES 5
+#define LEFT_BYTES (ROWS * DEPTH / 2)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define GROUP_BYTES (128 * GROUP_ROWS * 2)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -44,13 +46,13 @@ __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, in
                  " [%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(map), "r"(depth), "r"(row), "r"(barrier) : "memory");
 }
 
-__device__ __forceinline__ void load_stage(unsigned stage, const CUtensorMap *a, const CUtensorMap *b, int depth,
+__device__ __forceinline__ void load_stage(unsigned stage, const CUtensorMap *codes, const CUtensorMap *a, int depth,
                                            int row, int col, unsigned barrier)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(STAGE_BYTES)
                  : "memory");
-    load_box(stage, a, depth, row, barrier);
-    load_box(stage + LEFT_BYTES, b, depth, col, barrier);
+    load_box(stage + RIGHT_BYTES, codes, depth / 2, row, barrier);
+    load_box(stage, a, depth, col, barrier);
 }
 
 // Rows of 128 bytes, eight rows to a swizzled block of 1024.
@@ -59,7 +61,7 @@ __device__ __forceinline__ unsigned long long describe(unsigned tile)
     return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void multiply(float (&d)[128], const unsigned (&a)[4], unsigned long long b)
 {
     asm volatile(
         "{\n"
@@ -82,7 +84,7 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         "%104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, "
         "%120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, adds, 1, 1, 0, 0;\n"
+        "{%128, %129, %130, %131}, %132, adds, 1, 1, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -116,22 +118,58 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
           "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
           "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]),
           "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-        : "l"(a), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-__device__ __forceinline__ void put(half *__restrict__ c, int row, int col, int m, int n, float left,
-                                    float right)
+// Byte lane % 4 of eight codes as two weights: 1024 + c and 1024 + 16 c are half precision numbers with a code's bits,
+// and c - 8 is exact, so that the product with the scale is all that rounds.
+__device__ __forceinline__ unsigned widen(unsigned eight, half2 scale)
 {
-    if (row >= m || col >= n)
-        return;
-    half *to = c + static_cast<size_t>(row) * n + col;
-    if (n % 2 == 0) {
-        *reinterpret_cast<half2 *>(to) = __floats2half2_rn(left, right);
-        return;
+    const unsigned both = __byte_perm(eight, 0, 0x4040 + threadIdx.x % 4 * 0x0101) & 0x00f0000f | 0x64006400;
+    const half2 less_eight = __hfma2(*reinterpret_cast<const half2 *>(&both), __floats2half2_rn(1.0f, 0.0625f),
+                                     __floats2half2_rn(-1032.0f, -72.0f));
+    const half2 weights = __hmul2(less_eight, scale);
+    return *reinterpret_cast<const unsigned *>(&weights);
+}
+
+__device__ __forceinline__ unsigned pack(float low, float high)
+{
+    const half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const unsigned *>(&pair);
+}
+
+// A block of eight by eight becomes its columns.
+__device__ __forceinline__ unsigned turn(unsigned both)
+{
+    unsigned turned;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(both));
+    return turned;
+}
+
+// Where a warp group's turned results wait: rows of 128 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *shared, int row, int chunk)
+{
+    return shared + row * 128 + (chunk ^ row % 8) * 16;
+}
+
+__device__ __forceinline__ void group_barrier()
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(threadIdx.x / 128) : "memory");
+}
+
+// 128 rows of 64 columns of a warp group, four rows an instruction.
+__device__ __forceinline__ void store_rows(unsigned char *shared, half *__restrict__ c, int row, int col, int m, int n)
+{
+    const int thread = threadIdx.x % 128, j = col + thread % 8 * 8;
+    group_barrier();
+#pragma unroll
+    for (int i = 0; i < 128; i += 16) {
+        const int r = i + thread / 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(shared, r, thread % 8));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
     }
-    to[0] = __float2half(left);
-    if (col + 1 < n)
-        to[1] = __float2half(right);
+    group_barrier();
 }
 
 // The first row and column of a tile. Tiles are counted down bands of 16 rows of tiles, so that blocks at work at the
@@ -143,34 +181,19 @@ __device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
     return make_int2((first + inside % rows) * ROWS, inside / rows * COLS);
 }
 
-// All weights once in half precision: a thread turns eight of a group of 128 into 16 bytes.
-extern "C" __global__ void __launch_bounds__(256)
-    widen(const unsigned *__restrict__ codes, const half *__restrict__ scales, uint4 *__restrict__ weights, int count)
-{
-    const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= count)
-        return;
-    const unsigned eight = __ldcs(codes + i);
-    const float scale = __half2float(scales[i / 16]);
-    uint4 result;
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        reinterpret_cast<half2 *>(&result)[j] =
-            __floats2half2_rn((static_cast<int>(eight >> 8 * j & 15) - 8) * scale,
-                              (static_cast<int>(eight >> (8 * j + 4) & 15) - 8) * scale);
-    weights[i] = result;
-}
-
+// The transposed product: 128 weights by 256 rows of a. Codes of weights become half precision numbers in the registers
+// of the warps that multiply them, so that they are never stored; results are turned on their way out.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, half *__restrict__ c,
-           int m, int n, int k)
+    linear(const __grid_constant__ CUtensorMap codes, const __grid_constant__ CUtensorMap a,
+           const half *__restrict__ scales, half *__restrict__ c, int m, int n, int k)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
-    const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
-    const int steps = (k + DEPTH - 1) / DEPTH;
+    const int row_tiles = (n + ROWS - 1) / ROWS, col_tiles = (m + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
+    const int spans = k / SPAN;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&full[s]), 1);
@@ -187,10 +210,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             int at = 0;
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 const int2 place = place_of(tile, row_tiles, col_tiles);
-                for (int step = 0; step < steps; step++, at++) {
+                for (int depth = 0; depth < k; depth += DEPTH, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
-                    load_stage(stages + stage * STAGE_BYTES, &a, &b, step * DEPTH, place.x, place.y,
+                    load_stage(stages + stage * STAGE_BYTES, &codes, &a, depth, place.x, place.y,
                                shared_address(&full[stage]));
                 }
             }
@@ -198,39 +221,80 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-        const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        const int own = (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
+        unsigned char *shared = aligned + STAGES * STAGE_BYTES + (group - 1) * GROUP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int2 place = place_of(tile, row_tiles, col_tiles);
+            const int row = place.x + own;
+            const half *upper = scales + static_cast<size_t>(min(row, n - 1)) * spans;
+            const half *lower = scales + static_cast<size_t>(min(row + 8, n - 1)) * spans;
+            half next[2] = {upper[0], lower[0]};
 #pragma unroll
             for (int i = 0; i < 128; i++)
                 sum[i] = 0.0f;
-            for (int step = 0; step < steps; step++, at++) {
-                const unsigned stage = stages + at % STAGES * STAGE_BYTES;
-                wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
-                __syncwarp();
-                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            for (int span = 0; span < spans; span++) {
+                const half2 scale[2] = {__half2half2(next[0]), __half2half2(next[1])};
+                if (span + 1 < spans) {
+                    next[0] = upper[span + 1];
+                    next[1] = lower[span + 1];
+                }
+                // Products in flight read these registers: those of the other half of the span are written meanwhile.
+                unsigned left[2][4][4];
 #pragma unroll
-                for (int i = 0; i < DEPTH; i += 16)
-                    multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2));
-                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                if (step > 0 && lane == 0)
-                    arrive(shared_address(&empty[(at - 1) % STAGES]));
-                __syncwarp();
+                for (int part = 0; part < 2; part++, at++) {
+                    const unsigned stage = stages + at % STAGES * STAGE_BYTES;
+                    const unsigned char *mine = aligned + at % STAGES * STAGE_BYTES + RIGHT_BYTES + own * (DEPTH / 2);
+                    wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
+                    __syncwarp();
+#pragma unroll
+                    for (int r = 0; r < 2; r++)
+#pragma unroll
+                        for (int q = 0; q < 2; q++) {
+                            const uint4 word = *reinterpret_cast<const uint4 *>(mine + r * 8 * (DEPTH / 2) + q * 16);
+                            left[part][2 * q][r] = widen(word.x, scale[r]);
+                            left[part][2 * q][r + 2] = widen(word.y, scale[r]);
+                            left[part][2 * q + 1][r] = widen(word.z, scale[r]);
+                            left[part][2 * q + 1][r + 2] = widen(word.w, scale[r]);
+                        }
+                    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+                    for (int i = 0; i < DEPTH / 16; i++)
+                        multiply(sum, left[part][i], describe(stage + i * 32));
+                    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                    if (span + part > 0 && lane == 0)
+                        arrive(shared_address(&empty[(at - 1) % STAGES]));
+                    __syncwarp();
+                }
             }
             asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
-
-            const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
-#pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                put(c, row, col + i * 8, m, n, sum[4 * i], sum[4 * i + 1]);
-                put(c, row + 8, col + i * 8, m, n, sum[4 * i + 2], sum[4 * i + 3]);
-            }
             __syncwarp();
+
+#pragma unroll
+            for (int half_tile = 0; half_tile < 2; half_tile++) {
+                const int first = place.y + half_tile * 128;
+                const float *v = sum + 64 * half_tile;
+                if (n % 8 == 0) {
+#pragma unroll
+                    for (int i = 0; i < 16; i++)
+#pragma unroll
+                        for (int r = 0; r < 2; r++)
+                            *reinterpret_cast<unsigned *>(slot(shared, 8 * i + lane / 4, 2 * warp + r) + lane % 4 * 4) =
+                                turn(pack(v[4 * i + 2 * r], v[4 * i + 2 * r + 1]));
+                    store_rows(shared, c, first, place.x + (group - 1) * GROUP_ROWS, m, n);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        const int col = row + i / 2 % 2 * 8, r = first + i / 4 * 8 + lane % 4 * 2 + i % 2;
+                        if (r < m && col < n)
+                            c[static_cast<size_t>(r) * n + col] = __float2half(v[i]);
+                    }
+                }
+            }
         }
     }
 }

@@ -6,11 +6,16 @@
 #define ROWS 128
 #define COLS 152
 #define DEPTH 128
-#define STAGES 6
+#define STAGES 5
 #define LEFT_BYTES (ROWS * DEPTH)
 #define RIGHT_BYTES (COLS * DEPTH)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define PART 5
+#define WIDE (8 * PART)
+#define HIGH (GROUP_ROWS + 4)
+#define ACROSS_BYTES (GROUP_ROWS * WIDE * 4)
+#define GROUP_BYTES (ACROSS_BYTES + WIDE * HIGH * 4)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -124,6 +129,78 @@ __device__ __forceinline__ void put(float *to, int n, float left, float right)
     to[1] = right;
 }
 
+// Four results of a row, as far as they lie left of `end`; 16 bytes aligned.
+__device__ __forceinline__ void put_four(float *to, float4 four, int col, int end)
+{
+    if (col + 4 <= end) {
+        __stcs(reinterpret_cast<float4 *>(to), four);
+        return;
+    }
+    const float v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (col + i < end)
+            to[i] = v[i];
+}
+
+// The same from `begin` on.
+__device__ __forceinline__ void put_four_from(float *to, float4 four, int col, int begin, int end)
+{
+    if (col >= begin) {
+        put_four(to, four, col, end);
+        return;
+    }
+    const float v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (col + i >= begin && col + i < end)
+            to[i] = v[i];
+}
+
+__device__ __forceinline__ void group_barrier()
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(threadIdx.x / 128) : "memory");
+}
+
+// 64 rows of a warp group through shared memory, up to 40 columns at a time, once by rows and once turned: 16 bytes a
+// lane and whole lines of both images, instead of one sector of each of eight rows an instruction.
+__device__ __forceinline__ void store_group(const float (&sum)[COLS / 2], float *across, float *__restrict__ c,
+                                            int row, int col, int n, bool below)
+{
+    const int thread = threadIdx.x % 128, lane = threadIdx.x % 32, own = thread / 32 * 16 + lane / 4;
+    float *down = across + GROUP_ROWS * WIDE;
+#pragma unroll
+    for (int first = 0; first < COLS / 8; first += PART) {
+        const int count = min(PART, COLS / 8 - first);
+#pragma unroll
+        for (int i = 0; i < count; i++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int r = own + 8 * half, j = 8 * i + lane % 4 * 2;
+                const float left = sum[4 * (first + i) + 2 * half], right = sum[4 * (first + i) + 2 * half + 1];
+                *reinterpret_cast<float2 *>(across + r * WIDE + j) = make_float2(left, right);
+                down[j * HIGH + r] = left;
+                down[(j + 1) * HIGH + r] = right;
+            }
+        group_barrier();
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            const int at = i * 128 + thread, r = at / (2 * count), j = at % (2 * count) * 4, left = col + 8 * first + j;
+            if (row + r < n)
+                put_four(c + static_cast<size_t>(row + r) * n + left,
+                         *reinterpret_cast<const float4 *>(across + r * WIDE + j), left, below ? n : row + r + 1);
+        }
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            const int at = i * 128 + thread, j = at / 16, r = at % 16 * 4, left = col + 8 * first + j;
+            if (left < n)
+                put_four_from(c + static_cast<size_t>(left) * n + row + r,
+                              *reinterpret_cast<const float4 *>(down + j * HIGH + r), row + r, below ? 0 : left + 1, n);
+        }
+        group_barrier();
+    }
+}
+
 // Tiles of a row of tiles that reach the diagonal or lie below it.
 __device__ __forceinline__ int tiles_of(int row, int n)
 {
@@ -165,7 +242,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     int tiles = 0;
     for (int row = 0; row * ROWS < n; row++)
@@ -222,8 +300,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
             __syncwarp();
-            const int col = place.y + lane % 4 * 2;
             const bool below = place.y + COLS <= place.x;
+            if (n % 4 == 0) {
+                unsigned char *shared = aligned + STAGES * STAGE_BYTES + (group - 1) * GROUP_BYTES;
+                store_group(sum, reinterpret_cast<float *>(shared), c, place.x + (group - 1) * GROUP_ROWS, place.y, n,
+                            below);
+                continue;
+            }
+            const int col = place.y + lane % 4 * 2;
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 const int r = row + 8 * half, last = below ? n : r;

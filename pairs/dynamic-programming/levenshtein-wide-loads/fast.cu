@@ -1,7 +1,20 @@
-// A string is read once, sixteen letters a load, and kept as two words of bits for 64 letters.
+// Where a string equals each of four letters is noted once in shared memory, a word of 128 letters that a letter of the
+// other string looks up in one load; sums of 128 bits are one chain of carries. The distance is counted from the last
+// column's differences, not kept up to date.
 #define THREADS 64
 
-typedef unsigned long long word;
+// 16 letters of a text, four a word; those behind its end are zeros.
+__device__ __forceinline__ uint4 read_letters(const unsigned char *__restrict__ text, int first, int end)
+{
+    if (end % 16 == 0)
+        return first < end ? __ldg(reinterpret_cast<const uint4 *>(text + first)) : make_uint4(0, 0, 0, 0);
+    unsigned four[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int k = 0; k < 16; k++)
+        if (first + k < end)
+            four[k / 4] |= static_cast<unsigned>(text[first + k]) << 8 * (k % 4);
+    return make_uint4(four[0], four[1], four[2], four[3]);
+}
 
 // The lowest bits of four bytes, side by side.
 __device__ __forceinline__ unsigned lowest(unsigned four)
@@ -9,95 +22,128 @@ __device__ __forceinline__ unsigned lowest(unsigned four)
     return (four & 0x01010101u) * 0x01020408u >> 24;
 }
 
-// Both bits of 64 letters as words, letters that are missing as zeros; sixteen a load where the strings allow it.
-__device__ __forceinline__ void read_letters(const unsigned char *__restrict__ text, int first, int end, bool wide,
-                                             word &low, word &high)
+__device__ __forceinline__ unsigned lowest(const uint4 &v)
 {
-    low = high = 0;
-    if (wide) {
+    return lowest(v.x) | lowest(v.y) << 4 | lowest(v.z) << 8 | lowest(v.w) << 12;
+}
+
+__device__ __forceinline__ uint4 shifted(const uint4 &v)
+{
+    return make_uint4(v.x >> 1, v.y >> 1, v.z >> 1, v.w >> 1);
+}
+
+// Where 128 letters equal each of four letters, `next` words of sixteen bytes apart.
+__device__ __forceinline__ void note_letters(const unsigned char *__restrict__ text, int first, int end, uint4 *equal,
+                                             int next)
+{
+    unsigned low[4], high[4];
 #pragma unroll
-        for (int part = 0; part < 4; part++) {
-            const int at = first + 16 * part;
-            if (at < end) {
-                const uint4 v = __ldg(reinterpret_cast<const uint4 *>(text + at));
-                const unsigned l = lowest(v.x) | lowest(v.y) << 4 | lowest(v.z) << 8 | lowest(v.w) << 12;
-                const unsigned h = lowest(v.x >> 1) | lowest(v.y >> 1) << 4 | lowest(v.z >> 1) << 8 |
-                                   lowest(v.w >> 1) << 12;
-                low |= static_cast<word>(l) << 16 * part;
-                high |= static_cast<word>(h) << 16 * part;
-            }
-        }
-    } else {
-        for (int k = 0; k < 64 && first + k < end; k++) {
-            low |= static_cast<word>(text[first + k] & 1) << k;
-            high |= static_cast<word>(text[first + k] >> 1 & 1) << k;
-        }
+    for (int w = 0; w < 4; w++) {
+        const uint4 front = read_letters(text, first + 32 * w, end), back = read_letters(text, first + 32 * w + 16, end);
+        low[w] = lowest(front) | lowest(back) << 16;
+        high[w] = lowest(shifted(front)) | lowest(shifted(back)) << 16;
+    }
+#pragma unroll
+    for (int letter = 0; letter < 4; letter++) {
+        unsigned same[4];
+#pragma unroll
+        for (int w = 0; w < 4; w++)
+            same[w] = (letter & 1 ? low[w] : ~low[w]) & (letter & 2 ? high[w] : ~high[w]);
+        equal[letter * next] = make_uint4(same[0], same[1], same[2], same[3]);
     }
 }
 
-__device__ __forceinline__ word add_carry(word a, word b, word &carry)
+// Adds 128 bits to 128 bits; the carry goes on to the next part if there are several.
+template <bool SEVERAL>
+__device__ __forceinline__ void add(unsigned (&sum)[4], const unsigned (&by)[4], unsigned &carry)
 {
-    const word half = a + b, sum = half + carry;
-    carry = (half < a) | (sum < half);
-    return sum;
+    if (SEVERAL)
+        asm("{.reg .u32 t; add.cc.u32 t, %4, 0xffffffff; addc.cc.u32 %0, %0, %5; addc.cc.u32 %1, %1, %6; "
+            "addc.cc.u32 %2, %2, %7; addc.cc.u32 %3, %3, %8; addc.u32 %4, 0, 0;}"
+            : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3]), "+r"(carry)
+            : "r"(by[0]), "r"(by[1]), "r"(by[2]), "r"(by[3]));
+    else
+        asm("add.cc.u32 %0, %0, %4; addc.cc.u32 %1, %1, %5; addc.cc.u32 %2, %2, %6; addc.u32 %3, %3, %7;"
+            : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+            : "r"(by[0]), "r"(by[1]), "r"(by[2]), "r"(by[3]));
 }
 
 // One column of the table: vertical differences of +1 and -1 as bits.
-template <int WORDS>
-__device__ __forceinline__ int next_column(word (&plus)[WORDS], word (&minus)[WORDS], const word (&low)[WORDS],
-                                           const word (&high)[WORDS], word not_low, word not_high, int m)
+template <int PARTS>
+__device__ __forceinline__ void next_column(unsigned (&plus)[PARTS][4], unsigned (&minus)[PARTS][4],
+                                            const uint4 *equal)
 {
-    word carry = 0, plus_in = 1, minus_in = 0;
-    int change = 0;
+    unsigned carry = 0, up_before = 0xffffffffu, down_before = 0;
 #pragma unroll
-    for (int w = 0; w < WORDS; w++) {
-        const word same = (low[w] ^ not_low) & (high[w] ^ not_high);
-        const word vertical = same | minus[w];
-        const word horizontal = (add_carry(same & plus[w], plus[w], carry) ^ plus[w]) | same | minus[w];
-        word up = minus[w] | ~(horizontal | plus[w]);
-        word down = plus[w] & horizontal;
-        if (w == WORDS - 1)
-            change = static_cast<int>(up >> (m - 1) % 64 & 1) - static_cast<int>(down >> (m - 1) % 64 & 1);
-        const word up_out = up >> 63, down_out = down >> 63;
-        up = up << 1 | plus_in;
-        down = down << 1 | minus_in;
-        plus_in = up_out;
-        minus_in = down_out;
-        plus[w] = down | ~(vertical | up);
-        minus[w] = up & vertical;
+    for (int p = 0; p < PARTS; p++) {
+        const uint4 v = equal[p * THREADS];
+        const unsigned same[4] = {v.x, v.y, v.z, v.w};
+        unsigned both[4], sum[4];
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            both[w] = plus[p][w] & same[w];
+            sum[w] = plus[p][w];
+        }
+        add<(PARTS > 1)>(sum, both, carry);
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            const unsigned keeps = (sum[w] ^ plus[p][w]) | same[w] | minus[p][w];
+            const unsigned up = minus[p][w] | ~(keeps | plus[p][w]), down = plus[p][w] & keeps;
+            const unsigned up_in = __funnelshift_l(up_before, up, 1), down_in = __funnelshift_l(down_before, down, 1);
+            plus[p][w] = down_in | ~(keeps | up_in);
+            minus[p][w] = up_in & keeps;
+            up_before = up;
+            down_before = down;
+        }
     }
-    return change;
 }
 
-template <int WORDS>
+template <int PARTS>
 __global__ void __launch_bounds__(THREADS)
     distance(const unsigned char *__restrict__ a, const unsigned char *__restrict__ b, int *__restrict__ distances,
              int pairs, int m, int n)
 {
+    extern __shared__ uint4 table[];
     const int pair = blockIdx.x * THREADS + threadIdx.x;
     if (pair >= pairs)
         return;
     const unsigned char *text_a = a + static_cast<size_t>(pair) * m;
     const unsigned char *text_b = b + static_cast<size_t>(pair) * n;
-    word low[WORDS], high[WORDS], plus[WORDS], minus[WORDS];
+    uint4 *equal = table + threadIdx.x;
+    uint4 next = read_letters(text_b, 0, n);
+    unsigned plus[PARTS][4], minus[PARTS][4];
 #pragma unroll
-    for (int w = 0; w < WORDS; w++) {
-        read_letters(text_a, 64 * w, m, m % 16 == 0, low[w], high[w]);
-        minus[w] = 0;
-        plus[w] = ~0ull;
-    }
-    word next_low, next_high;
-    read_letters(text_b, 0, n, n % 16 == 0, next_low, next_high);
-    int score = m;
-    for (int i = 0; i < n; i += 64) {
-        word row_low = next_low, row_high = next_high;
-        read_letters(text_b, i + 64, n, n % 16 == 0, next_low, next_high);
-#pragma unroll 2
-        for (int left = min(64, n - i); left > 0; left--) {
-            score += next_column<WORDS>(plus, minus, low, high, (row_low & 1) - 1, (row_high & 1) - 1, m);
-            row_low >>= 1;
-            row_high >>= 1;
+    for (int p = 0; p < PARTS; p++) {
+        note_letters(text_a, 128 * p, m, equal + p * THREADS, PARTS * THREADS);
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            plus[p][w] = 0xffffffffu;
+            minus[p][w] = 0;
         }
     }
-    distances[pair] = score;
+#pragma unroll 1
+    for (int i = 0; i < n; i += 16) {
+        const unsigned four[4] = {next.x, next.y, next.z, next.w};
+        next = read_letters(text_b, i + 16, n);
+        if (i + 16 <= n) {
+#pragma unroll
+            for (int k = 0; k < 16; k++) {
+                const int letter = four[k / 4] >> 8 * (k % 4) & 3;
+                next_column<PARTS>(plus, minus, equal + letter * (PARTS * THREADS));
+            }
+        } else {
+            for (int k = i; k < n; k++)
+                next_column<PARTS>(plus, minus, equal + (text_b[k] & 3) * (PARTS * THREADS));
+        }
+    }
+    int edits = n;
+#pragma unroll
+    for (int p = 0; p < PARTS; p++)
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            const int rows = min(max(m - 128 * p - 32 * w, 0), 32);
+            const unsigned used = rows > 0 ? 0xffffffffu >> (32 - rows) : 0;
+            edits += __popc(plus[p][w] & used) - __popc(minus[p][w] & used);
+        }
+    distances[pair] = edits;
 }

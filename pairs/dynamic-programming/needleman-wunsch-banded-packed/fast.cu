@@ -1,89 +1,143 @@
-// Two pairs a warp, one in each half of a register, by DPX instructions on pairs of 16 bits; two diagonals per
-// lane, of even and of odd offset. Only the first turns look where a sequence begins and the last where one ends, so
-// that a turn between takes a dozen maxima and tests. Scores carry the gaps of their row and column: a gap costs nothing.
-#define WARPS 4
+// Where two letters that differ cost as much as a letter without a partner, and equal ones nothing, a score is a number
+// of edits in disguise, and neighbours differ by one at most: a thread keeps a band's differences as two words of bits
+// and does a row of 64 cells in about thirty instructions. Where the texts' letters are equal is looked up by letter.
+#define THREADS 64
 #define HALF 32
-#define EDGE 17
-#define REACH 16
-#define NEVER (-20000)
-#define FULL 0xffffffffu
+#define BAND (2 * HALF)
 
-__device__ __forceinline__ unsigned twice(int value)
+typedef unsigned long long word;
+
+// The lowest bits of four bytes, side by side.
+__device__ __forceinline__ unsigned lowest(unsigned four)
 {
-    return (static_cast<unsigned>(value) & 0xffffu) * 0x10001u;
+    return (four & 0x01010101u) * 0x01020408u >> 24;
 }
 
-__device__ __forceinline__ unsigned next_cell(unsigned across, unsigned one, unsigned other, unsigned letters,
-                                              unsigned letters2, unsigned same, unsigned differ)
+// 32 letters of a text, four a word; those behind its end are zeros.
+__device__ __forceinline__ void read_letters(const unsigned char *__restrict__ text, int first, int end,
+                                             unsigned (&fours)[8])
 {
-    const unsigned unequal = __vminu2(letters ^ letters2, 0x10001u) * 0xffffu;
-    return __vmaxs2(__viaddmax_s16x2(across, same ^ (unequal & differ), one), other);
+    if (end % 16 == 0) {
+#pragma unroll
+        for (int part = 0; part < 2; part++) {
+            const int at = first + 16 * part;
+            const uint4 v = at < end ? __ldg(reinterpret_cast<const uint4 *>(text + at)) : make_uint4(0, 0, 0, 0);
+            fours[4 * part] = v.x;
+            fours[4 * part + 1] = v.y;
+            fours[4 * part + 2] = v.z;
+            fours[4 * part + 3] = v.w;
+        }
+    } else {
+#pragma unroll
+        for (int f = 0; f < 8; f++) {
+            fours[f] = 0;
+            for (int k = 0; k < 4 && first + 4 * f + k < end; k++)
+                fours[f] |= static_cast<unsigned>(text[first + 4 * f + k]) << 8 * k;
+        }
+    }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+// Where 32 letters of b equal each of four letters; the words of a thread are THREADS apart.
+__device__ __forceinline__ void note_letters(const unsigned (&fours)[8], unsigned *equal)
+{
+    unsigned low = 0, high = 0;
+#pragma unroll
+    for (int f = 0; f < 8; f++) {
+        low |= lowest(fours[f]) << 4 * f;
+        high |= lowest(fours[f] >> 1) << 4 * f;
+    }
+    equal[0] = ~low & ~high;
+    equal[THREADS] = low & ~high;
+    equal[2 * THREADS] = ~low & high;
+    equal[3 * THREADS] = low & high;
+}
+
+// The next row of the band, a column further right. Bits of `plus` and `minus`: the cell there is one more or one less
+// than its left neighbour. Cells outside the band count as one more than the cell diagonally before both.
+__device__ __forceinline__ void next_row(word &plus, word &minus, int &kept, const unsigned *equal, int shift)
+{
+    const unsigned middle = equal[4 * THREADS];
+    const word same = static_cast<word>(__funnelshift_r(middle, equal[8 * THREADS], shift)) << 32 |
+                      __funnelshift_r(equal[0], middle, shift);
+    const word keeps = (((same & plus) + plus) ^ plus) | same | minus;
+    const word down = minus | ~(keeps | plus), up = plus & keeps;
+    kept += static_cast<int>(keeps >> HALF) & 1;
+    plus = up | ~(keeps >> 1 | down);
+    minus = down & keeps >> 1;
+}
+
+// Cell by cell, for any scores.
+__device__ __forceinline__ int score_by_cells(const unsigned char *__restrict__ a, const unsigned char *__restrict__ b,
+                                              int n, int m, int match, int mismatch, int gap, int *cells)
+{
+    for (int i = 0; i <= n; i++) {
+        for (int p = 0; p < BAND; p++) {
+            const int j = i - HALF + p;
+            if (j < 0 || j > m)
+                continue;
+            int best = i == 0 ? -gap * j : j == 0 ? -gap * i : -0x40000000;
+            if (i > 0 && j > 0)
+                best = cells[p * THREADS] + (a[i - 1] == b[j - 1] ? match : mismatch);
+            if (i > 0 && p + 1 < BAND)
+                best = max(best, cells[(p + 1) * THREADS] - gap);
+            if (j > 0 && p > 0)
+                best = max(best, cells[(p - 1) * THREADS] - gap);
+            cells[p * THREADS] = best;
+        }
+    }
+    return cells[(m - n + HALF) * THREADS];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
     align(const unsigned char *__restrict__ a, const unsigned char *__restrict__ b, const int *__restrict__ lengths,
           int *__restrict__ scores, int pairs, int longest, int match, int mismatch, int gap)
 {
-    extern __shared__ unsigned letters[];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int couple = blockIdx.x * WARPS + warp;
-    if (2 * couple >= pairs)
+    extern __shared__ unsigned table[];
+    const int pair = blockIdx.x * THREADS + threadIdx.x;
+    if (pair >= pairs)
         return;
-    const int pair[2] = {2 * couple, min(2 * couple + 1, pairs - 1)};
-    unsigned *text_a = letters + 2 * warp * (longest + REACH), *text_b = text_a + longest + REACH;
-    const unsigned char *first_a = a + static_cast<size_t>(pair[0]) * longest;
-    const unsigned char *first_b = b + static_cast<size_t>(pair[0]) * longest;
-    const size_t second = static_cast<size_t>(pair[1] - pair[0]) * longest;
-    for (int k = lane; k < longest + REACH; k += 32) {
-        text_a[k] = k < longest ? first_a[k] | first_a[second + k] << 16 : 0;
-        text_b[k] = k < longest ? first_b[k] | first_b[second + k] << 16 : 0;
+    const unsigned char *text_a = a + static_cast<size_t>(pair) * longest;
+    const unsigned char *text_b = b + static_cast<size_t>(pair) * longest;
+    const int n = lengths[2 * pair], m = lengths[2 * pair + 1], edit = mismatch + 2 * gap;
+    unsigned *equal = table + threadIdx.x;
+    if (m - n < -HALF || m - n >= HALF)
+        return;
+    if (edit < 0 || match + 2 * gap != 2 * edit) {
+        scores[pair] = score_by_cells(text_a, text_b, n, m, match, mismatch, gap, reinterpret_cast<int *>(equal));
+        return;
     }
-    __syncwarp();
-    int ends[2], lanes[2];
+    // Before b's first letter and behind its last word nothing is equal.
+    const int words = (longest + 31) / 32;
 #pragma unroll
-    for (int p = 0; p < 2; p++) {
-        const int n = lengths[2 * pair[p]], m = lengths[2 * pair[p] + 1];
-        ends[p] = n + m;
-        lanes[p] = (m - n + HALF) / 2;
+    for (int letter = 0; letter < 4; letter++)
+        equal[letter * THREADS] = equal[(4 * words + 4 + letter) * THREADS] = 0;
+    unsigned fours[8], next[8];
+    read_letters(text_b, 0, longest, next);
+    for (int w = 0; w < words; w++) {
+#pragma unroll
+        for (int f = 0; f < 8; f++)
+            fours[f] = next[f];
+        read_letters(text_b, 32 * (w + 1), longest, next);
+        note_letters(fours, equal + 4 * (w + 1) * THREADS);
     }
-    const int last = max(ends[0], ends[1]);
-    const unsigned same = twice(match + 2 * gap), differ = same ^ twice(mismatch + 2 * gap), never = twice(NEVER);
-
-    unsigned even = lane == HALF / 2 ? 0 : never, odd = never;
-    // The letters of the lane's row and, of two columns, the one of the even diagonal: the odd one's comes next.
-    const unsigned *of_a = text_a + HALF / 2 - 1 - lane, *of_b = text_b + lane - HALF / 2;
-    const auto step = [&](int turn, bool begins, bool ends_near) {
-        const int i = turn - lane + HALF / 2, j = turn + lane - HALF / 2;
-        const unsigned letter = begins && i <= 0 ? 0u : of_a[turn];
-        unsigned left = __shfl_up_sync(FULL, odd, 1);
-        left = lane == 0 ? never : left;
-        if (!begins || turn > 0) {
-            even = next_cell(even, odd, left, letter, begins && j <= 0 ? 0u : of_b[turn - 1], same, differ);
-            if (begins && (i < 0 || j < 0))
-                even = never;
-            else if (begins && (i == 0 || j == 0))
-                even = 0;
-        }
-        unsigned up = __shfl_down_sync(FULL, even, 1);
-        up = lane == 31 ? never : up;
-        odd = next_cell(odd, even, up, letter, begins && j < 0 ? 0u : of_b[turn], same, differ);
-        if (begins && (i < 0 || j < -1))
-            odd = never;
-        else if (begins && (i == 0 || j == -1))
-            odd = 0;
-        if (ends_near)
+    word plus = 0xffffffffull << HALF, minus = 0xffffffffull;
+    int kept = 0, row = 0;
+    read_letters(text_a, 0, longest, next);
+    for (; row + 32 <= n; row += 32, equal += 4 * THREADS) {
 #pragma unroll
-            for (int p = 0; p < 2; p++)
-                if (ends[p] / 2 == turn && lane == lanes[p])
-                    scores[pair[p]] = static_cast<short>((ends[p] % 2 ? odd : even) >> 16 * p) - gap * ends[p];
-    };
-    const int turns = last / 2 + 1, calm = min(ends[0], ends[1]) / 2;
-    int turn = 0;
-    for (; turn < min(EDGE, turns); turn++)
-        step(turn, true, true);
-#pragma unroll 4
-    for (; turn < calm; turn++)
-        step(turn, false, false);
-    for (; turn < turns; turn++)
-        step(turn, false, true);
+        for (int f = 0; f < 8; f++)
+            fours[f] = next[f] & 0x03030303u;
+        read_letters(text_a, row + 32, longest, next);
+#pragma unroll
+        for (int k = 0; k < 32; k++)
+            next_row(plus, minus, kept, equal + __byte_perm(fours[k / 4], 0, 0x4404 + k % 4 * 16) / 256 * THREADS, k);
+    }
+    for (int k = 0; row + k < n; k++)
+        next_row(plus, minus, kept, equal + (text_a[row + k] & 3) * THREADS, k);
+    // From the diagonal that was followed, where both texts are n letters long, along the row to the last cell.
+    const int end = m - n + HALF;
+    const word between = end > HALF ? (1ull << end) - (1ull << HALF) : (1ull << HALF) - (1ull << end);
+    const int rise = __popcll(plus & between) - __popcll(minus & between);
+    const int edits = n - kept + (end > HALF ? rise : -rise);
+    scores[pair] = edit * (n + m - edits) - gap * (n + m);
 }

@@ -54,32 +54,30 @@ __device__ __forceinline__ void fft16(float2 (&v)[16])
         fft4(v[4 * j], v[4 * j + 1], v[4 * j + 2], v[4 * j + 3]);
 }
 
-// 256 points by sixteen threads: two rounds of 16-point transforms with an exchange between.
-__device__ __forceinline__ void fft256(float2 (&v)[16], float2 *exchange, int t, int line)
+// A signal's 256 points of a line by sixteen threads: 16-point transforms, an exchange, and the turns between.
+__device__ __forceinline__ void exchange_lines(float2 (&v)[16], float2 *shared, int t, int line)
 {
-    fft16(v);
     float s, c;
     sincospif(-t / 128.0f, &s, &c);
     const float2 step = make_float2(c, s);
     float2 turn = make_float2(1.0f, 0.0f);
-    __syncthreads();
 #pragma unroll
     for (int k = 0; k < 16; k++) {
-        exchange[(k * 16 + t) * (LINES + 1) + line] = v[4 * (k % 4) + k / 4] * turn;
+        shared[(k * 16 + t) * (LINES + 1) + line] = v[4 * (k % 4) + k / 4] * turn;
         turn = turn * step;
     }
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < 16; k++)
-        v[k] = exchange[(t * 16 + k) * (LINES + 1) + line];
-    fft16(v);
+        v[k] = shared[(t * 16 + k) * (LINES + 1) + line];
 }
 
-// One cluster per signal, as a square of 256: columns, twiddles, rows, with the square turned between blocks.
-extern "C" __global__ void __launch_bounds__(THREADS) transform(const float2 *__restrict__ in, float2 *__restrict__ out)
+// One cluster per signal, as a square of 256: columns, twiddles, rows, with the square turned between blocks. The
+// exchanges within a block and the turned square share one buffer, so that two clusters fit where one did: one reads
+// while the other computes. The barrier before the turn is waited for only after the transform in registers.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) transform(const float2 *__restrict__ in, float2 *__restrict__ out)
 {
     extern __shared__ float2 shared[];
-    float2 *exchange = shared, *rows = shared + SIDE * (LINES + 1);
     cg::cluster_group cluster = cg::this_cluster();
     const int rank = cluster.block_rank(), line = threadIdx.x % LINES, t = threadIdx.x / LINES;
     const size_t base = static_cast<size_t>(blockIdx.x / BLOCKS) * SIDE * SIDE;
@@ -88,24 +86,30 @@ extern "C" __global__ void __launch_bounds__(THREADS) transform(const float2 *__
 #pragma unroll
     for (int k = 0; k < 16; k++)
         v[k] = __ldcs(in + base + (k * 16 + t) * SIDE + column);
-    fft256(v, exchange, t, line);
-    cluster.sync();
+    fft16(v);
+    exchange_lines(v, shared, t, line);
+    cluster.barrier_arrive();
+    fft16(v);
     float s, c;
     sincospif(-(t * column) / 32768.0f, &s, &c);
     float2 turn = make_float2(c, s);
     sincospif(-column / 2048.0f, &s, &c);
     const float2 step = make_float2(c, s);
+    cluster.barrier_wait(); // nobody reads the last exchange any more
 #pragma unroll
     for (int k = 0; k < 16; k++) {
         const int row = k * 16 + t;
-        cluster.map_shared_rank(rows, row / LINES)[row % LINES * PITCH + column] = v[4 * (k % 4) + k / 4] * turn;
+        cluster.map_shared_rank(shared, row / LINES)[row % LINES * PITCH + column] = v[4 * (k % 4) + k / 4] * turn;
         turn = turn * step;
     }
     cluster.sync();
 #pragma unroll
     for (int k = 0; k < 16; k++)
-        v[k] = rows[line * PITCH + k * 16 + t];
-    fft256(v, exchange, t, line);
+        v[k] = shared[line * PITCH + k * 16 + t];
+    fft16(v);
+    __syncthreads();
+    exchange_lines(v, shared, t, line);
+    fft16(v);
 #pragma unroll
     for (int k = 0; k < 16; k++)
         __stcs(out + base + (k * 16 + t) * SIDE + column, v[4 * (k % 4) + k / 4]);

@@ -1,13 +1,15 @@
 #define RADIUS 3
 #define SPAN (2 * RADIUS + 1)
-#define WIDE 120
-#define WARPS 8
-#define TURNS 3
-#define ROWS (WARPS * TURNS)
+#define SHIFTS 32
+#define EACH 8
+#define WARPS 4
+#define WIDE (32 * EACH)
+#define COLUMNS (EACH + SPAN - 1)
+// Words of a row that a warp needs of both images; columns begin 4 and 40 pixels to the left of the first.
 #define LEFT_WORDS (WIDE / 4 + 2)
-#define RIGHT_WORDS (WIDE / 4 + 10)
-#define THREADS (32 * WARPS)
-#define FULL 0xffffffffu
+#define RIGHT_BEFORE 40
+#define RIGHT_WORDS (WIDE / 4 + RIGHT_BEFORE / 4 + 1)
+#define PLACES(words) ((words) * 4 + (words) / 2 + 1)
 
 __device__ __forceinline__ unsigned take(const unsigned char *__restrict__ row, int x, int width)
 {
@@ -21,71 +23,112 @@ __device__ __forceinline__ unsigned take(const unsigned char *__restrict__ row, 
 }
 
 // Four rows of four columns become four columns of four rows.
-__device__ __forceinline__ void turn(unsigned a, unsigned b, unsigned c, unsigned d, unsigned (&to)[4])
+__device__ __forceinline__ void turn(const unsigned *row, unsigned (&to)[4])
 {
-    const unsigned t = __byte_perm(a, b, 0x5140), u = __byte_perm(c, d, 0x5140);
-    const unsigned v = __byte_perm(a, b, 0x7362), w = __byte_perm(c, d, 0x7362);
+    const unsigned t = __byte_perm(row[0], row[1], 0x5140), u = __byte_perm(row[2], row[3], 0x5140);
+    const unsigned v = __byte_perm(row[0], row[1], 0x7362), w = __byte_perm(row[2], row[3], 0x7362);
     to[0] = __byte_perm(t, u, 0x5410);
     to[1] = __byte_perm(t, u, 0x7632);
     to[2] = __byte_perm(v, w, 0x5410);
     to[3] = __byte_perm(v, w, 0x7632);
 }
 
-// A warp a row of pixels, a lane a shift. The seven rows of a column are packed into two words, so that a column's
-// differences are two instructions; the sum over seven columns slides along the row: each step adds one and drops one.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// Where a column stands: after eight, one place stays free, so that lanes eight columns apart meet different banks.
+__device__ __forceinline__ constexpr int place_of(int column)
+{
+    return column + column / 8;
+}
+
+// Eight rows of four columns, from row `first` on.
+__device__ __forceinline__ void put_word(uint2 *columns, int word, const unsigned char *__restrict__ image, int x, int first,
+                                         int height, int width)
+{
+    unsigned rows[8], upper[4], lower[4];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        rows[i] = take(image + static_cast<size_t>(min(max(first + i, 0), height - 1)) * width, x, width);
+    turn(rows, upper);
+    turn(rows + 4, lower);
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+        columns[place_of(4 * word) + s] = make_uint2(upper[s], lower[s]);
+}
+
+// 32 times a column's differences in rows 0 to 6 and in rows 1 to 7, added to what came before.
+__device__ __forceinline__ void add_column(uint2 ours, uint2 theirs, unsigned &first, unsigned &second)
+{
+    const unsigned upper = __vabsdiffu4(ours.x, theirs.x), lower = __vabsdiffu4(ours.y, theirs.y);
+    first = __dp4a(lower, 0x00202020u, __dp4a(upper, 0x20202020u, first));
+    second = __dp4a(lower, 0x20202020u, __dp4a(upper, 0x20202000u, second));
+}
+
+// A lane has eight pixels of two rows and tries one shift after another. Eight rows of a column in two words serve both
+// rows of pixels. Of the fourteen columns, the first seven are added up towards the left and the others towards the
+// right: each window is one of those sums and one of these, and an addition and a minimum are one instruction.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 4)
     match(const unsigned char *__restrict__ left, const unsigned char *__restrict__ right,
           unsigned char *__restrict__ shifts, int height, int width)
 {
-    __shared__ unsigned pixels[ROWS + SPAN - 1][LEFT_WORDS + RIGHT_WORDS];
-    __shared__ uint4 columns[WARPS][2 * (LEFT_WORDS + RIGHT_WORDS)];
-    __shared__ unsigned found[WARPS][WIDE / 4 + 2];
-    const int x = blockIdx.x * WIDE, y = blockIdx.y * ROWS, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    for (int item = threadIdx.x; item < (ROWS + SPAN - 1) * (LEFT_WORDS + RIGHT_WORDS); item += THREADS) {
-        const int i = item / (LEFT_WORDS + RIGHT_WORDS), word = item % (LEFT_WORDS + RIGHT_WORDS);
-        const size_t row = static_cast<size_t>(min(max(y - RADIUS + i, 0), height - 1)) * width;
-        pixels[i][word] = word < LEFT_WORDS ? take(left + row, x - 4 + 4 * word, width)
-                                            : take(right + row, x - 36 + 4 * (word - LEFT_WORDS), width);
-    }
-    __syncthreads();
-    // The left column in turn, and the right one that the lane's shift sets against it.
-    const uint2 *ours = reinterpret_cast<const uint2 *>(columns[warp]) + 1;
-    const uint2 *theirs = reinterpret_cast<const uint2 *>(columns[warp]) + 4 * LEFT_WORDS + 33 - lane;
-    unsigned char *best = reinterpret_cast<unsigned char *>(found[warp]) + 2;
-    for (int i = warp; i < min(ROWS, height - y); i += WARPS) {
-        for (int word = lane; word < LEFT_WORDS + RIGHT_WORDS; word += 32) {
-            unsigned upper[4], lower[4];
-            turn(pixels[i][word], pixels[i + 1][word], pixels[i + 2][word], pixels[i + 3][word], upper);
-            turn(pixels[i + 4][word], pixels[i + 5][word], pixels[i + 6][word], 0, lower);
-            columns[warp][2 * word] = make_uint4(upper[0], lower[0], upper[1], lower[1]);
-            columns[warp][2 * word + 1] = make_uint4(upper[2], lower[2], upper[3], lower[3]);
-        }
-        __syncwarp();
-        unsigned ring[SPAN] = {}, sum = 0;
-#pragma unroll 1
-        for (int base = 0; base < WIDE + SPAN - 1; base += SPAN) {
+    __shared__ uint2 lefts[WARPS][PLACES(LEFT_WORDS)], rights[WARPS][PLACES(RIGHT_WORDS)];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int x = blockIdx.x * WIDE, y = (blockIdx.y * WARPS + warp) * 2;
+    if (y >= height)
+        return;
+    for (int word = lane; word < LEFT_WORDS; word += 32)
+        put_word(lefts[warp], word, left, x - 4 + 4 * word, y - RADIUS, height, width);
+    for (int word = lane; word < RIGHT_WORDS; word += 32)
+        put_word(rights[warp], word, right, x - RIGHT_BEFORE + 4 * word, y - RADIUS, height, width);
+    __syncwarp();
+    uint2 ours[COLUMNS];
 #pragma unroll
-            for (int u = 0; u < SPAN; u++) {
-                const uint2 a = ours[base + u], b = theirs[base + u];
-                const unsigned column = __vsadu4(a.x, b.x) + __vsadu4(a.y, b.y);
-                sum += column - ring[u];
-                ring[u] = column;
-                const unsigned least = __reduce_min_sync(FULL, sum * 32 + lane);
-                if (lane == 0)
-                    best[base + u] = least;
+    for (int k = 0; k < COLUMNS; k++)
+        ours[k] = lefts[warp][place_of(EACH) * lane + place_of(k + 4 - RADIUS)];
+    // The least of 32 times the sum and the shift.
+    unsigned best[2][EACH];
+#pragma unroll
+    for (int p = 0; p < EACH; p++)
+        best[0][p] = best[1][p] = 0xffffffffu;
+#pragma unroll 1
+    for (int base = 0; base < SHIFTS; base += 8) {
+        const uint2 *theirs = rights[warp] + place_of(EACH) * (lane - base / 8);
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            const unsigned shift = base + u;
+            unsigned before[2][SPAN + 1], after[2] = {};
+            before[0][SPAN] = before[1][SPAN] = shift;
+#pragma unroll
+            for (int k = SPAN - 1; k >= 0; k--) {
+                before[0][k] = before[0][k + 1];
+                before[1][k] = before[1][k + 1];
+                add_column(ours[k], theirs[place_of(k + RIGHT_BEFORE - RADIUS - u)], before[0][k], before[1][k]);
+            }
+#pragma unroll
+            for (int p = 0; p < EACH; p++) {
+                if (p > 0)
+                    add_column(ours[p + SPAN - 1], theirs[place_of(p + SPAN - 1 + RIGHT_BEFORE - RADIUS - u)], after[0],
+                               after[1]);
+                best[0][p] = __viaddmin_u32(before[0][p], after[0], best[0][p]);
+                best[1][p] = __viaddmin_u32(before[1][p], after[1], best[1][p]);
             }
         }
-        __syncwarp();
-        const unsigned four = lane < WIDE / 4 ? found[warp][2 + lane] & 0x1f1f1f1f : 0;
-        const int column = x + 4 * lane;
-        unsigned char *to = shifts + static_cast<size_t>(y + i) * width + column;
-        if (lane < WIDE / 4 && width % 4 == 0 && column < width) {
-            *reinterpret_cast<unsigned *>(to) = four;
-        } else if (lane < WIDE / 4) {
+    }
+    const int column = x + EACH * lane;
 #pragma unroll
-            for (int s = 0; s < 4; s++)
-                if (column + s < width)
-                    to[s] = four >> 8 * s;
+    for (int r = 0; r < 2; r++) {
+        if (y + r >= height || column >= width)
+            break;
+        unsigned char *to = shifts + static_cast<size_t>(y + r) * width + column;
+        if (width % 8 == 0) {
+            unsigned four[2] = {};
+#pragma unroll
+            for (int p = 0; p < EACH; p++)
+                four[p / 4] |= (best[r][p] & 31) << 8 * (p % 4);
+            *reinterpret_cast<uint2 *>(to) = make_uint2(four[0], four[1]);
+        } else {
+#pragma unroll
+            for (int p = 0; p < EACH; p++)
+                if (column + p < width)
+                    to[p] = best[r][p] & 31;
         }
     }
 }

@@ -1,232 +1,433 @@
-// The network in two launches a level: all far steps in one, the fourteen near ones in the other. A thread has 32 keys
-// in registers, which is five steps; keys change hands through shared memory in between. Launches go over the keys in
-// turns upwards and downwards, so that each begins with what the last one left in L2.
+// A sort by digits in place of a network, signs flipped on the way. Largest digit first: one pass sends each key to one of
+// 2048 buckets, in any order within a bucket, so that a tile takes its room by atomics and waits for no other; a bucket
+// then fits in shared memory and is sorted there. Buckets get equal rooms with an eighth to spare, so that nothing is
+// counted beforehand, unless that proves too little. In shared memory one atomic a key gives its rank among its bin's,
+// and the last step, within bins of about two, is a few rounds of odd-even transposition over all keys in registers.
 #define THREADS 512
-#define EACH 32
-#define TILE_BITS 14
-#define TILE (THREADS * EACH)
+#define WARPS (THREADS / 32)
 #define FULL 0xffffffffu
-#define FAR 0x7fffffff
+#define LOW_BITS 21
+#define BUCKETS 2048
+#define EACH 32
+#define TILE (THREADS * EACH)
+#define SKIP (-2147483647 - 1)
+#define HELD 36
+#define CAPACITY (THREADS * HELD)
+#define BIN_BITS 13
+#define BINS (1 << BIN_BITS)
+#define CROWD 64
+#define LINE 42
+#define FLIP 0x80000000u
+#define DIGITS 128
 
-__device__ __forceinline__ void order(int &a, int &b)
+__device__ __forceinline__ int warp_inclusive(int value, int lane)
 {
-    const int least = min(a, b);
-    b = max(a, b);
-    a = least;
-}
-
-// The place in a tile of a thread's key 0 when registers hold bits LOW to LOW + 4 of it; key k is k << LOW further on.
-template <int LOW> __device__ __forceinline__ int place_of()
-{
-    const int t = threadIdx.x;
-    return t >> LOW << (LOW + 5) | (t & ((1 << LOW) - 1));
-}
-
-// With a gap after each 32 keys no two lanes meet in a bank.
-__device__ __forceinline__ constexpr int padded(int place)
-{
-    return place + (place >> 5);
-}
-
-// FLIPPED: the upper half of the registers holds keys from the other end, whose places have all bits below the half's
-// inverted.
-template <int LOW, bool FLIPPED> __device__ __forceinline__ void get(int (&key)[EACH], const int *tile)
-{
-    const int own = place_of<LOW>(), low = padded(own), high = FLIPPED ? padded(own ^ ((1 << LOW) - 1)) : low;
 #pragma unroll
-    for (int k = 0; k < EACH / 2; k++) {
-        key[k] = tile[low + padded(k << LOW)];
-        key[k + 16] = tile[high + padded((FLIPPED ? 31 - k : k + 16) << LOW)];
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int other = __shfl_up_sync(FULL, value, distance);
+        if (lane >= distance)
+            value += other;
     }
+    return value;
 }
 
-template <int LOW, bool FLIPPED> __device__ __forceinline__ void put(const int (&key)[EACH], int *tile)
+// Replaces COUNT counts in shared memory by the sums of those before each, and returns the largest count. `totals` has
+// two numbers a warp.
+template <int COUNT> __device__ __forceinline__ int block_exclusive(int *counts, int *totals)
 {
-    const int own = place_of<LOW>(), low = padded(own), high = FLIPPED ? padded(own ^ ((1 << LOW) - 1)) : low;
+    constexpr int ROUNDS = COUNT / (THREADS * 4);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int4 *own = reinterpret_cast<int4 *>(counts) + warp * (32 * ROUNDS) + lane;
+    int4 item[ROUNDS];
+    int start[ROUNDS], running = 0, largest = 0;
 #pragma unroll
-    for (int k = 0; k < EACH / 2; k++) {
-        tile[low + padded(k << LOW)] = key[k];
-        tile[high + padded((FLIPPED ? 31 - k : k + 16) << LOW)] = key[k + 16];
+    for (int r = 0; r < ROUNDS; r++) {
+        item[r] = own[r * 32];
+        largest = max(max(max(item[r].x, item[r].y), max(item[r].z, item[r].w)), largest);
+        const int sum = item[r].x + item[r].y + item[r].z + item[r].w;
+        const int upto = warp_inclusive(sum, lane);
+        start[r] = running + upto - sum;
+        running += __shfl_sync(FULL, upto, 31);
     }
-}
-
-// Steps at register bits FROM down to TO.
-template <int FROM, int TO> __device__ __forceinline__ void steps(int (&key)[EACH])
-{
-#pragma unroll
-    for (int bit = FROM; bit >= TO; bit--)
-#pragma unroll
-        for (int k = 0; k < EACH; k++)
-            if ((k >> bit & 1) == 0)
-                order(key[k], key[k | 1 << bit]);
-}
-
-// The same where the upper half came flipped: its order is the other way round after the first step.
-template <int TO> __device__ __forceinline__ void mirrored_steps(int (&key)[EACH])
-{
-    steps<4, 4>(key);
-#pragma unroll
-    for (int bit = 3; bit >= TO; bit--)
-#pragma unroll
-        for (int k = 0; k < EACH; k++)
-            if ((k >> bit & 1) == 0) {
-                if (k < EACH / 2)
-                    order(key[k], key[k | 1 << bit]);
-                else
-                    order(key[k | 1 << bit], key[k]);
-            }
-}
-
-// Waits for the threads that keys may come from: those of the warp where both sides of the exchange stay in its 1024.
-template <bool WARP> __device__ __forceinline__ void wait()
-{
-    if (WARP)
-        __syncwarp();
-    else
-        __syncthreads();
-}
-
-// Places at bits TOP down to 0 of keys that lie in shared memory and are held at LAST until now.
-template <int TOP, int LAST> __device__ __forceinline__ void near_steps(int (&key)[EACH], int *tile)
-{
-    if constexpr (TOP >= 0) {
-        constexpr int LOW = TOP > 4 ? TOP - 4 : 0;
-        wait<(LAST <= 5)>();
-        get<LOW, false>(key, tile);
-        steps<TOP - LOW, 0>(key);
-        put<LOW, false>(key, tile);
-        near_steps<LOW - 1, LOW>(key, tile);
+    largest = __reduce_max_sync(FULL, largest);
+    if (lane == 0) {
+        totals[warp] = running;
+        totals[WARPS + warp] = largest;
     }
-}
-
-template <int LEVEL, int LAST> __device__ __forceinline__ void levels(int (&key)[EACH], int *tile)
-{
-    if constexpr (LEVEL < TILE_BITS) {
-        wait<(LAST <= 5 && LEVEL - 4 <= 5)>();
-        get<LEVEL - 4, true>(key, tile);
-        mirrored_steps<0>(key);
-        put<LEVEL - 4, true>(key, tile);
-        near_steps<LEVEL - 5, LEVEL - 4>(key, tile);
-        levels<LEVEL + 1, 0>(key, tile);
+    __syncthreads();
+    const int before = __reduce_add_sync(FULL, lane < warp ? totals[lane] : 0);
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++) {
+        int4 sum;
+        sum.x = before + start[r];
+        sum.y = sum.x + item[r].x;
+        sum.z = sum.y + item[r].y;
+        sum.w = sum.z + item[r].z;
+        own[r * 32] = sum;
     }
+    largest = __reduce_max_sync(FULL, lane < WARPS ? totals[WARPS + lane] : 0);
+    __syncthreads();
+    return largest;
 }
 
-__device__ __forceinline__ void store(const int *tile, int *keys, int n)
+// Four keys of a tile; zeros behind its end. The last time they are read, they need not stay in the cache.
+template <bool WHOLE, bool LAST>
+__device__ __forceinline__ uint4 load_four(const int *__restrict__ keys, int at, int count)
 {
-    const int first = threadIdx.x / 32 * (32 * EACH) + threadIdx.x % 32, left = n - blockIdx.x * TILE;
-    int *to = keys + blockIdx.x * TILE;
-    __syncwarp();
-#pragma unroll
-    for (int r = 0; r < EACH; r++)
-        if (first + r * 32 < left)
-            to[first + r * 32] = tile[padded(first + r * 32)];
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 2) sort_tiles(int *__restrict__ keys, int n)
-{
-    extern __shared__ int tile[];
-    const int first = threadIdx.x / 32 * (32 * EACH) + threadIdx.x % 32, left = n - blockIdx.x * TILE;
-    const int *from = keys + blockIdx.x * TILE;
-    int key[EACH];
-#pragma unroll
-    for (int r = 0; r < EACH; r++)
-        key[r] = first + r * 32 < left ? from[first + r * 32] : FAR;
-#pragma unroll
-    for (int r = 0; r < EACH; r++)
-        tile[padded(first + r * 32)] = key[r];
-    __syncwarp();
-    get<0, false>(key, tile);
-#pragma unroll
-    for (int level = 0; level < 5; level++) {
-#pragma unroll
-        for (int k = 0; k < EACH; k++)
-            if ((k >> level & 1) == 0)
-                order(key[k], key[k ^ ((2 << level) - 1)]);
-#pragma unroll
-        for (int bit = level - 1; bit >= 0; bit--)
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                if ((k >> bit & 1) == 0)
-                    order(key[k], key[k | 1 << bit]);
-    }
-    put<0, false>(key, tile);
-    levels<5, 0>(key, tile);
-    store(tile, keys, n);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 2) merge_tiles(int *__restrict__ keys, int n)
-{
-    extern __shared__ int tile[];
-    const int left = n - blockIdx.x * TILE;
-    const int *from = keys + blockIdx.x * TILE;
-    int key[EACH];
-#pragma unroll
-    for (int k = 0; k < EACH; k++)
-        key[k] = place_of<9>() + (k << 9) < left ? from[place_of<9>() + (k << 9)] : FAR;
-    steps<4, 0>(key);
-    put<9, false>(key, tile);
-    near_steps<8, 9>(key, tile);
-    store(tile, keys, n);
-}
-
-// How far apart keys lie whose places in a tile of rows differ by this much.
-template <int COLUMN_BITS> __device__ __forceinline__ constexpr int far_apart(int places)
-{
-    return (places >> COLUMN_BITS << TILE_BITS) + (places & ((1 << COLUMN_BITS) - 1));
-}
-
-// The far steps of a level, the FARS bits from `level` down to bit 14 of a key's place. A tile is 2^FARS rows of
-// adjoining keys, those of the upper half from the other end of their 2^level; the highest bits of a place in it are
-// the row.
-template <int FARS> __global__ void __launch_bounds__(THREADS, 2) mirror(int *__restrict__ keys, int n)
-{
-    extern __shared__ int tile[];
-    constexpr int LEVEL = TILE_BITS + FARS - 1, COLUMN_BITS = TILE_BITS - FARS, COLUMNS = 1 << COLUMN_BITS;
-    const int block = gridDim.x - 1 - blockIdx.x;
-    const int part = (block & ((1 << FARS) - 1)) << COLUMN_BITS;
-    const int first = block >> FARS << (LEVEL + 1);
-    if (first + part >= n)
-        return;
-    // Keys 0 and 16: the first of one end and the last of the other.
-    const int place = place_of<9>();
-    const int low = first + (place >> COLUMN_BITS << TILE_BITS) + part + (place & (COLUMNS - 1));
-    const int high = first + (2 << LEVEL) - 1 - (low - first);
-    int key[EACH];
-#pragma unroll
-    for (int k = 0; k < EACH / 2; k++) {
-        const int apart = far_apart<COLUMN_BITS>(k << 9);
-        key[k] = low + apart < n ? keys[low + apart] : FAR;
-        key[k + EACH / 2] = high - apart < n ? keys[high - apart] : FAR;
-    }
-    mirrored_steps<(FARS < 5 ? 5 - FARS : 0)>(key);
-    if constexpr (FARS <= 5) {
-#pragma unroll
-        for (int k = 0; k < EACH / 2; k++) {
-            const int apart = far_apart<COLUMN_BITS>(k << 9);
-            if (low + apart < n)
-                keys[low + apart] = key[k];
-            if (high - apart < n)
-                keys[high - apart] = key[k + EACH / 2];
-        }
+    uint4 four;
+    if (WHOLE || at + 4 <= count) {
+        const uint4 *from = reinterpret_cast<const uint4 *>(keys + at);
+        four = LAST ? __ldcs(from) : __ldg(from);
     } else {
-        put<9, true>(key, tile);
-        __syncthreads();
-        get<4, false>(key, tile);
-        steps<4, (FARS < 10 ? 10 - FARS : 0)>(key);
-        if constexpr (FARS == 11) {
-            const bool upper = threadIdx.x & 8;
+        four = make_uint4(at < count ? keys[at] : 0, at + 1 < count ? keys[at + 1] : 0,
+                          at + 2 < count ? keys[at + 2] : 0, 0);
+    }
+    return make_uint4(four.x ^ FLIP, four.y ^ FLIP, four.z ^ FLIP, four.w ^ FLIP);
+}
+
+// Puts a tile in order of its buckets in shared memory and writes it in runs. Keys are read twice, first to count them:
+// the second time they are in the L2 cache, and take no registers until then. The last tile has places without a key,
+// which go to a bin of their own behind the others.
+template <bool WHOLE>
+__device__ __forceinline__ void partition_tile(const int *__restrict__ keys, int count, unsigned *__restrict__ to,
+                                               int *__restrict__ taken, const int *__restrict__ bases,
+                                               int *__restrict__ overflow, int room, bool dense, unsigned *staged)
+{
+    int *bins = reinterpret_cast<int *>(staged + TILE), *shift_by = bins + BUCKETS + 4;
+    __shared__ int totals[2 * WARPS];
 #pragma unroll
-            for (int k = 0; k < EACH; k++) {
-                const int other = __shfl_xor_sync(FULL, key[k], 8);
-                key[k] = upper ? max(key[k], other) : min(key[k], other);
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        bins[b] = 0;
+    if (threadIdx.x == 0)
+        bins[BUCKETS] = 0;
+    __syncthreads();
+    const auto bin_of = [&](unsigned key, int at) {
+        return WHOLE || at < count ? static_cast<int>(key >> LOW_BITS) : BUCKETS;
+    };
+    unsigned rank[EACH / 2];
+#pragma unroll
+    for (int some = 0; some < EACH / 4; some += 4) {
+        uint4 four[4];
+#pragma unroll
+        for (int q = 0; q < 4; q++)
+            four[q] = load_four<WHOLE, false>(keys, ((some + q) * THREADS + threadIdx.x) * 4, count);
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            rank[r] = atomicAdd(bins + bin_of(four[q].x, at), 1);
+            rank[r] |= atomicAdd(bins + bin_of(four[q].y, at + 1), 1) << 16;
+            rank[r + 1] = atomicAdd(bins + bin_of(four[q].z, at + 2), 1);
+            rank[r + 1] |= atomicAdd(bins + bin_of(four[q].w, at + 3), 1) << 16;
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS) {
+        const int own = bins[b], before = own ? atomicAdd(taken + b, own) : 0;
+        int start = SKIP;
+        if (dense)
+            start = bases[b] + before;
+        else if (before + own <= room)
+            start = b * room + before;
+        else
+            *overflow = 1;
+        shift_by[b] = start;
+    }
+    block_exclusive<BUCKETS>(bins, totals);
+    if (threadIdx.x == 0)
+        bins[BUCKETS] = count;
+#pragma unroll
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        if (shift_by[b] != SKIP)
+            shift_by[b] -= bins[b];
+    __syncthreads();
+#pragma unroll
+    for (int some = 0; some < EACH / 4; some += 4) {
+        uint4 four[4];
+#pragma unroll
+        for (int q = 0; q < 4; q++)
+            four[q] = load_four<WHOLE, true>(keys, ((some + q) * THREADS + threadIdx.x) * 4, count);
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            staged[bins[bin_of(four[q].x, at)] + (rank[r] & 0xffff)] = four[q].x;
+            staged[bins[bin_of(four[q].y, at + 1)] + (rank[r] >> 16)] = four[q].y;
+            staged[bins[bin_of(four[q].z, at + 2)] + (rank[r + 1] & 0xffff)] = four[q].z;
+            staged[bins[bin_of(four[q].w, at + 3)] + (rank[r + 1] >> 16)] = four[q].w;
+        }
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int r = 0; r < EACH; r++) {
+        const int at = r * THREADS + threadIdx.x;
+        if (WHOLE || at < count) {
+            const unsigned item = staged[at];
+            const int shift = shift_by[item >> LOW_BITS];
+            if (shift != SKIP)
+                to[shift + at] = item;
+        }
+    }
+    __syncthreads();
+}
+
+// The first time each bucket has `room` keys' room. The second time (dense), only if that was too little, buckets lie
+// side by side.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    partition(const int *__restrict__ keys, unsigned *__restrict__ to, int *__restrict__ taken,
+              const int *__restrict__ bases, int *__restrict__ overflow, int room, int dense, int n)
+{
+    extern __shared__ __align__(16) unsigned staged[];
+    if (dense && *overflow == 0)
+        return;
+    for (int base = blockIdx.x * TILE; base < n; base += gridDim.x * TILE) {
+        if (base + TILE <= n)
+            partition_tile<true>(keys + base, TILE, to, taken, bases, overflow, room, dense, staged);
+        else
+            partition_tile<false>(keys + base, n - base, to, taken, bases, overflow, room, dense, staged);
+    }
+}
+
+// Only if a bucket had too little room.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    count_digits(const int *__restrict__ keys, int *__restrict__ counts, const int *__restrict__ overflow, int n)
+{
+    __shared__ int bins[BUCKETS];
+    if (*overflow == 0)
+        return;
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        bins[b] = 0;
+    __syncthreads();
+    const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
+#pragma unroll 4
+    for (int i = thread; i < n; i += threads)
+        atomicAdd(bins + ((keys[i] ^ FLIP) >> LOW_BITS), 1);
+    __syncthreads();
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        if (bins[b])
+            atomicAdd(counts + b, bins[b]);
+}
+
+// One block: how large each bucket is, where it lies (at a multiple of four keys) and where it goes.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    scan(const int *__restrict__ counts, int *__restrict__ taken, const int *__restrict__ overflow,
+         int *__restrict__ sizes, int *__restrict__ bases, int *__restrict__ starts, int room)
+{
+    __shared__ __align__(16) int sums[BUCKETS], aligned[BUCKETS];
+    __shared__ int totals[2 * WARPS];
+    const bool dense = *overflow;
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS) {
+        const int size = dense ? counts[b] : taken[b];
+        sizes[b] = sums[b] = size;
+        aligned[b] = (size + 3) / 4 * 4;
+        if (dense)
+            taken[b] = 0;
+    }
+    __syncthreads();
+    block_exclusive<BUCKETS>(sums, totals);
+    block_exclusive<BUCKETS>(aligned, totals);
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS) {
+        starts[b] = sums[b];
+        bases[b] = dense ? aligned[b] : b * room;
+    }
+}
+
+__device__ __forceinline__ int bin_of(unsigned key)
+{
+    return key >> (LOW_BITS - BIN_BITS) & (BINS - 1);
+}
+
+__device__ __forceinline__ void exchange(unsigned &low, unsigned &high)
+{
+    const unsigned least = min(low, high);
+    high = max(low, high);
+    low = least;
+}
+
+// A block a bucket: keys go to 8192 bins of about two. Then each warp has 512 whole bins in its registers, a lane LINE
+// keys in a row, and as many rounds of odd-even transposition as the fullest bin has keys put all bins in order.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    sort_buckets(const unsigned *__restrict__ other, const int *__restrict__ sizes, const int *__restrict__ bases,
+                 const int *__restrict__ starts, int *__restrict__ keys, int *__restrict__ left)
+{
+    extern __shared__ __align__(16) unsigned staged[];
+    int *bins = reinterpret_cast<int *>(staged + CAPACITY);
+    __shared__ int totals[2 * WARPS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int size = sizes[blockIdx.x];
+    const uint4 *from = reinterpret_cast<const uint4 *>(other + bases[blockIdx.x]);
+    int *to = keys + starts[blockIdx.x];
+    if (threadIdx.x == 0)
+        left[blockIdx.x] = size > CAPACITY;
+    if (size == 0 || size > CAPACITY)
+        return;
+    // All of the bucket is on its way while its first keys are waited for.
+#pragma unroll
+    for (int q = 3; q < HELD / 4; q++)
+        if ((q * THREADS + threadIdx.x) * 4 < size)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(from + q * THREADS + threadIdx.x));
+#pragma unroll
+    for (int b = threadIdx.x; b < BINS / 4; b += THREADS)
+        reinterpret_cast<int4 *>(bins)[b] = make_int4(0, 0, 0, 0);
+    if (threadIdx.x == 0)
+        bins[BINS] = 0;
+    __syncthreads();
+    // What lies behind the bucket's end in its last four goes to a bin of its own.
+    unsigned rank[HELD / 2];
+#pragma unroll
+    for (int some = 0; some < HELD / 4; some += 3) {
+        uint4 four[3];
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4;
+            four[q] = at < size ? __ldg(from + (some + q) * THREADS + threadIdx.x) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            if (at + 4 <= size) {
+                rank[r] = atomicAdd(bins + bin_of(four[q].x), 1);
+                rank[r] |= atomicAdd(bins + bin_of(four[q].y), 1) << 16;
+                rank[r + 1] = atomicAdd(bins + bin_of(four[q].z), 1);
+                rank[r + 1] |= atomicAdd(bins + bin_of(four[q].w), 1) << 16;
+            } else if (at < size) {
+                rank[r] = atomicAdd(bins + bin_of(four[q].x), 1);
+                rank[r] |= atomicAdd(bins + (at + 1 < size ? bin_of(four[q].y) : BINS), 1) << 16;
+                rank[r + 1] = atomicAdd(bins + (at + 2 < size ? bin_of(four[q].z) : BINS), 1);
             }
         }
-        const int own = place_of<4>();
-        const int own_part = own < TILE / 2 ? part : part ^ (((1 << FARS) - 1) << COLUMN_BITS);
-        const int at = first + (own >> COLUMN_BITS << TILE_BITS) + own_part + (own & (COLUMNS - 1));
-#pragma unroll
-        for (int k = 0; k < EACH; k++)
-            if (at + far_apart<COLUMN_BITS>(k << 4) < n)
-                keys[at + far_apart<COLUMN_BITS>(k << 4)] = key[k];
     }
+    __syncthreads();
+    const int largest = block_exclusive<BINS>(bins, totals);
+    // All warps look at the shares of all, so that they agree.
+    const int every = BINS / WARPS;
+    const int share = lane < WARPS ? (lane < WARPS - 1 ? bins[(lane + 1) * every] : size) - bins[lane * every] : 0;
+    if (largest > CROWD || __any_sync(FULL, share > 32 * LINE)) {
+        if (threadIdx.x == 0)
+            left[blockIdx.x] = 1;
+        return;
+    }
+#pragma unroll
+    for (int some = 0; some < HELD / 4; some += 3) {
+        uint4 four[3];
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4;
+            four[q] = at < size ? __ldcs(from + (some + q) * THREADS + threadIdx.x) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            if (at + 4 <= size) {
+                staged[bins[bin_of(four[q].x)] + (rank[r] & 0xffff)] = four[q].x;
+                staged[bins[bin_of(four[q].y)] + (rank[r] >> 16)] = four[q].y;
+                staged[bins[bin_of(four[q].z)] + (rank[r + 1] & 0xffff)] = four[q].z;
+                staged[bins[bin_of(four[q].w)] + (rank[r + 1] >> 16)] = four[q].w;
+            } else if (at < size) {
+                staged[bins[bin_of(four[q].x)] + (rank[r] & 0xffff)] = four[q].x;
+                if (at + 1 < size)
+                    staged[bins[bin_of(four[q].y)] + (rank[r] >> 16)] = four[q].y;
+                if (at + 2 < size)
+                    staged[bins[bin_of(four[q].z)] + (rank[r + 1] & 0xffff)] = four[q].z;
+            }
+        }
+    }
+    __syncthreads();
+    const int begin = bins[warp * every], end = warp < WARPS - 1 ? bins[(warp + 1) * every] : size;
+    unsigned *line = staged + begin + lane * LINE;
+    const int count = end - begin - lane * LINE;
+    unsigned item[LINE];
+#pragma unroll
+    for (int i = 0; i < LINE; i++)
+        item[i] = i < count ? line[i] : FULL;
+#pragma unroll 1
+    for (int round = 0; round < largest; round += 2) {
+#pragma unroll
+        for (int i = 0; i < LINE; i += 2)
+            exchange(item[i], item[i + 1]);
+        const unsigned before = __shfl_up_sync(FULL, item[LINE - 1], 1), after = __shfl_down_sync(FULL, item[0], 1);
+#pragma unroll
+        for (int i = 1; i < LINE - 1; i += 2)
+            exchange(item[i], item[i + 1]);
+        item[0] = lane > 0 ? max(item[0], before) : item[0];
+        item[LINE - 1] = lane < 31 ? min(item[LINE - 1], after) : item[LINE - 1];
+    }
+#pragma unroll
+    for (int i = 0; i < LINE; i++)
+        if (i < count)
+            line[i] = item[i];
+    __syncwarp();
+#pragma unroll 8
+    for (int at = begin + lane; at < end; at += 32)
+        to[at] = staged[at] ^ FLIP;
+}
+
+// Three stable passes of seven bits, by one block, that end in `to`.
+__device__ __forceinline__ void sort_long(unsigned *from, unsigned *to, int size)
+{
+    __shared__ int bins[WARPS * DIGITS], first[DIGITS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int shift = 0; shift < LOW_BITS; shift += 7) {
+        if (threadIdx.x < DIGITS)
+            first[threadIdx.x] = 0;
+        __syncthreads();
+        for (int i = threadIdx.x; i < size; i += THREADS)
+            atomicAdd(first + (from[i] >> shift & (DIGITS - 1)), 1);
+        __syncthreads();
+        if (warp == 0) {
+            int before = 0;
+            for (int d = lane; d < DIGITS; d += 32) {
+                const int own = first[d], upto = warp_inclusive(own, lane);
+                first[d] = before + upto - own;
+                before += __shfl_sync(FULL, upto, 31);
+            }
+        }
+        for (int base = 0; base < size; base += THREADS) {
+            for (int i = threadIdx.x; i < WARPS * DIGITS; i += THREADS)
+                bins[i] = 0;
+            __syncthreads();
+            const bool mine = base + static_cast<int>(threadIdx.x) < size;
+            const unsigned key = mine ? from[base + threadIdx.x] : 0;
+            const int digit = key >> shift & (DIGITS - 1);
+            unsigned peers = __ballot_sync(FULL, mine);
+#pragma unroll
+            for (int bit = 0; bit < 7; bit++) {
+                const bool set = digit >> bit & 1;
+                const unsigned vote = __ballot_sync(FULL, set);
+                peers &= set ? vote : ~vote;
+            }
+            const int within = __popc(peers & ((1u << lane) - 1));
+            if (mine && within == 0)
+                bins[warp * DIGITS + digit] = __popc(peers);
+            __syncthreads();
+            if (threadIdx.x < DIGITS) {
+                int before = first[threadIdx.x];
+                for (int w = 0; w < WARPS; w++) {
+                    const int own = bins[w * DIGITS + threadIdx.x];
+                    bins[w * DIGITS + threadIdx.x] = before;
+                    before += own;
+                }
+                first[threadIdx.x] = before;
+            }
+            __syncthreads();
+            if (mine)
+                to[bins[warp * DIGITS + digit] + within] = key;
+            __syncthreads();
+        }
+        unsigned *swapped = from;
+        from = to;
+        to = swapped;
+    }
+}
+
+// Buckets that are too large for shared memory, or have too many nearly equal keys.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sort_rest(unsigned *other, const int *__restrict__ sizes, const int *__restrict__ bases,
+              const int *__restrict__ starts, int *keys, const int *__restrict__ left)
+{
+    for (int b = blockIdx.x; b < BUCKETS; b += gridDim.x)
+        if (left[b]) {
+            sort_long(other + bases[b], reinterpret_cast<unsigned *>(keys) + starts[b], sizes[b]);
+            for (int i = threadIdx.x; i < sizes[b]; i += THREADS)
+                keys[starts[b] + i] ^= FLIP;
+        }
 }

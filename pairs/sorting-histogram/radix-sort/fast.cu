@@ -1,6 +1,8 @@
 // Largest digit first: one pass sends each key to one of 2048 buckets, in any order within a bucket, so that a tile
-// takes its room by atomics and waits for no other; a bucket then fits in shared memory and is sorted there. Five
-// times the keys' bytes move.
+// takes its room by atomics and waits for no other; a bucket then fits in shared memory and is sorted there. Buckets get
+// equal rooms with an eighth to spare, so that nothing is counted beforehand, unless that proves too little. In shared
+// memory one atomic a key gives its rank among its bin's, and the last step, within bins of about two, is a few rounds
+// of odd-even transposition over all keys in registers.
 #define THREADS 512
 #define WARPS (THREADS / 32)
 #define FULL 0xffffffffu
@@ -8,11 +10,13 @@
 #define BUCKETS 2048
 #define EACH 32
 #define TILE (THREADS * EACH)
-#define HELD 28
-#define CAPACITY 17408
+#define SKIP (-2147483647 - 1)
+#define HELD 36
+#define CAPACITY (THREADS * HELD)
 #define BIN_BITS 13
 #define BINS (1 << BIN_BITS)
 #define CROWD 64
+#define LINE 38
 #define DIGITS 128
 
 __device__ __forceinline__ int warp_inclusive(int value, int lane)
@@ -26,7 +30,8 @@ __device__ __forceinline__ int warp_inclusive(int value, int lane)
     return value;
 }
 
-// Replaces COUNT counts in shared memory by the sums of those before each. Returns the largest count of the thread's.
+// Replaces COUNT counts in shared memory by the sums of those before each, and returns the largest count. `totals` has
+// two numbers a warp.
 template <int COUNT> __device__ __forceinline__ int block_exclusive(int *counts, int *totals)
 {
     constexpr int ROUNDS = COUNT / (THREADS * 4);
@@ -43,11 +48,13 @@ template <int COUNT> __device__ __forceinline__ int block_exclusive(int *counts,
         start[r] = running + upto - sum;
         running += __shfl_sync(FULL, upto, 31);
     }
-    if (lane == 0)
+    largest = __reduce_max_sync(FULL, largest);
+    if (lane == 0) {
         totals[warp] = running;
+        totals[WARPS + warp] = largest;
+    }
     __syncthreads();
-    const int before_warps = warp_inclusive(lane < warp ? totals[lane] : 0, lane);
-    const int before = __shfl_sync(FULL, before_warps, 31);
+    const int before = __reduce_add_sync(FULL, lane < warp ? totals[lane] : 0);
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
         int4 sum;
@@ -57,100 +64,166 @@ template <int COUNT> __device__ __forceinline__ int block_exclusive(int *counts,
         sum.w = sum.z + item[r].z;
         own[r * 32] = sum;
     }
+    largest = __reduce_max_sync(FULL, lane < WARPS ? totals[WARPS + lane] : 0);
+    __syncthreads();
     return largest;
 }
 
+// Four keys of a tile; zeros behind its end. The last time they are read, they need not stay in the cache.
+template <bool WHOLE, bool LAST>
+__device__ __forceinline__ uint4 load_four(const unsigned *__restrict__ keys, int at, int count)
+{
+    if (WHOLE || at + 4 <= count) {
+        const uint4 *from = reinterpret_cast<const uint4 *>(keys + at);
+        return LAST ? __ldcs(from) : __ldg(from);
+    }
+    return make_uint4(at < count ? keys[at] : 0, at + 1 < count ? keys[at + 1] : 0, at + 2 < count ? keys[at + 2] : 0,
+                      0);
+}
+
+// Puts a tile in order of its buckets in shared memory and writes it in runs. Keys are read twice, first to count them:
+// the second time they are in the L2 cache, and take no registers until then. The last tile has places without a key,
+// which go to a bin of their own behind the others.
+template <bool WHOLE>
+__device__ __forceinline__ void partition_tile(const unsigned *__restrict__ keys, int count, unsigned *__restrict__ to,
+                                               int *__restrict__ taken, const int *__restrict__ bases,
+                                               int *__restrict__ overflow, int room, bool dense, unsigned *staged)
+{
+    int *bins = reinterpret_cast<int *>(staged + TILE), *shift_by = bins + BUCKETS + 4;
+    __shared__ int totals[2 * WARPS];
+#pragma unroll
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        bins[b] = 0;
+    if (threadIdx.x == 0)
+        bins[BUCKETS] = 0;
+    __syncthreads();
+    const auto bin_of = [&](unsigned key, int at) {
+        return WHOLE || at < count ? static_cast<int>(key >> LOW_BITS) : BUCKETS;
+    };
+    unsigned rank[EACH / 2];
+#pragma unroll
+    for (int some = 0; some < EACH / 4; some += 4) {
+        uint4 four[4];
+#pragma unroll
+        for (int q = 0; q < 4; q++)
+            four[q] = load_four<WHOLE, false>(keys, ((some + q) * THREADS + threadIdx.x) * 4, count);
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            rank[r] = atomicAdd(bins + bin_of(four[q].x, at), 1);
+            rank[r] |= atomicAdd(bins + bin_of(four[q].y, at + 1), 1) << 16;
+            rank[r + 1] = atomicAdd(bins + bin_of(four[q].z, at + 2), 1);
+            rank[r + 1] |= atomicAdd(bins + bin_of(four[q].w, at + 3), 1) << 16;
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS) {
+        const int own = bins[b], before = own ? atomicAdd(taken + b, own) : 0;
+        int start = SKIP;
+        if (dense)
+            start = bases[b] + before;
+        else if (before + own <= room)
+            start = b * room + before;
+        else
+            *overflow = 1;
+        shift_by[b] = start;
+    }
+    block_exclusive<BUCKETS>(bins, totals);
+    if (threadIdx.x == 0)
+        bins[BUCKETS] = count;
+#pragma unroll
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+        if (shift_by[b] != SKIP)
+            shift_by[b] -= bins[b];
+    __syncthreads();
+#pragma unroll
+    for (int some = 0; some < EACH / 4; some += 4) {
+        uint4 four[4];
+#pragma unroll
+        for (int q = 0; q < 4; q++)
+            four[q] = load_four<WHOLE, true>(keys, ((some + q) * THREADS + threadIdx.x) * 4, count);
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            staged[bins[bin_of(four[q].x, at)] + (rank[r] & 0xffff)] = four[q].x;
+            staged[bins[bin_of(four[q].y, at + 1)] + (rank[r] >> 16)] = four[q].y;
+            staged[bins[bin_of(four[q].z, at + 2)] + (rank[r + 1] & 0xffff)] = four[q].z;
+            staged[bins[bin_of(four[q].w, at + 3)] + (rank[r + 1] >> 16)] = four[q].w;
+        }
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int r = 0; r < EACH; r++) {
+        const int at = r * THREADS + threadIdx.x;
+        if (WHOLE || at < count) {
+            const unsigned item = staged[at];
+            const int shift = shift_by[item >> LOW_BITS];
+            if (shift != SKIP)
+                to[shift + at] = item;
+        }
+    }
+    __syncthreads();
+}
+
+// The first time each bucket has `room` keys' room. The second time (dense), only if that was too little, buckets lie
+// side by side.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    partition(const unsigned *__restrict__ keys, unsigned *__restrict__ to, int *__restrict__ taken,
+              const int *__restrict__ bases, int *__restrict__ overflow, int room, int dense, int n)
+{
+    extern __shared__ __align__(16) unsigned staged[];
+    if (dense && *overflow == 0)
+        return;
+    for (int base = blockIdx.x * TILE; base < n; base += gridDim.x * TILE) {
+        if (base + TILE <= n)
+            partition_tile<true>(keys + base, TILE, to, taken, bases, overflow, room, dense, staged);
+        else
+            partition_tile<false>(keys + base, n - base, to, taken, bases, overflow, room, dense, staged);
+    }
+}
+
+// Only if a bucket had too little room.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    count_digits(const unsigned *__restrict__ keys, int *__restrict__ counts, int n)
+    count_digits(const unsigned *__restrict__ keys, int *__restrict__ counts, const int *__restrict__ overflow, int n)
 {
     __shared__ int bins[BUCKETS];
+    if (*overflow == 0)
+        return;
     for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
         bins[b] = 0;
     __syncthreads();
     const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
 #pragma unroll 4
-    for (int q = thread; q < n / 4; q += threads) {
-        const uint4 key = reinterpret_cast<const uint4 *>(keys)[q];
-        atomicAdd(bins + (key.x >> LOW_BITS), 1);
-        atomicAdd(bins + (key.y >> LOW_BITS), 1);
-        atomicAdd(bins + (key.z >> LOW_BITS), 1);
-        atomicAdd(bins + (key.w >> LOW_BITS), 1);
-    }
-    if (thread < n % 4)
-        atomicAdd(bins + (keys[n / 4 * 4 + thread] >> LOW_BITS), 1);
+    for (int i = thread; i < n; i += threads)
+        atomicAdd(bins + (keys[i] >> LOW_BITS), 1);
     __syncthreads();
     for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
         if (bins[b])
             atomicAdd(counts + b, bins[b]);
 }
 
-// One block: where each bucket begins.
+// One block: how large each bucket is, where it lies (at a multiple of four keys) and where it goes.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    scan(const int *__restrict__ counts, int *__restrict__ starts, int *__restrict__ taken)
+    scan(const int *__restrict__ counts, int *__restrict__ taken, const int *__restrict__ overflow,
+         int *__restrict__ sizes, int *__restrict__ bases, int *__restrict__ starts, int room)
 {
-    __shared__ __align__(16) int sums[BUCKETS];
-    __shared__ int totals[WARPS];
-    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
-        sums[b] = counts[b];
-    __syncthreads();
-    block_exclusive<BUCKETS>(sums, totals);
-    __syncthreads();
-    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
-        starts[b] = taken[b] = sums[b];
-}
-
-// A tile is put in order of its buckets in shared memory and written in runs.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    partition(const unsigned *__restrict__ keys, unsigned *__restrict__ to, int *__restrict__ taken, int n)
-{
-    extern __shared__ __align__(16) unsigned staged[];
-    int *bins = reinterpret_cast<int *>(staged + TILE), *shift_by = bins + BUCKETS;
-    __shared__ int totals[WARPS];
-#pragma unroll
-    for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
-        bins[b] = 0;
-    const int base = blockIdx.x * TILE, count = min(TILE, n - base);
-    unsigned key[EACH];
-#pragma unroll
-    for (int r = 0; r < EACH; r += 4) {
-        const int at = (r / 4 * THREADS + threadIdx.x) * 4;
-        if (at + 3 < count) {
-            const uint4 four = __ldcs(reinterpret_cast<const uint4 *>(keys + base + at));
-            key[r] = four.x, key[r + 1] = four.y, key[r + 2] = four.z, key[r + 3] = four.w;
-        } else {
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                key[r + e] = at + e < count ? keys[base + at + e] : 0;
-        }
+    __shared__ __align__(16) int sums[BUCKETS], aligned[BUCKETS];
+    __shared__ int totals[2 * WARPS];
+    const bool dense = *overflow;
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS) {
+        const int size = dense ? counts[b] : taken[b];
+        sizes[b] = sums[b] = size;
+        aligned[b] = (size + 3) / 4 * 4;
+        if (dense)
+            taken[b] = 0;
     }
     __syncthreads();
-#pragma unroll
-    for (int r = 0; r < EACH; r++)
-        if ((r / 4 * THREADS + threadIdx.x) * 4 + r % 4 < count)
-            atomicAdd(bins + (key[r] >> LOW_BITS), 1);
-    __syncthreads();
-    int room[BUCKETS / THREADS];
-#pragma unroll
-    for (int j = 0; j < BUCKETS / THREADS; j++)
-        room[j] = atomicAdd(taken + j * THREADS + threadIdx.x, bins[j * THREADS + threadIdx.x]);
-    block_exclusive<BUCKETS>(bins, totals);
-    __syncthreads();
-#pragma unroll
-    for (int j = 0; j < BUCKETS / THREADS; j++)
-        shift_by[j * THREADS + threadIdx.x] = room[j] - bins[j * THREADS + threadIdx.x];
-    __syncthreads();
-#pragma unroll
-    for (int r = 0; r < EACH; r++)
-        if ((r / 4 * THREADS + threadIdx.x) * 4 + r % 4 < count)
-            staged[atomicAdd(bins + (key[r] >> LOW_BITS), 1)] = key[r];
-    __syncthreads();
-#pragma unroll 8
-    for (int r = 0; r < EACH; r++) {
-        const int at = r * THREADS + threadIdx.x;
-        if (at < count) {
-            const unsigned item = staged[at];
-            to[shift_by[item >> LOW_BITS] + at] = item;
-        }
+    block_exclusive<BUCKETS>(sums, totals);
+    block_exclusive<BUCKETS>(aligned, totals);
+    for (int b = threadIdx.x; b < BUCKETS; b += THREADS) {
+        starts[b] = sums[b];
+        bases[b] = dense ? aligned[b] : b * room;
     }
 }
 
@@ -159,67 +232,129 @@ __device__ __forceinline__ int bin_of(unsigned key)
     return key >> (LOW_BITS - BIN_BITS) & (BINS - 1);
 }
 
-// A block a bucket: keys, most of them held in registers, go to 8192 bins of about two, and each finds its place among
-// those of its bin.
+__device__ __forceinline__ void exchange(unsigned &low, unsigned &high)
+{
+    const unsigned least = min(low, high);
+    high = max(low, high);
+    low = least;
+}
+
+// A block a bucket: keys go to 8192 bins of about two. Then each warp has 512 whole bins in its registers, a lane LINE
+// keys in a row, and as many rounds of odd-even transposition as the fullest bin has keys put all bins in order.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    sort_buckets(const unsigned *__restrict__ other, const int *__restrict__ starts, unsigned *__restrict__ keys,
-                 int *__restrict__ left, int n)
+    sort_buckets(const unsigned *__restrict__ other, const int *__restrict__ sizes, const int *__restrict__ bases,
+                 const int *__restrict__ starts, unsigned *__restrict__ keys, int *__restrict__ left)
 {
     extern __shared__ __align__(16) unsigned staged[];
     int *bins = reinterpret_cast<int *>(staged + CAPACITY);
-    __shared__ int totals[WARPS];
-    const int start = starts[blockIdx.x];
-    const int size = (blockIdx.x + 1 < BUCKETS ? starts[blockIdx.x + 1] : n) - start;
-    const unsigned *from = other + start;
-    unsigned *to = keys + start;
+    __shared__ int totals[2 * WARPS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int size = sizes[blockIdx.x];
+    const uint4 *from = reinterpret_cast<const uint4 *>(other + bases[blockIdx.x]);
+    unsigned *to = keys + starts[blockIdx.x];
     if (threadIdx.x == 0)
         left[blockIdx.x] = size > CAPACITY;
     if (size == 0 || size > CAPACITY)
         return;
+    // All of the bucket is on its way while its first keys are waited for.
+#pragma unroll
+    for (int q = 3; q < HELD / 4; q++)
+        if ((q * THREADS + threadIdx.x) * 4 < size)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(from + q * THREADS + threadIdx.x));
 #pragma unroll
     for (int b = threadIdx.x; b < BINS / 4; b += THREADS)
         reinterpret_cast<int4 *>(bins)[b] = make_int4(0, 0, 0, 0);
-    unsigned key[HELD];
+    if (threadIdx.x == 0)
+        bins[BINS] = 0;
+    __syncthreads();
+    // What lies behind the bucket's end in its last four goes to a bin of its own.
+    unsigned rank[HELD / 2];
 #pragma unroll
-    for (int r = 0; r < HELD; r++) {
-        const int at = r * THREADS + threadIdx.x;
-        key[r] = at < size ? __ldcs(from + at) : 0;
+    for (int some = 0; some < HELD / 4; some += 3) {
+        uint4 four[3];
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4;
+            four[q] = at < size ? __ldg(from + (some + q) * THREADS + threadIdx.x) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            if (at + 4 <= size) {
+                rank[r] = atomicAdd(bins + bin_of(four[q].x), 1);
+                rank[r] |= atomicAdd(bins + bin_of(four[q].y), 1) << 16;
+                rank[r + 1] = atomicAdd(bins + bin_of(four[q].z), 1);
+                rank[r + 1] |= atomicAdd(bins + bin_of(four[q].w), 1) << 16;
+            } else if (at < size) {
+                rank[r] = atomicAdd(bins + bin_of(four[q].x), 1);
+                rank[r] |= atomicAdd(bins + (at + 1 < size ? bin_of(four[q].y) : BINS), 1) << 16;
+                rank[r + 1] = atomicAdd(bins + (at + 2 < size ? bin_of(four[q].z) : BINS), 1);
+            }
+        }
     }
     __syncthreads();
-#pragma unroll
-    for (int r = 0; r < HELD; r++)
-        if (r * THREADS + threadIdx.x < size)
-            atomicAdd(bins + bin_of(key[r]), 1);
-    for (int at = HELD * THREADS + threadIdx.x; at < size; at += THREADS)
-        atomicAdd(bins + bin_of(from[at]), 1);
-    __syncthreads();
     const int largest = block_exclusive<BINS>(bins, totals);
-    if (__syncthreads_or(largest > CROWD)) {
+    // All warps look at the shares of all, so that they agree.
+    const int every = BINS / WARPS;
+    const int share = lane < WARPS ? (lane < WARPS - 1 ? bins[(lane + 1) * every] : size) - bins[lane * every] : 0;
+    if (largest > CROWD || __any_sync(FULL, share > 32 * LINE)) {
         if (threadIdx.x == 0)
             left[blockIdx.x] = 1;
         return;
     }
 #pragma unroll
-    for (int r = 0; r < HELD; r++)
-        if (r * THREADS + threadIdx.x < size)
-            staged[atomicAdd(bins + bin_of(key[r]), 1)] = key[r];
-    for (int at = HELD * THREADS + threadIdx.x; at < size; at += THREADS) {
-        const unsigned late = from[at];
-        staged[atomicAdd(bins + bin_of(late), 1)] = late;
+    for (int some = 0; some < HELD / 4; some += 3) {
+        uint4 four[3];
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4;
+            four[q] = at < size ? __ldcs(from + (some + q) * THREADS + threadIdx.x) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const int at = ((some + q) * THREADS + threadIdx.x) * 4, r = (some + q) * 2;
+            if (at + 4 <= size) {
+                staged[bins[bin_of(four[q].x)] + (rank[r] & 0xffff)] = four[q].x;
+                staged[bins[bin_of(four[q].y)] + (rank[r] >> 16)] = four[q].y;
+                staged[bins[bin_of(four[q].z)] + (rank[r + 1] & 0xffff)] = four[q].z;
+                staged[bins[bin_of(four[q].w)] + (rank[r + 1] >> 16)] = four[q].w;
+            } else if (at < size) {
+                staged[bins[bin_of(four[q].x)] + (rank[r] & 0xffff)] = four[q].x;
+                if (at + 1 < size)
+                    staged[bins[bin_of(four[q].y)] + (rank[r] >> 16)] = four[q].y;
+                if (at + 2 < size)
+                    staged[bins[bin_of(four[q].z)] + (rank[r + 1] & 0xffff)] = four[q].z;
+            }
+        }
     }
     __syncthreads();
-#pragma unroll 2
-    for (int at = threadIdx.x; at < size; at += THREADS) {
-        const unsigned own = staged[at];
-        const int bin = bin_of(own);
-        const int begin = bin > 0 ? bins[bin - 1] : 0, end = bins[bin];
-        int place = begin;
-        for (int i = begin; i < end; i++) {
-            const unsigned item = staged[i];
-            place += item < own || (item == own && i < at);
-        }
-        to[place] = own;
+    const int begin = bins[warp * every], end = warp < WARPS - 1 ? bins[(warp + 1) * every] : size;
+    unsigned *line = staged + begin + lane * LINE;
+    const int count = end - begin - lane * LINE;
+    unsigned item[LINE];
+#pragma unroll
+    for (int i = 0; i < LINE; i++)
+        item[i] = i < count ? line[i] : FULL;
+#pragma unroll 1
+    for (int round = 0; round < largest; round += 2) {
+#pragma unroll
+        for (int i = 0; i < LINE; i += 2)
+            exchange(item[i], item[i + 1]);
+        const unsigned before = __shfl_up_sync(FULL, item[LINE - 1], 1), after = __shfl_down_sync(FULL, item[0], 1);
+#pragma unroll
+        for (int i = 1; i < LINE - 1; i += 2)
+            exchange(item[i], item[i + 1]);
+        item[0] = lane > 0 ? max(item[0], before) : item[0];
+        item[LINE - 1] = lane < 31 ? min(item[LINE - 1], after) : item[LINE - 1];
     }
+#pragma unroll
+    for (int i = 0; i < LINE; i++)
+        if (i < count)
+            line[i] = item[i];
+    __syncwarp();
+#pragma unroll 8
+    for (int at = begin + lane; at < end; at += 32)
+        to[at] = staged[at];
 }
 
 // Three stable passes of seven bits, by one block, that end in `to`.
@@ -282,9 +417,10 @@ __device__ __forceinline__ void sort_long(unsigned *from, unsigned *to, int size
 
 // Buckets that are too large for shared memory, or have too many nearly equal keys.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sort_rest(unsigned *other, const int *__restrict__ starts, unsigned *keys, const int *__restrict__ left, int n)
+    sort_rest(unsigned *other, const int *__restrict__ sizes, const int *__restrict__ bases,
+              const int *__restrict__ starts, unsigned *keys, const int *__restrict__ left)
 {
     for (int b = blockIdx.x; b < BUCKETS; b += gridDim.x)
         if (left[b])
-            sort_long(other + starts[b], keys + starts[b], (b + 1 < BUCKETS ? starts[b + 1] : n) - starts[b]);
+            sort_long(other + bases[b], keys + starts[b], sizes[b]);
 }

@@ -1,6 +1,7 @@
 // Largest digit first: one stable pass sends each pair to one of 2048 buckets, its room known from counts a tile; a
-// bucket then fits in shared memory and is sorted there, ties by where they came. Keys are read three times and values
-// twice.
+// bucket then fits in shared memory and is sorted there. A word holds a key's low bits above its place in the bucket, so
+// that ties keep their order; one atomic a key sends words to bins of about two, and a few rounds of odd-even transposition
+// in registers put them in order. Values wait in shared memory and are looked up by place.
 #define THREADS 1024
 #define WARPS (THREADS / 32)
 #define FULL 0xffffffffu
@@ -9,11 +10,14 @@
 #define EACH 16
 #define TILE (THREADS * EACH)
 #define SORTERS 512
-#define HELD 16
-#define CAPACITY 8960
+#define HELD 18
+#define CAPACITY (SORTERS * HELD)
 #define BIN_BITS 12
 #define BINS (1 << BIN_BITS)
 #define CROWD 64
+#define LINE 22
+#define PLACE_BITS 14
+#define SHARE_BITS 17 // of keys in one warp's bins: LOW_BITS - log2(SORTERS / 32)
 #define DIGITS 128
 
 __device__ __forceinline__ int warp_inclusive(int value, int lane)
@@ -163,6 +167,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int r = 0; r < EACH; r++)
         item[r] = first + r * 32 < count ? __ldcs(keys + base + first + r * 32) : 0xffffffffu;
+    // Values are on their way to the L2 cache while keys are put in order.
+    for (int at = threadIdx.x * 8; at < count; at += THREADS * 8)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(values + base + at));
 #pragma unroll
     for (int i = threadIdx.x; i < WARPS * BUCKETS / 8; i += THREADS)
         reinterpret_cast<uint4 *>(pairs)[i] = make_uint4(0, 0, 0, 0);
@@ -242,7 +249,21 @@ __device__ __forceinline__ int bin_of(unsigned key)
     return key >> (LOW_BITS - BIN_BITS) & (BINS - 1);
 }
 
-// A block a bucket: pairs go to 4096 bins of about two, and each finds its place among those of its bin.
+__device__ __forceinline__ void copy_async(unsigned *to, const unsigned *from)
+{
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void exchange(unsigned &low, unsigned &high)
+{
+    const unsigned least = min(low, high);
+    high = max(low, high);
+    low = least;
+}
+
+// A block a bucket: words go to 4096 bins of about two. Then each warp has 256 whole bins in its registers, a lane LINE
+// words in a row, and as many rounds of odd-even transposition as the fullest bin has words put all bins in order.
 extern "C" __global__ void __launch_bounds__(SORTERS, 2)
     sort_buckets(const unsigned *__restrict__ other_keys, const unsigned *__restrict__ other_values,
                  const int *__restrict__ starts, unsigned *__restrict__ keys, unsigned *__restrict__ values,
@@ -251,39 +272,49 @@ extern "C" __global__ void __launch_bounds__(SORTERS, 2)
     extern __shared__ __align__(16) unsigned staged[];
     unsigned *staged_value = staged + CAPACITY;
     int *bins = reinterpret_cast<int *>(staged_value + CAPACITY);
-    unsigned short *origin = reinterpret_cast<unsigned short *>(bins + BINS);
-    __shared__ int totals[SORTERS / 32];
+    __shared__ int totals[SORTERS / 32], fullest[SORTERS / 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int start = starts[blockIdx.x];
     const int size = (blockIdx.x + 1 < BUCKETS ? starts[blockIdx.x + 1] : n) - start;
-    const unsigned *from_keys = other_keys + start, *from_values = other_values + start;
     if (threadIdx.x == 0)
         left[blockIdx.x] = size > CAPACITY;
     if (size == 0 || size > CAPACITY)
         return;
-    unsigned key[HELD], value[HELD];
+    unsigned key[HELD], rank[HELD / 2];
 #pragma unroll
     for (int r = 0; r < HELD; r++) {
         const int at = r * SORTERS + threadIdx.x;
-        key[r] = at < size ? __ldcs(from_keys + at) : 0;
+        key[r] = at < size ? __ldcs(other_keys + start + at) : 0;
     }
 #pragma unroll
     for (int r = 0; r < HELD; r++) {
         const int at = r * SORTERS + threadIdx.x;
-        value[r] = at < size ? __ldcs(from_values + at) : 0;
+        if (at < size)
+            copy_async(staged_value + at, other_values + start + at);
     }
 #pragma unroll
     for (int b = threadIdx.x; b < BINS / 4; b += SORTERS)
         reinterpret_cast<int4 *>(bins)[b] = make_int4(0, 0, 0, 0);
     __syncthreads();
 #pragma unroll
-    for (int r = 0; r < HELD; r++)
+    for (int r = 0; r < HELD; r++) {
+        int own = 0;
         if (r * SORTERS + threadIdx.x < size)
-            atomicAdd(bins + bin_of(key[r]), 1);
-    for (int at = HELD * SORTERS + threadIdx.x; at < size; at += SORTERS)
-        atomicAdd(bins + bin_of(from_keys[at]), 1);
+            own = atomicAdd(bins + bin_of(key[r]), 1);
+        rank[r / 2] = r % 2 ? rank[r / 2] | own << 16 : own;
+    }
     __syncthreads();
-    const int largest = block_exclusive<BINS, SORTERS>(bins, totals);
-    if (__syncthreads_or(largest > CROWD)) {
+    const int full = __reduce_max_sync(FULL, block_exclusive<BINS, SORTERS>(bins, totals));
+    if (lane == 0)
+        fullest[warp] = full;
+    __syncthreads();
+    // All warps look at what those of all say, so that they agree.
+    const int every = BINS / (SORTERS / 32);
+    const int largest = __reduce_max_sync(FULL, lane < SORTERS / 32 ? fullest[lane] : 0);
+    const int share =
+        lane < SORTERS / 32 ? (lane < SORTERS / 32 - 1 ? bins[(lane + 1) * every] : size) - bins[lane * every] : 0;
+    if (largest > CROWD || __any_sync(FULL, share > 32 * LINE)) {
+        asm volatile("cp.async.wait_all;" ::: "memory");
         if (threadIdx.x == 0)
             left[blockIdx.x] = 1;
         return;
@@ -291,33 +322,42 @@ extern "C" __global__ void __launch_bounds__(SORTERS, 2)
 #pragma unroll
     for (int r = 0; r < HELD; r++) {
         const int at = r * SORTERS + threadIdx.x;
-        if (at < size) {
-            const int to = atomicAdd(bins + bin_of(key[r]), 1);
-            staged[to] = key[r];
-            staged_value[to] = value[r];
-            origin[to] = static_cast<unsigned short>(at);
-        }
+        if (at < size)
+            staged[bins[bin_of(key[r])] + (rank[r / 2] >> r % 2 * 16 & 0xffff)] =
+                (key[r] & ((1 << SHARE_BITS) - 1)) << PLACE_BITS | at;
     }
-    for (int at = HELD * SORTERS + threadIdx.x; at < size; at += SORTERS) {
-        const unsigned late = from_keys[at];
-        const int to = atomicAdd(bins + bin_of(late), 1);
-        staged[to] = late;
-        staged_value[to] = from_values[at];
-        origin[to] = static_cast<unsigned short>(at);
-    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
-#pragma unroll 2
-    for (int at = threadIdx.x; at < size; at += SORTERS) {
+    const int begin = bins[warp * every], end = warp < SORTERS / 32 - 1 ? bins[(warp + 1) * every] : size;
+    unsigned *line = staged + begin + lane * LINE;
+    const int count = end - begin - lane * LINE;
+    unsigned item[LINE];
+#pragma unroll
+    for (int i = 0; i < LINE; i++)
+        item[i] = i < count ? line[i] : FULL;
+#pragma unroll 1
+    for (int round = 0; round < largest; round += 2) {
+#pragma unroll
+        for (int i = 0; i < LINE; i += 2)
+            exchange(item[i], item[i + 1]);
+        const unsigned before = __shfl_up_sync(FULL, item[LINE - 1], 1), after = __shfl_down_sync(FULL, item[0], 1);
+#pragma unroll
+        for (int i = 1; i < LINE - 1; i += 2)
+            exchange(item[i], item[i + 1]);
+        item[0] = lane > 0 ? max(item[0], before) : item[0];
+        item[LINE - 1] = lane < 31 ? min(item[LINE - 1], after) : item[LINE - 1];
+    }
+#pragma unroll
+    for (int i = 0; i < LINE; i++)
+        if (i < count)
+            line[i] = item[i];
+    __syncwarp();
+    const unsigned high = blockIdx.x << LOW_BITS | warp << SHARE_BITS;
+#pragma unroll 4
+    for (int at = begin + lane; at < end; at += 32) {
         const unsigned own = staged[at];
-        const int bin = bin_of(own);
-        const int begin = bin > 0 ? bins[bin - 1] : 0, end = bins[bin];
-        int place = start + begin;
-        for (int i = begin; i < end; i++) {
-            const unsigned item = staged[i];
-            place += item < own || (item == own && origin[i] < origin[at]);
-        }
-        keys[place] = own;
-        values[place] = staged_value[at];
+        keys[start + at] = high | own >> PLACE_BITS;
+        values[start + at] = staged_value[own & ((1 << PLACE_BITS) - 1)];
     }
 }
 

@@ -2,12 +2,14 @@
 #include <cuda_fp16.h>
 
 #define BLOCK 64
-#define THREADS 160
-#define STAGES 2
+#define CONSUMERS 2
+#define THREADS (128 * CONSUMERS + 32)
+#define STAGES 5
 #define COLS 256
 #define LEFT_BYTES (BLOCK * BLOCK * 2)
 #define BOX_BYTES (BLOCK * BLOCK * 2)
 #define STAGE_BYTES (LEFT_BYTES + 4 * BOX_BYTES)
+#define WARP_BYTES (16 * 32 * 4)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -134,87 +136,178 @@ template <int PENDING> __device__ __forceinline__ void wait_products()
 }
 
 // Rows of b that do not begin at multiples of 16 bytes have no tensor map: one element a thread.
-__device__ void any_width(const int *__restrict__ columns, const __half *__restrict__ blocks,
-                          const __half *__restrict__ b, float *__restrict__ c, int first, int count, int n)
+__device__ void any_width(const int *__restrict__ offsets, const int *__restrict__ columns,
+                          const __half *__restrict__ blocks, const __half *__restrict__ b, float *__restrict__ c,
+                          int rows, int n)
 {
-    for (int i = blockIdx.y * THREADS + threadIdx.x; i < BLOCK * n; i += gridDim.y * THREADS) {
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < rows * BLOCK * n; i += gridDim.x * THREADS) {
         const int row = i / n, col = i % n;
         float sum = 0.0f;
-        for (int e = first; e < first + count; e++)
+        for (int e = offsets[row / BLOCK]; e < offsets[row / BLOCK + 1]; e++)
             for (int j = 0; j < BLOCK; j++)
-                sum = fmaf(__half2float(blocks[(static_cast<size_t>(e) * BLOCK + row) * BLOCK + j]),
+                sum = fmaf(__half2float(blocks[(static_cast<size_t>(e) * BLOCK + row % BLOCK) * BLOCK + j]),
                            __half2float(b[(static_cast<size_t>(columns[e]) * BLOCK + j) * n + col]), sum);
-        c[(static_cast<size_t>(blockIdx.x) * BLOCK + row) * n + col] = sum;
+        c[i] = sum;
     }
 }
 
-// A row of blocks by 256 columns: a warp loads by tensor maps, a warp group multiplies by wgmma. Blocks at work at the
-// same time share 256 columns of b in the L2 cache; of the two on a multiprocessor one stores while the other multiplies.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+// Where a warp's results wait: rows of 128 bytes, chunks of 16 exchanged in pairs within four rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 128 + (chunk ^ row % 4 * 2) * 16;
+}
+
+// Sixteen rows of 256 columns of a warp, 32 columns at a time: whole lines of four rows an instruction.
+__device__ __forceinline__ void store_rows(unsigned char *own, const float (&sum)[128], float *__restrict__ c, int row,
+                                           int col, int n)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int part = 0; part < COLS / 32; part++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float *v = sum + 16 * part + 4 * i + 2 * half;
+                *reinterpret_cast<float2 *>(slot(own, lane / 4 + 8 * half, 2 * i + lane % 4 / 2) + lane % 2 * 8) =
+                    make_float2(v[0], v[1]);
+            }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 16; i += 4) {
+            const int r = i + lane / 8, j = col + 32 * part + lane % 8 * 4;
+            const float4 four = *reinterpret_cast<const float4 *>(slot(own, r, lane % 8));
+            if (j < n)
+                __stcs(reinterpret_cast<float4 *>(c + static_cast<size_t>(row + r) * n + j), four);
+        }
+        __syncwarp();
+    }
+}
+
+// A row of blocks: where its entries begin, how many they are, and the columns of the first two.
+struct Row {
+    int first, count, columns[2];
+};
+
+__device__ __forceinline__ void find_entries(Row &row, const int *__restrict__ offsets, int unit, int units, int rows)
+{
+    if (unit >= units)
+        return;
+    row.first = offsets[unit % rows];
+    row.count = offsets[unit % rows + 1] - row.first;
+}
+
+__device__ __forceinline__ void find_columns(Row &row, const int *__restrict__ columns)
+{
+    if (row.count > 0)
+        row.columns[0] = columns[row.first];
+    if (row.count > 1)
+        row.columns[1] = columns[row.first + 1];
+}
+
+// Units are a row of blocks by 256 columns, in an order in which blocks at work at the same time share columns of b in
+// the L2 cache. A warp draws them and loads their stages into one ring; two warp groups take units in turns, so that
+// one stores while the other multiplies, and five stages are in flight whoever's they are.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     multiply(const __grid_constant__ CUtensorMap left, const __grid_constant__ CUtensorMap right,
              const int *__restrict__ offsets, const int *__restrict__ columns, const __half *__restrict__ blocks,
-             const __half *__restrict__ b, float *__restrict__ c, int n)
+             const __half *__restrict__ b, float *__restrict__ c, int *__restrict__ ticket, int rows, int n)
 {
-    const int first = offsets[blockIdx.x], count = offsets[blockIdx.x + 1] - first, col = blockIdx.y * COLS;
     if (n % 8 != 0) {
-        any_width(columns, blocks, b, c, first, count, n);
+        any_width(offsets, columns, blocks, b, c, rows, n);
         return;
     }
     extern __shared__ __align__(1024) unsigned char room[];
-    __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES], given[CONSUMERS], taken[CONSUMERS];
+    __shared__ __align__(16) int4 work[CONSUMERS];
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&full[s]), 1);
             init_barrier(shared_address(&empty[s]), 4);
         }
+        for (int g = 0; g < CONSUMERS; g++) {
+            init_barrier(shared_address(&given[g]), 1);
+            init_barrier(shared_address(&taken[g]), 4);
+        }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
-    if (warp == 4) {
-        if (lane == 0 && count > 0) {
-            int next = columns[first];
-            for (int e = 0; e < count; e++) {
-                const unsigned stage = stages + e % STAGES * STAGE_BYTES, barrier = shared_address(&full[e % STAGES]);
-                const int column = next;
-                next = columns[first + min(e + 1, count - 1)];
-                wait(shared_address(&empty[e % STAGES]), (e / STAGES + 1) % 2);
+    if (group == CONSUMERS) {
+        if (lane != 0)
+            return;
+        // Units are drawn three ahead, their entries sought two ahead, their columns one: nothing is waited for.
+        const int units = rows * ((n + COLS - 1) / COLS);
+        int unit = atomicAdd(ticket, 1), second = atomicAdd(ticket, 1), third = atomicAdd(ticket, 1), at = 0;
+        Row row = {}, next = {};
+        find_entries(row, offsets, unit, units, rows);
+        find_entries(next, offsets, second, units, rows);
+        find_columns(row, columns);
+        for (int turn = 0, ended = 0; ended < CONSUMERS; turn++) {
+            const int g = turn % CONSUMERS, fourth = unit < units ? atomicAdd(ticket, 1) : units;
+            Row last = {};
+            find_entries(last, offsets, third, units, rows);
+            find_columns(next, columns);
+            wait(shared_address(&taken[g]), (turn / CONSUMERS + 1) % 2);
+            work[g] = unit < units ? make_int4(unit % rows, unit / rows * COLS, row.count, at) : make_int4(-1, 0, 0, 0);
+            arrive(shared_address(&given[g]));
+            ended += unit >= units;
+            int column = row.columns[0], follows = row.columns[1];
+            for (int e = 0; e < row.count; e++, at++) {
+                const unsigned stage = stages + at % STAGES * STAGE_BYTES, barrier = shared_address(&full[at % STAGES]);
+                const int behind = e + 2 < row.count ? columns[row.first + e + 2] : 0;
+                wait(shared_address(&empty[at % STAGES]), (at / STAGES + 1) % 2);
                 expect(barrier, STAGE_BYTES);
-                load_box(stage, &left, 0, (first + e) * BLOCK, barrier);
+                load_box(stage, &left, 0, (row.first + e) * BLOCK, barrier);
 #pragma unroll
                 for (int j = 0; j < 4; j++)
-                    load_box(stage + LEFT_BYTES + j * BOX_BYTES, &right, col + j * 64, column * BLOCK, barrier);
+                    load_box(stage + LEFT_BYTES + j * BOX_BYTES, &right, unit / rows * COLS + j * 64, column * BLOCK,
+                             barrier);
+                column = follows;
+                follows = behind;
             }
+            unit = second;
+            second = third;
+            third = fourth;
+            row = next;
+            next = last;
         }
         return;
     }
-    float sum[128] = {};
-    for (int e = 0; e < count; e++) {
-        const unsigned stage = stages + e % STAGES * STAGE_BYTES;
-        wait(shared_address(&full[e % STAGES]), e / STAGES % 2);
+    unsigned char *own = aligned + STAGES * STAGE_BYTES + warp * WARP_BYTES;
+    for (int turn = 0;; turn++) {
+        wait(shared_address(&given[group]), turn % 2);
+        const int4 unit = work[group];
         __syncwarp();
-        begin_products();
+        if (lane == 0)
+            arrive(shared_address(&taken[group]));
+        if (unit.x < 0)
+            return;
+        float sum[128];
 #pragma unroll
-        for (int i = 0; i < BLOCK; i += 16)
-            add_product(sum, describe(stage + i * 2), describe_right(stage + LEFT_BYTES + i * 128));
-        commit_products();
-        wait_products<1>();
-        if (lane == 0 && e > 0)
-            arrive(shared_address(&empty[(e - 1) % STAGES]));
-        __syncwarp();
-    }
-    wait_products<0>();
+        for (int i = 0; i < 128; i++)
+            sum[i] = 0.0f;
+        for (int e = 0; e < unit.z; e++) {
+            const int at = unit.w + e;
+            const unsigned stage = stages + at % STAGES * STAGE_BYTES;
+            wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
+            __syncwarp();
+            begin_products();
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const size_t row = static_cast<size_t>(blockIdx.x) * BLOCK + warp * 16 + lane / 4 + 8 * half;
-#pragma unroll
-        for (int i = 0; i < COLS / 8; i++) {
-            const int j = col + i * 8 + lane % 4 * 2;
-            if (j < n)
-                __stcs(reinterpret_cast<float2 *>(c + row * n + j),
-                       make_float2(sum[4 * i + 2 * half], sum[4 * i + 2 * half + 1]));
+            for (int i = 0; i < BLOCK; i += 16)
+                add_product(sum, describe(stage + i * 2), describe_right(stage + LEFT_BYTES + i * 128));
+            commit_products();
+            wait_products<1>();
+            if (lane == 0 && e > 0)
+                arrive(shared_address(&empty[(at - 1) % STAGES]));
+            __syncwarp();
         }
+        wait_products<0>();
+        if (lane == 0 && unit.z > 0)
+            arrive(shared_address(&empty[(unit.w + unit.z - 1) % STAGES]));
+        store_rows(own, sum, c, unit.x * BLOCK + warp % 4 * 16, unit.y, n);
     }
 }

@@ -1,33 +1,35 @@
 #include <cooperative_groups.h>
 
-#define BLOCKS 8
-#define THREADS 128
+#define THREADS 512
 #define WARPS (THREADS / 32)
 #define ROWS 8
 #define COLS 8
 #define WIDTH (32 * COLS)
-#define MOST (BLOCKS * WARPS * ROWS)
+#define MOST (2 * WARPS * ROWS)
 #define ALL 0xffffffffu
 
 namespace cg = cooperative_groups;
 
-// Rows from other warps, two sets that take turns: a row is two quads a lane. The barrier counts what comes.
+// The first and last row of each warp, two sets that take turns: a row is two quads a lane. The places before and after
+// the block's own are for the other block's outer row. A barrier counts this block's warps and the bytes of the other.
 struct Edges {
-    float4 above[2][2][32], below[2][2][32];
+    float4 first[2][WARPS + 1][2][32], last[2][WARPS + 1][2][32];
     unsigned long long ready[2];
 };
-#define SET_BYTES (WIDTH * 4)
-#define BELOW (2 * SET_BYTES)
-#define READY (4 * SET_BYTES)
+#define ROW_BYTES (WIDTH * 4)
+#define SET_BYTES ((WARPS + 1) * ROW_BYTES)
 
-// The address, in the shared memory of block `rank` of the cluster, of what lies at `place` in one's own.
-__device__ __forceinline__ unsigned shared_of(const void *place, int rank)
+__device__ __forceinline__ unsigned shared_address(const void *place)
 {
-    unsigned address;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(address)
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(place))), "r"(rank));
-    return address;
+    return static_cast<unsigned>(__cvta_generic_to_shared(place));
+}
+
+// The same address in the shared memory of another block of the cluster.
+__device__ __forceinline__ unsigned shared_of(unsigned address, int rank)
+{
+    unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+    return there;
 }
 
 __device__ __forceinline__ void send(unsigned to, float x, float y, float z, float w, unsigned barrier)
@@ -38,18 +40,11 @@ __device__ __forceinline__ void send(unsigned to, float x, float y, float z, flo
         : "memory");
 }
 
-// A row to another warp, perhaps of another block, whose barrier counts the bytes.
-__device__ __forceinline__ void put(unsigned to, const float (&row)[COLS], unsigned barrier)
+// A row to the other block, whose barrier counts its bytes.
+__device__ __forceinline__ void send(unsigned to, const float (&row)[COLS], unsigned barrier)
 {
     send(to, row[0], row[1], row[2], row[3], barrier);
     send(to + 512, row[4], row[5], row[6], row[7], barrier);
-}
-
-__device__ __forceinline__ void expect(unsigned barrier, int bytes)
-{
-    asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }" ::"r"(barrier),
-                 "r"(bytes)
-                 : "memory");
 }
 
 __device__ __forceinline__ void wait_for(unsigned barrier, unsigned parity)
@@ -63,9 +58,17 @@ __device__ __forceinline__ void wait_for(unsigned barrier, unsigned parity)
                      : "memory");
 }
 
+__device__ __forceinline__ void put(float4 (&to)[2][32], const float (&row)[COLS])
+{
+    const int lane = threadIdx.x % 32;
+    to[0][lane] = make_float4(row[0], row[1], row[2], row[3]);
+    to[1][lane] = make_float4(row[4], row[5], row[6], row[7]);
+}
+
 // row += by * other: what a neighbour in another warp adds.
 template <bool WHOLE>
-__device__ __forceinline__ void add(float (&row)[COLS], const float (&by)[COLS], float rate, const float4 (*other)[32])
+__device__ __forceinline__ void add(float (&row)[COLS], const float (&by)[COLS], float rate,
+                                    const float4 (&other)[2][32])
 {
     const float4 a = other[0][threadIdx.x % 32], b = other[1][threadIdx.x % 32];
     const float value[COLS] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
@@ -74,25 +77,45 @@ __device__ __forceinline__ void add(float (&row)[COLS], const float (&by)[COLS],
         row[j] = fmaf(WHOLE && j > 0 && j + 1 < COLS ? rate : by[j], value[j], row[j]);
 }
 
-// The steps of a warp's rows. Warps with rows on the rim of the plate, or past it, keep those as they are. WHOLE: there
-// are none, and only a lane's first and last column can be on the rim.
+// The steps of a warp's rows, of which `inner` names those that are not on the rim of the plate or past it. WHOLE: only
+// the outer rows, and a lane's outer columns, can be on the rim.
 template <bool WHOLE>
 __device__ __forceinline__ void advance(float (&u)[ROWS][COLS], const float (&by)[COLS], float rate, unsigned inner,
-                                        bool has_above, bool has_below, unsigned upper, unsigned lower,
-                                        Edges &edges, int count)
+                                        int rank, Edges &edges, int count)
 {
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // The row that the other block waits for, and its place there.
+    const bool sends = warp == (rank == 0 ? WARPS - 1 : 0);
+    const unsigned there = shared_of(
+        shared_address(rank == 0 ? &edges.last[0][0][0][lane] : &edges.first[0][WARPS][0][lane]), rank ^ 1);
+    const unsigned theirs = shared_of(shared_address(edges.ready), rank ^ 1);
+    const bool upper = inner & 1, lower = inner >> (ROWS - 1) & 1;
 #pragma unroll 1
     for (int t = 0; t < count; t++) {
-        if (has_above)
-            put(upper + BELOW + t % 2 * SET_BYTES + lane * 16, u[0], upper + READY + t % 2 * 8);
-        if (has_below)
-            put(lower + t % 2 * SET_BYTES + lane * 16, u[ROWS - 1], lower + READY + t % 2 * 8);
+        const int set = t % 2;
+        const unsigned ready = shared_address(&edges.ready[set]);
+        put(edges.first[set][warp], u[0]);
+        put(edges.last[set][warp + 1], u[ROWS - 1]);
+        if (sends) {
+            const unsigned to = there + set * SET_BYTES, barrier = theirs + 8 * set;
+            if (rank == 0)
+                send(to, u[ROWS - 1], barrier);
+            else
+                send(to, u[0], barrier);
+        }
+        __syncwarp();
+        if (lane == 0) {
+            if (warp == 0)
+                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ready), "n"(ROW_BYTES)
+                             : "memory");
+            else
+                asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ready) : "memory");
+        }
         float above[COLS] = {};
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const float left = __shfl_up_sync(ALL, u[r][COLS - 1], 1), right = __shfl_down_sync(ALL, u[r][0], 1);
-            const bool free = WHOLE || (inner >> r & 1);
+            const bool free = (WHOLE && r > 0 && r + 1 < ROWS) || (inner >> r & 1);
             float before = left;
 #pragma unroll
             for (int j = 0; j < COLS; j++) {
@@ -109,27 +132,24 @@ __device__ __forceinline__ void advance(float (&u)[ROWS][COLS], const float (&by
                 above[j] = here;
             }
         }
-        const unsigned ready = static_cast<unsigned>(__cvta_generic_to_shared(&edges.ready[t % 2]));
         wait_for(ready, t / 2 % 2);
-        if (lane == 0)
-            expect(ready, (has_above + has_below) * SET_BYTES);
-        if (WHOLE || (inner & 1))
-            add<WHOLE>(u[0], by, rate, edges.above[t % 2]);
-        if (WHOLE || (inner >> (ROWS - 1) & 1))
-            add<WHOLE>(u[ROWS - 1], by, rate, edges.below[t % 2]);
+        if (upper)
+            add<WHOLE>(u[0], by, rate, edges.last[set][warp]);
+        if (lower)
+            add<WHOLE>(u[ROWS - 1], by, rate, edges.first[set][warp + 1]);
     }
 }
 
-// A plate of up to 256 rows and columns in the registers of a cluster: eight rows a warp, eight columns a lane.
-// Columns come by shuffle; only a warp's first and last row go through (distributed) shared memory, as asynchronous
-// stores: a warp waits for its two neighbours and for nobody else.
-__device__ __forceinline__ void hold(float *__restrict__ plate, float rate, int height, int width, int count, int rank)
+// A plate of up to 256 rows and columns in the registers of two multiprocessors: eight rows a warp, eight columns a
+// lane. Columns come by shuffle, a warp's outer rows through shared memory; only the row in the middle of the plate
+// crosses to the other multiprocessor, as an asynchronous store. A step has one barrier, inner rows between its halves.
+__device__ __forceinline__ void hold(float *__restrict__ plate, float rate, int height, int width, int count, int rank,
+                                     Edges &edges)
 {
-    __shared__ Edges all[WARPS];
     cg::cluster_group cluster = cg::this_cluster();
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, x = lane * COLS;
     const int first = (rank * WARPS + warp) * ROWS;
-    const bool quads = width % 4 == 0, has_above = first > 0, has_below = first + ROWS < MOST;
+    const bool quads = width % 4 == 0;
     float u[ROWS][COLS], by[COLS];
     unsigned inner = 0;
 #pragma unroll
@@ -152,24 +172,19 @@ __device__ __forceinline__ void hold(float *__restrict__ plate, float rate, int 
             for (int j = 0; j < COLS; j++)
                 u[r][j] = x + j < width ? from[j] : 0.0f;
     }
-    Edges &edges = all[warp];
-    if (lane == 0) {
-        const unsigned ready = static_cast<unsigned>(__cvta_generic_to_shared(edges.ready));
+    if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++)
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(ready + 8 * i) : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&edges.ready[i])), "n"(WARPS)
+                         : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        for (int i = 0; i < 2; i++)
-            expect(ready + 8 * i, (has_above + has_below) * SET_BYTES);
     }
-    __syncwarp();
     // Nobody writes to a block that has not started.
     cluster.sync();
-    const unsigned upper = shared_of(&all[(warp + WARPS - 1) % WARPS], warp > 0 || !has_above ? rank : rank - 1);
-    const unsigned lower = shared_of(&all[(warp + 1) % WARPS], warp + 1 < WARPS || !has_below ? rank : rank + 1);
-    if (inner == (1u << ROWS) - 1 && width % COLS == 0)
-        advance<true>(u, by, rate, inner, has_above, has_below, upper, lower, edges, count);
+    const unsigned between = ((1u << ROWS) - 1) & ~1u & ~(1u << (ROWS - 1));
+    if ((inner & between) == between && width % COLS == 0)
+        advance<true>(u, by, rate, inner, rank, edges, count);
     else
-        advance<false>(u, by, rate, inner, has_above, has_below, upper, lower, edges, count);
+        advance<false>(u, by, rate, inner, rank, edges, count);
     asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -198,7 +213,8 @@ __device__ __forceinline__ void stage(float *__restrict__ plate, float rate, int
                                       float *strips)
 {
     cg::cluster_group cluster = cg::this_cluster();
-    const int rows = (height + BLOCKS - 1) / BLOCKS, first = rank * rows, own = max(0, min(rows, height - first));
+    const int blocks = cluster.num_blocks();
+    const int rows = (height + blocks - 1) / blocks, first = rank * rows, own = max(0, min(rows, height - first));
     float *from = plate + static_cast<size_t>(first) * width;
     float *now = strips, *next = strips + rows * width;
     for (int i = threadIdx.x; i < own * width; i += THREADS)
@@ -231,14 +247,15 @@ __device__ __forceinline__ void stage(float *__restrict__ plate, float rate, int
         from[i] = now[i];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     steps(float *__restrict__ plates, float rate, int height, int width, int count)
 {
-    extern __shared__ float strips[];
-    const int rank = cg::this_cluster().block_rank();
-    float *plate = plates + static_cast<size_t>(blockIdx.x / BLOCKS) * height * width;
+    extern __shared__ __align__(16) unsigned char room[];
+    cg::cluster_group cluster = cg::this_cluster();
+    const int rank = cluster.block_rank();
+    float *plate = plates + static_cast<size_t>(blockIdx.x / cluster.num_blocks()) * height * width;
     if (height <= MOST && width <= WIDTH)
-        hold(plate, rate, height, width, count, rank);
+        hold(plate, rate, height, width, count, rank, *reinterpret_cast<Edges *>(room));
     else
-        stage(plate, rate, height, width, count, rank, strips);
+        stage(plate, rate, height, width, count, rank, reinterpret_cast<float *>(room));
 }
