@@ -75,6 +75,9 @@ def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
     """Structs of several types: each member as a buffer of its own would be filled."""
     fields, why = [], []
     for path, dtype in known.elements[name].fields:
+        if not path:
+            fields.append(f"{dtype} zeros")
+            continue
         found = _reals(bounds) if dtype in types.FLOATS else _places(f"{name}.{path}", bounds, known)
         found = found or _any(dtype)
         params = (f"{key}={str(value).replace(' ', '')}" for key, value in found.init.params.items())

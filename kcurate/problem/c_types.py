@@ -28,7 +28,7 @@ DTYPES: Mapping[str, str] = {
     "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16", "int8_t": "int8", "uint8_t": "uint8",
     "int16_t": "int16", "uint16_t": "uint16",
     "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "ssize_t": "int64",
-    "ptrdiff_t": "int64", "short int": "int16", "unsigned short int": "uint16", "u_char": "uint8",
+    "ptrdiff_t": "int64", "clock_t": "int64", "short int": "int16", "unsigned short int": "uint16", "u_char": "uint8",
     "longlong": "int64", "ulonglong": "uint64",
     "__nv_fp8_e4m3": "float8_e4m3", "__nv_fp8_e5m2": "float8_e5m2", "__nv_fp8_storage_t": "uint8",
 }  # fmt: skip
@@ -52,7 +52,7 @@ class Element:
     """What a pointer points to: `lanes` values of `dtype`.
 
     Of a struct of several types they are its bytes; `fields` are its numbers, in order: how code reaches
-    each, such as `box.low`, and its dtype.
+    each, such as `box.low`, and its dtype. Bytes between them are a field without a way.
     """
 
     dtype: str
@@ -182,9 +182,17 @@ def pointee(
     found = element(type_text, names, code)
     if found is not None or type_text.count("*") > 1 or aligned:
         return found
-    inside = layout(type_text.replace("*", " "), names, code)
-    fields = tuple((one.path, one.field.dtype) for one in inside or ())
-    return Element("uint8", size_of(inside), fields) if inside is not None else None
+    known = _layout(type_text.replace("*", " "), names, code, "", 0)
+    if known is None or not known[0]:
+        return None
+    inside, size, _ = known
+    fields, end = [], 0
+    for one in inside:
+        fields += [("", f"uint8*{one.at - end}")] if one.at > end else []
+        fields.append((one.path, one.field.dtype))
+        end = one.at + numpy_dtype(one.field.dtype).itemsize
+    fields += [("", f"uint8*{size - end}")] if size > end else []
+    return Element("uint8", size, tuple(fields))
 
 
 def size_of(inside: tuple[Inside, ...]) -> int:

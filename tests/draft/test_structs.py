@@ -167,10 +167,11 @@ int main(int argc, char **argv) {
 """
 BODIES = """
 #include <cstdlib>
-struct Body { float at[3]; int cell; double mass; char kind; };
+struct Where { int cell; double since; char kind; };
+struct Body { float at[3]; Where last; double mass; };
 __global__ void move(Body *bodies, const float *field, int n, int cells) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) bodies[i].at[1] += field[bodies[i].cell] / bodies[i].mass;
+  if (i < n) bodies[i].at[1] += field[bodies[i].last.cell] / bodies[i].mass;
 }
 int main(int argc, char **argv) {
   int n = atoi(argv[1]), cells = atoi(argv[2]);
@@ -189,9 +190,14 @@ def test_elements_that_are_structs_are_rows_of_bytes_with_a_generator_a_member()
     assert edges.init == Init("records", {"fields": fields})
     moved = inferred(BODIES)
     bodies = moved.known.problem.buffers["bodies"]
-    assert (bodies.shape, bodies.role) == (("n", 32), "inout")
+    assert (bodies.shape, bodies.role) == (("n", 48), "inout")
     assert bodies.init is not None
-    assert "int32 integers low=0 high=cells; float64" in str(bodies.init.params["fields"])
+    kinds = [field.split(" low")[0] for field in str(bodies.init.params["fields"]).split("; ")]
+    assert kinds == [
+        *["float32 uniform"] * 3, "uint8*4 zeros", "int32 integers", "uint8*4 zeros", "float64 uniform",
+        "int8 integers", "uint8*7 zeros", "float64 uniform",
+    ]  # fmt: skip
+    assert "int32 integers low=0 high=cells" in str(bodies.init.params["fields"])
     assert any("byte by byte" in remark.text for remark in moved.remarks)
 
 
