@@ -28,7 +28,8 @@ DTYPES: Mapping[str, str] = {
     "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16", "int8_t": "int8", "uint8_t": "uint8",
     "int16_t": "int16", "uint16_t": "uint16",
     "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "ssize_t": "int64",
-    "ptrdiff_t": "int64", "clock_t": "int64", "short int": "int16", "unsigned short int": "uint16", "u_char": "uint8",
+    "ptrdiff_t": "int64", "clock_t": "int64", "short int": "int16", "unsigned short int": "uint16",
+    "u_char": "uint8",
     "longlong": "int64", "ulonglong": "uint64",
     "__nv_fp8_e4m3": "float8_e4m3", "__nv_fp8_e5m2": "float8_e5m2", "__nv_fp8_storage_t": "uint8",
 }  # fmt: skip
