@@ -1,16 +1,24 @@
+// Two blocks of 128 queries a multiprocessor hide each other's starts and ends. Tiles of 64 keys, and each group of 64
+// queries takes only those that one of them sees: 17 for a window of 1024. Queries stay in registers; no warps only
+// copy: the last group in turn asks for the tiles to come, when both have left those before. Weights are measured by
+// the largest of the sink and the scores of the first tile, which takes no maxima and no rescaling in all others; a
+// block whose weights grow too large begins again with running maxima.
 #include <cuda.h>
 #include <cuda_bf16.h>
 
 #define DIM 64
-#define CONSUMERS 3
-#define THREADS (128 * (1 + CONSUMERS))
-#define QUERIES (64 * CONSUMERS)
-#define KEYS 128
-#define STAGES 2
+#define GROUPS 2
+#define THREADS (128 * GROUPS)
+#define QUERIES (64 * GROUPS)
+#define KEYS 64
+#define STAGES 4
 #define TILE_BYTES (KEYS * 128)
 #define QUERY_BYTES (QUERIES * 128)
+#define ORDER 0x40000040
 #define LOG2E 1.4426950408889634f
 #define LOWEST -1.0e30f
+// Beyond this sum of weights a block begins again.
+#define MOST 1.0e30f
 #define ALL 0xffffffffu
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -23,11 +31,6 @@ __device__ __forceinline__ void init_barrier(unsigned barrier, unsigned arrivals
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-__device__ __forceinline__ void arrive(unsigned barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
 __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
 {
     asm volatile("{\n"
@@ -38,54 +41,20 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply_queries(float (&d)[32], const unsigned *a, unsigned b, int adds)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
-        "setp.ne.b32 adds, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, "
-        "%8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, "
-        "%40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, "
-        "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, adds, 1, 1, 0, 0;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
-          "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
-          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-          "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-          "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
-          "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(adds));
-}
-
-__device__ __forceinline__ void multiply_weights(float (&d)[32], const unsigned *a, unsigned long long b)
-{
-    asm volatile(
-        "{\n"
-        ".reg .pred adds;\n"
-        "setp.ne.b32 adds, 1, 0;\n"
+        ".reg .b64 right;\n"
+        "mov.b64 right, {%36, %38};\n"
+        "setp.ne.b32 adds, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
         "%24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, adds, 1, 1, 1;\n"
+        "{%32, %33, %34, %35}, right, adds, 1, 1, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -95,7 +64,33 @@ __device__ __forceinline__ void multiply_weights(float (&d)[32], const unsigned 
           "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
           "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(adds), "r"(ORDER));
+}
+
+__device__ __forceinline__ void multiply_weights(float (&d)[32], const unsigned *a, unsigned b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        ".reg .b64 right;\n"
+        "mov.b64 right, {%36, %37};\n"
+        "setp.ne.b32 adds, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, right, adds, 1, 1, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+          "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(ORDER));
 }
 
 __device__ __forceinline__ void begin_products()
@@ -113,13 +108,30 @@ template <int PENDING> __device__ __forceinline__ void wait_products()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
+// Warp groups issue their products in turn, so that the softmax of one runs beside the products of the other.
+__device__ __forceinline__ void wait_turn(int group)
+{
+    asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
+}
+
+__device__ __forceinline__ void pass_turn(int group)
+{
+    asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
+}
+
+// The warps of the only group with queries wait for each other.
+__device__ __forceinline__ void wait_warps()
+{
+    asm volatile("bar.sync 3, 128;" ::: "memory");
+}
+
 struct Barriers {
-    unsigned long long queries, empty_queries, full_keys[STAGES], empty_keys[STAGES], full_values[STAGES], empty_values[STAGES];
+    unsigned long long queries, full_keys[STAGES], full_values[STAGES];
 };
 
 // Rows of a head, whose 64 features are 128 bytes.
 template <int BYTES>
-__device__ __forceinline__ void load_tile(unsigned to, const CUtensorMap *map, int head, int row, unsigned barrier)
+__device__ __forceinline__ void load_tile(unsigned to, const CUtensorMap *map, int row, int head, unsigned barrier)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(BYTES) : "memory");
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
@@ -127,18 +139,30 @@ __device__ __forceinline__ void load_tile(unsigned to, const CUtensorMap *map, i
                  : "memory");
 }
 
-// A factor by rows of features: eight rows of 128 bytes to a swizzled block.
-__device__ __forceinline__ unsigned long long describe(unsigned tile)
+// A factor by rows of features: eight rows of 128 bytes to a swizzled block. The place of a tile is the lower word of
+// what describes it, the upper is ORDER: so the next part of a tile is one addition.
+__device__ __forceinline__ unsigned describe(unsigned tile)
 {
-    return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
+    return 1u << 16 | (tile & 0x3ffff) >> 4;
 }
 
-__device__ __forceinline__ void score(float (&s)[64], unsigned queries, unsigned keys)
+// A warp's 16 queries as a left factor; each lane names the 16 bytes of a row.
+__device__ __forceinline__ void load_queries(unsigned (&to)[DIM / 16][4], unsigned queries)
+{
+    const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 16;
+#pragma unroll
+    for (int i = 0; i < DIM / 16; i++)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[i][0]), "=r"(to[i][1]), "=r"(to[i][2]), "=r"(to[i][3])
+                     : "r"(queries + row * 128 + ((2 * i + threadIdx.x / 16 % 2) ^ row % 8) * 16) : "memory");
+}
+
+__device__ __forceinline__ void score(float (&s)[KEYS / 2], const unsigned (&queries)[DIM / 16][4], unsigned keys)
 {
     begin_products();
 #pragma unroll
     for (int i = 0; i < DIM / 16; i++)
-        multiply(s, describe(queries + i * 32), describe(keys + i * 32), i);
+        multiply_queries(s, queries[i], describe(keys) + i * 2, i);
     commit_products();
 }
 
@@ -148,7 +172,7 @@ __device__ __forceinline__ void add_values(float (&o)[DIM / 2], const unsigned (
     begin_products();
 #pragma unroll
     for (int i = 0; i < KEYS / 16; i++)
-        multiply_weights(o, weights[i], describe(values + i * 16 * 128));
+        multiply_weights(o, weights[i], describe(values) + i * 128);
     commit_products();
 }
 
@@ -165,36 +189,40 @@ __device__ __forceinline__ unsigned pack(float low, float high)
     return *reinterpret_cast<const unsigned *>(&pair);
 }
 
-// Of a thread's two rows: the largest score, its share of the sum of weights, and what the last step shrank.
+// Of a thread's two rows: the score that weights are measured by, its share of the sum of weights, and what the last
+// step shrank.
 struct Rows {
-    float largest[2], sum[2], shrink[2];
+    float base[2], sum[2], shrink[2];
 };
 
-__device__ __forceinline__ void weigh(float (&s)[64], Rows &rows, float scale)
+__device__ __forceinline__ void raise_base(const float (&s)[KEYS / 2], Rows &rows, float scale)
 {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        float top = rows.largest[half];
+        float top = rows.base[half];
 #pragma unroll
-        for (int i = 2 * half; i < 64; i += 4)
+        for (int i = 2 * half; i < KEYS / 2; i += 4)
             top = fmaxf(top, fmaxf(s[i], s[i + 1]));
         top = fmaxf(top, __shfl_xor_sync(ALL, top, 1));
         top = fmaxf(top, __shfl_xor_sync(ALL, top, 2));
-        rows.shrink[half] = power_of_2((rows.largest[half] - top) * scale);
-        rows.largest[half] = top;
-        float sum = rows.sum[half] * rows.shrink[half];
-        const float base = top * scale;
-#pragma unroll
-        for (int i = 2 * half; i < 64; i += 4) {
-            s[i] = power_of_2(fmaf(s[i], scale, -base));
-            s[i + 1] = power_of_2(fmaf(s[i + 1], scale, -base));
-            sum += s[i] + s[i + 1];
-        }
-        rows.sum[half] = sum;
+        rows.shrink[half] = power_of_2((rows.base[half] - top) * scale);
+        rows.base[half] = top;
+        rows.sum[half] *= rows.shrink[half];
     }
 }
 
-__device__ __forceinline__ void pack_weights(unsigned (&weights)[KEYS / 16][4], const float (&s)[64])
+__device__ __forceinline__ void weigh(float (&s)[KEYS / 2], Rows &rows, float scale)
+{
+    const float base[2] = {rows.base[0] * scale, rows.base[1] * scale};
+#pragma unroll
+    for (int i = 0; i < KEYS / 2; i += 2) {
+        s[i] = power_of_2(fmaf(s[i], scale, -base[i / 2 % 2]));
+        s[i + 1] = power_of_2(fmaf(s[i + 1], scale, -base[i / 2 % 2]));
+        rows.sum[i / 2 % 2] += s[i] + s[i + 1];
+    }
+}
+
+__device__ __forceinline__ void pack_weights(unsigned (&weights)[KEYS / 16][4], const float (&s)[KEYS / 2])
 {
 #pragma unroll
     for (int i = 0; i < KEYS / 16; i++)
@@ -203,157 +231,198 @@ __device__ __forceinline__ void pack_weights(unsigned (&weights)[KEYS / 16][4], 
             weights[i][e] = pack(s[8 * i + 2 * e], s[8 * i + 2 * e + 1]);
 }
 
-// Queries, then the tiles of keys and values that one of them sees. The tiles so far tell stage and turn.
-__device__ __forceinline__ void load_all(const CUtensorMap *q, const CUtensorMap *k, const CUtensorMap *v,
-                                         Barriers &barriers, unsigned queries, unsigned keys, unsigned values, int row,
-                                         int head, int kv_head, int begin, int tiles, int item, int done)
-{
-    wait(shared_address(&barriers.empty_queries), (item + 1) % 2);
-    load_tile<QUERY_BYTES>(queries, q, head, row, shared_address(&barriers.queries));
-    for (int at = 0; at < tiles; at++) {
-        const int stage = (done + at) % STAGES, turn = (done + at) / STAGES, key = (begin + at) * KEYS;
-        wait(shared_address(&barriers.empty_keys[stage]), (turn + 1) % 2);
-        load_tile<TILE_BYTES>(keys + stage * TILE_BYTES, k, kv_head, key, shared_address(&barriers.full_keys[stage]));
-        wait(shared_address(&barriers.empty_values[stage]), (turn + 1) % 2);
-        load_tile<TILE_BYTES>(values + stage * TILE_BYTES, v, kv_head, key,
-                              shared_address(&barriers.full_values[stage]));
-    }
-}
-
 // Keys behind a query and those before its window are hidden from it; only tiles at an edge are looked through.
-__device__ __forceinline__ void hide(float (&s)[64], int key, int row, int window)
+__device__ __forceinline__ void hide(float (&s)[KEYS / 2], int key, int row, int window)
 {
     if (key + KEYS - 1 <= row && key > row + 8 - window)
         return;
     const int behind = row - key - threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < KEYS / 2; i++) {
         const int ahead = i / 4 * 8 + i % 2 - i / 2 % 2 * 8;
         if (ahead > behind || ahead <= behind - window)
             s[i] = LOWEST;
     }
 }
 
-// 64 queries of a warp group. The sink of a head is a score without a value: it is where the running sum begins. The
-// scores of the next tile of keys are made while the values of this one are added.
-__device__ __forceinline__ void attend(Barriers &barriers, unsigned queries, unsigned keys, unsigned values,
-                                       __nv_bfloat16 *__restrict__ out, float sink, int row, int window, int begin,
-                                       int tiles, int n, size_t stride, float scale, int item, int done)
+// What a block works on: tiles of keys and values from `begin` on are counted through, those of a second walk behind
+// those of the first. `active` groups have queries.
+struct Work {
+    const CUtensorMap *k, *v;
+    Barriers *barriers;
+    unsigned queries, keys, values;
+    int first, begin, kv_head, tiles, n, window, active;
+};
+
+__device__ __forceinline__ void load_keys(const Work &work, int at, int done)
 {
-    const int lane = threadIdx.x % 32;
-    const float share = lane % 4 == 0 ? 1.0f : 0.0f;
-    float s[64], o[DIM / 2] = {};
-    unsigned weights[KEYS / 16][4];
-    Rows rows = {{sink, sink}, {share, share}, {}};
-    wait(shared_address(&barriers.queries), item % 2);
-    wait(shared_address(&barriers.full_keys[done % STAGES]), done / STAGES % 2);
-    __syncwarp();
-    score(s, queries, keys + done % STAGES * TILE_BYTES);
-    wait_products<0>();
-    if (lane == 0) {
-        arrive(shared_address(&barriers.empty_keys[done % STAGES]));
-        if (tiles == 1)
-            arrive(shared_address(&barriers.empty_queries));
+    load_tile<TILE_BYTES>(work.keys + at % STAGES * TILE_BYTES, work.k, (work.begin + at - done) * KEYS, work.kv_head,
+                          shared_address(&work.barriers->full_keys[at % STAGES]));
+}
+
+__device__ __forceinline__ void load_values(const Work &work, int at, int done)
+{
+    load_tile<TILE_BYTES>(work.values + at % STAGES * TILE_BYTES, work.v, (work.begin + at - done) * KEYS, work.kv_head,
+                          shared_address(&work.barriers->full_values[at % STAGES]));
+}
+
+__device__ __forceinline__ void load_first(const Work &work, int done)
+{
+    for (int at = done; at < done + min(STAGES, work.tiles); at++) {
+        load_keys(work, at, done);
+        load_values(work, at, done);
+    }
+}
+
+// A turn is a tile, also where a group has no products for it. In the last group's turn for tile `at` all have left the
+// keys of the tile before and the values of that before it, whose places the next tiles take.
+__device__ __forceinline__ void begin_turn(const Work &work, int group, int at, int done)
+{
+    if (work.active == 1)
+        wait_warps();
+    else if (group > 0 || at > done)
+        wait_turn(group);
+}
+
+__device__ __forceinline__ void end_turn(const Work &work, int group, int at, int done)
+{
+    const int end = done + work.tiles;
+    if (group + 1 < work.active || work.active == GROUPS && at + 1 < end)
+        pass_turn(group);
+    if (threadIdx.x == 128 * (work.active - 1)) {
+        if (at > done + 1 && at - 2 + STAGES < end)
+            load_values(work, at - 2 + STAGES, done);
+        if (at > done && at - 1 + STAGES < end)
+            load_keys(work, at - 1 + STAGES, done);
     }
     __syncwarp();
-    hide(s, begin * KEYS, row, window);
+}
+
+// 64 queries of a warp group, after `done` tiles of keys. The sink of a head is a score without a value: it is where
+// the running sum begins. The scores of the next tile of keys are made while the values of this one are added. Weights
+// are measured by the largest of the sink and the scores of the first tile, or, if CAREFUL, of all so far. Says whether
+// weights grew too large.
+template <bool CAREFUL>
+__device__ __forceinline__ bool attend(const Work &work, __nv_bfloat16 *__restrict__ out, int group, float sink,
+                                       int row,
+                                       int done, size_t stride, float scale)
+{
+    const int lane = threadIdx.x % 32, own = work.first + 64 * group;
+    const int low = done + max(own - work.window + 1, 0) / KEYS - work.begin;
+    const int high = done + min(own + 63, work.n - 1) / KEYS - work.begin;
+    const float share = lane % 4 == 0 ? 1.0f : 0.0f;
+    Barriers &barriers = *work.barriers;
+    float s[KEYS / 2], o[DIM / 2] = {};
+    unsigned queries[DIM / 16][4], weights[KEYS / 16][4];
+    Rows rows = {{sink, sink}, {share, share}, {}};
+    wait(shared_address(&barriers.queries), 0);
+    __syncwarp();
+    load_queries(queries, work.queries + group * 64 * 128);
+#pragma unroll 1
+    for (int at = done; at < low; at++) {
+        begin_turn(work, group, at, done);
+        end_turn(work, group, at, done);
+    }
+    wait(shared_address(&barriers.full_keys[low % STAGES]), low / STAGES % 2);
+    __syncwarp();
+    begin_turn(work, group, low, done);
+    score(s, queries, work.keys + low % STAGES * TILE_BYTES);
+    end_turn(work, group, low, done);
+    wait_products<0>();
+    hide(s, (work.begin + low - done) * KEYS, row, work.window);
+    raise_base(s, rows, scale);
     weigh(s, rows, scale);
     pack_weights(weights, s);
-    for (int at = 0; at + 1 < tiles; at++) {
-        const int now = done + at, stage = now % STAGES, next = (now + 1) % STAGES;
-        wait(shared_address(&barriers.full_keys[next]), (now + 1) / STAGES % 2);
+    for (int at = low; at < high; at++) {
+        const int stage = at % STAGES, next = (at + 1) % STAGES;
+        wait(shared_address(&barriers.full_keys[next]), (at + 1) / STAGES % 2);
         __syncwarp();
-        score(s, queries, keys + next * TILE_BYTES);
-        wait(shared_address(&barriers.full_values[stage]), now / STAGES % 2);
+        begin_turn(work, group, at + 1, done);
+        score(s, queries, work.keys + next * TILE_BYTES);
+        wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
         __syncwarp();
-        add_values(o, weights, values + stage * TILE_BYTES);
+        add_values(o, weights, work.values + stage * TILE_BYTES);
+        end_turn(work, group, at + 1, done);
         wait_products<1>();
-        if (lane == 0) {
-            arrive(shared_address(&barriers.empty_keys[next]));
-            if (at + 2 == tiles)
-                arrive(shared_address(&barriers.empty_queries));
-        }
-        __syncwarp();
-        hide(s, (begin + at + 1) * KEYS, row, window);
+        hide(s, (work.begin + at + 1 - done) * KEYS, row, work.window);
+        if (CAREFUL)
+            raise_base(s, rows, scale);
         weigh(s, rows, scale);
+        // The compiler moves a wait for products up past arithmetic, but not past a loop such as that of this wait,
+        // which is over at once: so the values are added while the weights are made.
+        wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
         wait_products<0>();
-        if (lane == 0)
-            arrive(shared_address(&barriers.empty_values[stage]));
-        __syncwarp();
+        if (CAREFUL)
 #pragma unroll
-        for (int i = 0; i < DIM / 2; i++)
-            o[i] *= rows.shrink[i / 2 % 2];
+            for (int i = 0; i < DIM / 2; i++)
+                o[i] *= rows.shrink[i / 2 % 2];
         pack_weights(weights, s);
     }
-    const int last = done + tiles - 1;
-    wait(shared_address(&barriers.full_values[last % STAGES]), last / STAGES % 2);
+    wait(shared_address(&barriers.full_values[high % STAGES]), high / STAGES % 2);
     __syncwarp();
-    add_values(o, weights, values + last % STAGES * TILE_BYTES);
+    add_values(o, weights, work.values + high % STAGES * TILE_BYTES);
     wait_products<0>();
-    if (lane == 0)
-        arrive(shared_address(&barriers.empty_values[last % STAGES]));
-    __syncwarp();
+#pragma unroll 1
+    for (int at = high + 1; at < done + work.tiles; at++) {
+        begin_turn(work, group, at, done);
+        end_turn(work, group, at, done);
+    }
+    const bool outgrown = !(rows.sum[0] < MOST && rows.sum[1] < MOST);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float sum = rows.sum[half];
         sum += __shfl_xor_sync(ALL, sum, 1);
         sum += __shfl_xor_sync(ALL, sum, 2);
         const float by = __fdividef(1.0f, sum);
-        if (row + 8 * half < n)
+        if (row + 8 * half < work.n)
 #pragma unroll
             for (int i = 0; i < DIM / 8; i++)
                 *reinterpret_cast<unsigned *>(out + (row + 8 * half) * stride + 8 * i + lane % 4 * 2) =
                     pack(o[4 * i + 2 * half] * by, o[4 * i + 2 * half + 1] * by);
     }
+    return outgrown;
 }
 
-// Resident blocks: the first tiles for the next queries arrive while those before are stored. Tiles of keys that no query
-// sees are left out.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+// Tiles of keys that no query sees are left out.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     attention(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
               const __grid_constant__ CUtensorMap v, const float *__restrict__ sinks,
               __nv_bfloat16 *__restrict__ out, int n, int window, int kv_heads, int group_heads, float scale)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) Barriers barriers;
-    const unsigned queries = (shared_address(room) + 1023) & ~1023u;
-    const unsigned keys = queries + QUERY_BYTES, values = keys + STAGES * TILE_BYTES;
-    const int group = threadIdx.x / 128, heads = kv_heads * group_heads;
-    const int works = heads * ((n + QUERIES - 1) / QUERIES);
+    __shared__ int again;
+    const unsigned queries = (shared_address(room) + 1023) & ~1023u, keys = queries + QUERY_BYTES;
+    const int group = __shfl_sync(ALL, threadIdx.x / 128, 0), warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int heads = kv_heads * group_heads, head = blockIdx.x;
+    const int first = blockIdx.y * QUERIES, begin = max(first - window + 1, 0) / KEYS;
+    const Work work = {&k, &v, &barriers, queries, keys, keys + STAGES * TILE_BYTES, first, begin, head / group_heads,
+                       (min(first + QUERIES, n) + KEYS - 1) / KEYS - begin, n, window, first + 64 < n ? 2 : 1};
     if (threadIdx.x == 0) {
+        again = 0;
         init_barrier(shared_address(&barriers.queries), 1);
-        init_barrier(shared_address(&barriers.empty_queries), 4 * CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&barriers.full_keys[s]), 1);
             init_barrier(shared_address(&barriers.full_values[s]), 1);
-            init_barrier(shared_address(&barriers.empty_keys[s]), 4 * CONSUMERS);
-            init_barrier(shared_address(&barriers.empty_values[s]), 4 * CONSUMERS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        load_tile<QUERY_BYTES>(queries, &q, first, head, shared_address(&barriers.queries));
+        load_first(work, 0);
     }
     __syncthreads();
-    const int own = (group - 1) * 64, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    int item = 0, done = 0;
-    if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+    const size_t stride = static_cast<size_t>(heads) * DIM;
+    const int row = first + group * 64 + warp * 16 + lane / 4;
+    const float sink = sinks[head] / scale;
+    out += head * DIM;
+    if (group < work.active && attend<false>(work, out, group, sink, row, 0, stride, scale * LOG2E))
+        again = 1;
+    __syncthreads();
+    if (again) {
         if (threadIdx.x == 0)
-            for (int work = blockIdx.x; work < works; work += gridDim.x, item++) {
-                const int head = work % heads, first = work / heads * QUERIES, begin = max(first - window + 1, 0) / KEYS;
-                const int tiles = (min(first + QUERIES, n) + KEYS - 1) / KEYS - begin;
-                load_all(&q, &k, &v, barriers, queries, keys, values, first, head, head / group_heads, begin, tiles,
-                         item, done);
-                done += tiles;
-            }
-    } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
-        const size_t stride = static_cast<size_t>(heads) * DIM;
-        for (int work = blockIdx.x; work < works; work += gridDim.x, item++) {
-            const int head = work % heads, first = work / heads * QUERIES, begin = max(first - window + 1, 0) / KEYS;
-            const int tiles = (min(first + QUERIES, n) + KEYS - 1) / KEYS - begin;
-            attend(barriers, queries + own * 128, keys, values, out + head * DIM, sinks[head] / scale,
-                   first + own + warp * 16 + lane / 4, window, begin, tiles, n, stride, scale * LOG2E, item, done);
-            done += tiles;
-        }
+            load_first(work, work.tiles);
+        __syncwarp();
+        if (group < work.active)
+            attend<true>(work, out, group, sink, row, work.tiles, stride, scale * LOG2E);
     }
 }

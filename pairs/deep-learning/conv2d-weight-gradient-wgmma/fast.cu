@@ -1,26 +1,19 @@
-#include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_bf16.h>
-
-namespace cg = cooperative_groups;
 
 #define CONSUMERS 2
 #define CONSUMER_WARPS (4 * CONSUMERS)
 #define THREADS (128 * (1 + CONSUMERS))
 #define ROWS 128
 #define COLS 128
-#define TAPS 3
+#define TAPS 9
 #define WIDE 4
 #define IMAGES 2
 #define HIGH 14
-#define LINE (WIDE * IMAGES)
-#define PIXELS (LINE * HIGH)
-#define LEFT_BOX (PIXELS * 128)
-#define RIGHT_BOX (LINE * (HIGH + TAPS - 1) * 128)
-#define STAGE_BYTES (2 * LEFT_BOX + 2 * RIGHT_BOX)
-#define STAGES 3
-#define SHARES 4
-#define PITCH (TAPS * COLS + 8)
+#define PIXELS (WIDE * IMAGES * HIGH)
+#define BOX_BYTES (PIXELS * 128)
+#define STAGE_BYTES (4 * BOX_BYTES)
+#define STAGES 4
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -56,9 +49,9 @@ __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, in
 }
 
 // Both factors lie by rows of pixels: eight pixels to a swizzled block, the next 64 channels a box further on.
-template <int BOX> __device__ __forceinline__ unsigned long long describe(unsigned tile)
+__device__ __forceinline__ unsigned long long describe(unsigned tile)
 {
-    return 1ull << 62 | 64ull << 32 | static_cast<unsigned long long>(BOX / 16) << 16 | (tile & 0x3ffff) >> 4;
+    return 1ull << 62 | 64ull << 32 | static_cast<unsigned long long>(BOX_BYTES / 16) << 16 | (tile & 0x3ffff) >> 4;
 }
 
 __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
@@ -123,38 +116,18 @@ __device__ __forceinline__ Place place_of(int box, int h, int w)
     return {box % across * WIDE, box / across % down * HIGH, box / (across * down) * IMAGES};
 }
 
-// Each block of the cluster adds up its share of the rows, reading the others' shared memory.
-__device__ __forceinline__ void add_shares(cg::cluster_group cluster, float *mine, float *__restrict__ to, int row,
-                                           int channel, int dx, int c, int k)
-{
-    constexpr int SHARE = ROWS / SHARES, QUADS = TAPS * COLS / 4;
-    const int first = static_cast<int>(cluster.block_rank()) * SHARE;
-    for (int item = threadIdx.x - 128; item < SHARE * QUADS; item += THREADS - 128) {
-        const int i = first + item / QUADS, j = item % QUADS * 4, at = channel + j % COLS;
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-        for (int part = 0; part < SHARES; part++) {
-            const float4 more = *reinterpret_cast<const float4 *>(cluster.map_shared_rank(mine, part) + i * PITCH + j);
-            sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
-        }
-        if (row + i < k && at < c)
-            *reinterpret_cast<float4 *>(to + (static_cast<size_t>(row + i) * 9 + j / COLS * 3 + dx) * c + at) = sum;
-    }
-}
-
-// The gradients of 128 by 128 weights at three taps below one another, whose pixels are the same box moved by lines: a
-// line is four pixels of one image and the same four of the next, so that 28 pixels across leave no rest.
-// Clusters split the pixels, and a second launch adds their parts up.
-extern "C" __global__ void __cluster_dims__(1, 1, SHARES) __launch_bounds__(THREADS, 1)
+// The gradients of 128 by 128 weights at one tap from a share of the pixels; a second launch adds the shares up. One
+// tap a block keeps the shares few, which is what they cost in stores and loads. A line of a box is four pixels of each
+// of two images, so that 28 pixels across leave no rest.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     partial_gradients(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap gradient,
                       float *__restrict__ partial, int boxes, int share, int h, int w, int c, int k)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
-    const unsigned stages = shared_address(aligned);
+    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
     const int group = threadIdx.x / 128;
-    const int row = blockIdx.x * ROWS, dx = blockIdx.y % 3, channel = blockIdx.y / 3 * COLS;
+    const int row = blockIdx.x * ROWS, tap = blockIdx.y % TAPS, channel = blockIdx.y / TAPS * COLS;
     const int begin = min(static_cast<int>(blockIdx.z) * share, boxes), steps = min(share, boxes - begin);
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
@@ -178,68 +151,59 @@ extern "C" __global__ void __cluster_dims__(1, 1, SHARES) __launch_bounds__(THRE
                              : "memory");
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
-                    load_box(stage + half * LEFT_BOX, &gradient, row + 64 * half, first.x, first.image, first.y,
+                    load_box(stage + half * BOX_BYTES, &gradient, row + 64 * half, first.x, first.image, first.y,
                              barrier);
-                    load_box(stage + 2 * LEFT_BOX + half * RIGHT_BOX, &in, channel + 64 * half, first.x + dx - 1,
-                             first.image, first.y - 1, barrier);
+                    load_box(stage + (2 + half) * BOX_BYTES, &in, channel + 64 * half, first.x + tap % 3 - 1,
+                             first.image, first.y + tap / 3 - 1, barrier);
                 }
             }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-        float sum[TAPS][64];
+        float sum[64];
 #pragma unroll
-        for (int t = 0; t < TAPS; t++)
-#pragma unroll
-            for (int i = 0; i < 64; i++)
-                sum[t][i] = 0.0f;
+        for (int i = 0; i < 64; i++)
+            sum[i] = 0.0f;
         for (int step = 0; step < steps; step++) {
-            const unsigned left = stages + step % STAGES * STAGE_BYTES + (group - 1) * LEFT_BOX;
-            const unsigned right = stages + step % STAGES * STAGE_BYTES + 2 * LEFT_BOX;
+            const unsigned stage = stages + step % STAGES * STAGE_BYTES, left = stage + (group - 1) * BOX_BYTES;
             wait(shared_address(&full[step % STAGES]), step / STAGES % 2);
             __syncwarp();
             begin_products();
 #pragma unroll
             for (int i = 0; i < PIXELS; i += 16)
-#pragma unroll
-                for (int t = 0; t < TAPS; t++)
-                    multiply(sum[t], describe<LEFT_BOX>(left + i * 128),
-                             describe<RIGHT_BOX>(right + (i + t * LINE) * 128), 1);
+                multiply(sum, describe(left + i * 128), describe(stage + 2 * BOX_BYTES + i * 128), 1);
             commit_products();
-            wait_products<0>();
-            if (lane == 0)
-                arrive(shared_address(&empty[step % STAGES]));
+            wait_products<1>();
+            if (step > 0 && lane == 0)
+                arrive(shared_address(&empty[(step - 1) % STAGES]));
             __syncwarp();
         }
-        asm volatile("bar.sync 1, %0;" ::"n"(THREADS - 128) : "memory");
-        float *mine = reinterpret_cast<float *>(aligned);
-        const int i = (group - 1) * 64 + warp * 16 + lane / 4;
+        wait_products<0>();
+        float *to = partial + (static_cast<size_t>(blockIdx.z) * k * TAPS + tap) * c;
 #pragma unroll
-        for (int t = 0; t < TAPS; t++)
+        for (int half = 0; half < 2; half++) {
+            const int i = row + (group - 1) * 64 + warp * 16 + lane / 4 + 8 * half;
 #pragma unroll
-            for (int f = 0; f < COLS / 8; f++)
-#pragma unroll
-                for (int half = 0; half < 2; half++)
-                    *reinterpret_cast<float2 *>(mine + (i + 8 * half) * PITCH + t * COLS + 8 * f + lane % 4 * 2) =
-                        make_float2(sum[t][4 * f + 2 * half], sum[t][4 * f + 2 * half + 1]);
-        cg::cluster_group cluster = cg::this_cluster();
-        asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-        add_shares(cluster, mine, partial + static_cast<size_t>(blockIdx.z / SHARES) * k * 9 * c, row, channel, dx, c,
-                   k);
-        asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+            for (int f = 0; f < COLS / 8; f++) {
+                const int at = channel + 8 * f + lane % 4 * 2;
+                if (i < k && at < c)
+                    *reinterpret_cast<float2 *>(to + static_cast<size_t>(i) * TAPS * c + at) =
+                        make_float2(sum[4 * f + 2 * half], sum[4 * f + 2 * half + 1]);
+            }
+        }
     }
 }
 
-extern "C" __global__ void add_parts(const float4 *__restrict__ partial, uint2 *__restrict__ dweights, int parts,
-                                     int quads)
+extern "C" __global__ void __launch_bounds__(128)
+    add_parts(const float4 *__restrict__ partial, uint2 *__restrict__ dweights, int parts, int quads)
 {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const int i = blockIdx.x * 128 + threadIdx.x;
     if (i >= quads)
         return;
-    float4 sum = partial[i];
-#pragma unroll 8
-    for (int part = 1; part < parts; part++) {
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 7
+    for (int part = 0; part < parts; part++) {
         const float4 own = __ldcs(partial + static_cast<size_t>(part) * quads + i);
         sum = make_float4(sum.x + own.x, sum.y + own.y, sum.z + own.z, sum.w + own.w);
     }

@@ -1,32 +1,10 @@
-// A block an expert scans the counts of the chunks, and the blocks that place the entries each add up the experts
-// before theirs and share the padding, so that no launch waits for a single block.
-#define THREADS 256
-#define WARPS (THREADS / 32)
-#define ROUNDS 4
-#define CHUNK (THREADS * ROUNDS)
-#define SCANNERS 256
-#define ALL 0xffffffffu
+// One cooperative launch: blocks keep their entries and what they counted of them on the chip, show each other how many
+// of each expert they have, meet once, and add up by themselves what stands before their own.
+#include <cooperative_groups.h>
 
-// counts[expert][chunk]: how often a chunk of the entries names an expert.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    count_chunks(const int *__restrict__ ids, int *__restrict__ counts, int entries, int experts)
-{
-    extern __shared__ int found[];
-    for (int i = threadIdx.x; i < experts; i += THREADS)
-        found[i] = 0;
-    __syncthreads();
-#pragma unroll
-    for (int round = 0; round < ROUNDS; round++) {
-        const int i = blockIdx.x * CHUNK + round * THREADS + threadIdx.x;
-        const int id = i < entries ? ids[i] : -1;
-        const unsigned same = __match_any_sync(ALL, id);
-        if (id >= 0 && __ffs(same) - 1 == threadIdx.x % 32)
-            atomicAdd(&found[id], __popc(same));
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < experts; i += THREADS)
-        counts[i * gridDim.x + blockIdx.x] = found[i];
-}
+#define THREADS 1024
+#define WARPS (THREADS / 32)
+#define ALL 0xffffffffu
 
 __device__ __forceinline__ int inclusive(int value)
 {
@@ -38,57 +16,29 @@ __device__ __forceinline__ int inclusive(int value)
     return value;
 }
 
-// A block an expert: its counts become places among its entries.
-extern "C" __global__ void __launch_bounds__(SCANNERS)
-    scan_experts(int *__restrict__ counts, int *__restrict__ sizes, int chunks)
-{
-    __shared__ int sums[SCANNERS / 32];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int *row = counts + static_cast<size_t>(blockIdx.x) * chunks;
-    int before = 0;
-    for (int first = 0; first < chunks; first += 2 * SCANNERS) {
-        const int i = first + 2 * threadIdx.x;
-        const int own = i < chunks ? row[i] : 0, other = i + 1 < chunks ? row[i + 1] : 0;
-        const int upto = inclusive(own + other);
-        if (lane == 31)
-            sums[warp] = upto;
-        __syncthreads();
-        const int whole = inclusive(lane < SCANNERS / 32 ? sums[lane] : 0);
-        const int earlier = __shfl_sync(ALL, whole, max(warp - 1, 0));
-        const int at = before + upto - own - other + (warp > 0 ? earlier : 0);
-        if (i < chunks)
-            row[i] = at;
-        if (i + 1 < chunks)
-            row[i + 1] = at + own;
-        before += __shfl_sync(ALL, whole, 31);
-        __syncthreads();
-    }
-    if (threadIdx.x == 0)
-        sizes[blockIdx.x] = before;
-}
-
-// Ranks within a chunk keep the entries' order: warps own runs of it, and count their experts before they place.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    place(const int *__restrict__ ids, const int *__restrict__ counts, const int *__restrict__ sizes,
-          int *__restrict__ order, int *__restrict__ tile_expert, int *__restrict__ total, int entries, int experts,
-          int tile, int capacity)
+// counts[block][expert]: how often a block's entries name an expert. Ranks keep the entries' order: warps own runs of
+// the block's entries.
+template <int ROUNDS>
+__global__ void __launch_bounds__(THREADS, 1)
+    align(const int *__restrict__ ids, int *counts, int *__restrict__ order, int *__restrict__ tile_expert,
+          int *__restrict__ total, int entries, int experts, int tile, int capacity)
 {
     extern __shared__ int next[];
     // Where each expert's part of the order begins, and where all end: multiples of the tile.
-    int *begins = next + WARPS * experts;
+    int *begins = next + WARPS * experts, *sizes = begins + experts + 1, *before = sizes + experts;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int *mine = next + warp * experts;
     int id[ROUNDS];
     unsigned same[ROUNDS];
-    const int first = blockIdx.x * CHUNK + warp * 32 * ROUNDS + lane;
+    const int first = (blockIdx.x * WARPS + warp) * 32 * ROUNDS + lane;
 #pragma unroll
     for (int round = 0; round < ROUNDS; round++)
         id[round] = first + 32 * round < entries ? ids[first + 32 * round] : -1;
-    for (int i = threadIdx.x; i < WARPS * experts; i += THREADS)
-        next[i] = 0;
+    for (int i = lane; i < experts; i += 32)
+        mine[i] = 0;
     for (int i = threadIdx.x; i < experts; i += THREADS)
-        begins[i] = sizes[i];
-    __syncthreads();
+        sizes[i] = before[i] = 0;
+    __syncwarp();
 #pragma unroll
     for (int round = 0; round < ROUNDS; round++) {
         same[round] = __match_any_sync(ALL, id[round]);
@@ -96,29 +46,54 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             mine[id[round]] += __popc(same[round]);
         __syncwarp();
     }
-    if (warp == 0) {
-        int before = 0;
-        for (int from = 0; from < experts; from += 32) {
-            const int padded = from + lane < experts ? (begins[from + lane] + tile - 1) / tile * tile : 0;
-            const int upto = inclusive(padded);
-            if (from + lane < experts)
-                begins[from + lane] = before + upto - padded;
-            before += __shfl_sync(ALL, upto, 31);
-        }
-        if (lane == 0) {
-            begins[experts] = before;
-            if (blockIdx.x == 0)
-                *total = before;
-        }
-    }
     __syncthreads();
     for (int expert = threadIdx.x; expert < experts; expert += THREADS) {
-        int at = begins[expert] + counts[static_cast<size_t>(expert) * gridDim.x + blockIdx.x];
+        int at = 0;
+#pragma unroll 1
+        for (int from = 0; from < WARPS; from += 8) {
+            int own[8];
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            const int own = next[w * experts + expert];
-            next[w * experts + expert] = at;
-            at += own;
+            for (int w = 0; w < 8; w++)
+                own[w] = next[(from + w) * experts + expert];
+#pragma unroll
+            for (int w = 0; w < 8; w++) {
+                next[(from + w) * experts + expert] = at;
+                at += own[w];
+            }
+        }
+        __stcg(counts + static_cast<size_t>(blockIdx.x) * experts + expert, at);
+    }
+    cooperative_groups::this_grid().sync();
+    const int parts = max(THREADS / experts, 1);
+    for (int i = threadIdx.x; i < parts * experts; i += THREADS) {
+        const int expert = i % experts;
+        int all = 0, earlier = 0;
+#pragma unroll 8
+        for (int block = i / experts; block < gridDim.x; block += parts) {
+            const int count = __ldcg(counts + static_cast<size_t>(block) * experts + expert);
+            all += count;
+            earlier += block < blockIdx.x ? count : 0;
+        }
+        atomicAdd(sizes + expert, all);
+        atomicAdd(before + expert, earlier);
+    }
+    __syncthreads();
+    if (warp == 0) {
+        int upto = 0;
+        for (int from = 0; from < experts; from += 32) {
+            const int expert = from + lane;
+            const int padded = expert < experts ? (sizes[expert] + tile - 1) / tile * tile : 0;
+            const int sum = inclusive(padded);
+            if (expert < experts) {
+                begins[expert] = upto + sum - padded;
+                before[expert] += upto + sum - padded;
+            }
+            upto += __shfl_sync(ALL, sum, 31);
+        }
+        if (lane == 0) {
+            begins[experts] = upto;
+            if (blockIdx.x == 0)
+                *total = upto;
         }
     }
     __syncthreads();
@@ -127,15 +102,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int at = id[round] >= 0 ? mine[id[round]] : 0;
         __syncwarp();
         if (id[round] >= 0) {
-            order[at + __popc(same[round] & ((1u << lane) - 1))] = first + 32 * round;
+            order[before[id[round]] + at + __popc(same[round] & ((1u << lane) - 1))] = first + 32 * round;
             if (__ffs(same[round]) - 1 == lane)
                 mine[id[round]] = at + __popc(same[round]);
         }
         __syncwarp();
     }
     // The padding behind each expert's entries, a warp an expert, and the unused end.
-    const int warps = gridDim.x * WARPS;
-    for (int expert = blockIdx.x * WARPS + warp; expert < experts; expert += warps) {
+    for (int expert = warp * gridDim.x + blockIdx.x; expert < experts; expert += gridDim.x * WARPS) {
         const int end = begins[expert + 1];
         for (int i = begins[expert] + sizes[expert] + lane; i < end; i += 32)
             order[i] = entries;

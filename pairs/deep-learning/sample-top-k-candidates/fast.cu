@@ -1,11 +1,17 @@
+// One sweep over a row: the k-th largest of the threads' largest logits of its first quarter bounds the k-th largest of
+// all from below, and by comparisons of pairs the few eights that reach it are listed and read again. Two blocks fit on
+// a multiprocessor, so that all rows run at once and one's barriers hide behind the other's loads.
 #include <cuda_bf16.h>
 
 #define THREADS 512
 #define WARPS (THREADS / 32)
+#define BATCH 8
 #define ROOM 4096
+#define KEPT 1024
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
+typedef __nv_bfloat162 bf16x2;
 
 // Unsigned numbers in the order of the logits; both zeros are the same.
 __device__ __forceinline__ unsigned ordered(unsigned bits)
@@ -18,24 +24,11 @@ __device__ __forceinline__ float value_of(unsigned key)
     return __uint_as_float((key & 0x8000u ? key ^ 0x8000u : 0x10000u - key) << 16);
 }
 
-// Calls `use(index, key)` for all logits of a row.
+// Calls `use(key)` for all logits of a row.
 template <typename Use> __device__ __forceinline__ void for_all(const bf16 *__restrict__ row, int vocab, const Use &use)
 {
-    if (vocab % 8 != 0) {
-        for (int i = threadIdx.x; i < vocab; i += THREADS)
-            use(i, ordered(reinterpret_cast<const unsigned short *>(row)[i]));
-        return;
-    }
-#pragma unroll 8
-    for (int i = threadIdx.x; i < vocab / 8; i += THREADS) {
-        const uint4 bits = reinterpret_cast<const uint4 *>(row)[i];
-        const unsigned word[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            use(8 * i + 2 * j, ordered(word[j] & 0xffffu));
-            use(8 * i + 2 * j + 1, ordered(word[j] >> 16));
-        }
-    }
+    for (int i = threadIdx.x; i < vocab; i += THREADS)
+        use(ordered(reinterpret_cast<const unsigned short *>(row)[i]));
 }
 
 // The k-th largest of the block's keys, 16 bits from the top down; `count(key)`: a thread's keys that are no smaller.
@@ -66,33 +59,115 @@ __device__ __forceinline__ unsigned block_max(unsigned value)
     return __reduce_max_sync(ALL, parts[threadIdx.x % WARPS]);
 }
 
-struct Candidate {
+__device__ __forceinline__ float mass_of(unsigned key, float largest, float by)
+{
+    return expf((value_of(key) - largest) / by);
+}
+
+__device__ __forceinline__ bf16x2 largest_of(const uint4 &bits)
+{
+    const bf16x2 *pair = reinterpret_cast<const bf16x2 *>(&bits);
+    return __hmax2(__hmax2(pair[0], pair[1]), __hmax2(pair[2], pair[3]));
+}
+
+// BATCH eights of a row from `first` on, THREADS apart; infinitely small logits behind its end.
+__device__ __forceinline__ void load(const uint4 *__restrict__ row, int first, int eights, uint4 (&bits)[BATCH])
+{
+#pragma unroll
+    for (int e = 0; e < BATCH; e++)
+        bits[e] = first + e * THREADS < eights ? row[first + e * THREADS]
+                                               : make_uint4(0xff80ff80u, 0xff80ff80u, 0xff80ff80u, 0xff80ff80u);
+}
+
+// Lists the eights that may hold one of the k largest logits; gives a key that those are not smaller than.
+__device__ __forceinline__ unsigned list_eights(const uint4 *__restrict__ row, int eights, int k, int *listed,
+                                                int *count)
+{
+    uint4 bits[BATCH];
+    load(row, threadIdx.x, eights, bits);
+    bf16x2 most = largest_of(bits[0]);
+#pragma unroll
+    for (int e = 1; e < BATCH; e++)
+        most = __hmax2(most, largest_of(bits[e]));
+    const unsigned best = ordered(__float_as_uint(fmaxf(__low2float(most), __high2float(most))) >> 16);
+    const unsigned least = kth_key(k, [&](unsigned trial) { return best >= trial ? 1 : 0; });
+    const bf16x2 bounds = __float2bfloat162_rn(value_of(least));
+    for (int first = threadIdx.x; first < eights; first += BATCH * THREADS) {
+        if (first >= BATCH * THREADS)
+            load(row, first, eights, bits);
+#pragma unroll
+        for (int e = 0; e < BATCH; e++) {
+            if (__hblt2(largest_of(bits[e]), bounds) || first + e * THREADS >= eights)
+                continue;
+            const int at = atomicAdd(count, 1);
+            if (at < ROOM)
+                listed[at] = first + e * THREADS;
+        }
+    }
+    __syncthreads();
+    return least;
+}
+
+struct Token {
     unsigned key;
     int place;
 };
 
-// A token's place in the running sum is known once the sum over all smaller places is.
-__device__ __forceinline__ void pick(const Candidate *__restrict__ found, int count, unsigned kth, float largest,
-                                     float by, float uniform, int *__restrict__ token)
+// Of the listed eights, the last token by place before which the masses of the k largest do not exceed the target; -1
+// if too many could be among them.
+__device__ __forceinline__ int pick(const uint4 *__restrict__ row, const int *listed, int count, unsigned least, int k,
+                                    float by, float uniform)
 {
-    double whole = 0.0;
-    for (int i = 0; i < count; i++)
-        if (found[i].key >= kth)
-            whole += expf((value_of(found[i].key) - largest) / by);
-    const double target = uniform * whole;
-    for (int mine = threadIdx.x; mine < count; mine += THREADS) {
-        if (found[mine].key < kth)
-            continue;
-        double before = 0.0;
-        for (int i = 0; i < count; i++)
-            if (found[i].key >= kth && found[i].place < found[mine].place)
-                before += expf((value_of(found[i].key) - largest) / by);
-        if (target >= before && target < before + expf((value_of(found[mine].key) - largest) / by))
-            *token = found[mine].place;
+    __shared__ Token found[KEPT], kept[KEPT];
+    __shared__ int number, chosen, used;
+    if (threadIdx.x == 0)
+        number = chosen = used = 0;
+    __syncthreads();
+    unsigned best = 0;
+    for (int l = threadIdx.x; l < count; l += THREADS) {
+        const uint4 bits = row[listed[l]];
+        const unsigned pair[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            const unsigned key = ordered(j % 2 ? pair[j / 2] >> 16 : pair[j / 2] & 0xffffu);
+            best = max(best, key);
+            if (key >= least) {
+                const int at = atomicAdd(&number, 1);
+                if (at < KEPT)
+                    found[at] = {key, 8 * listed[l] + j};
+            }
+        }
     }
+    const float largest = value_of(block_max(best));
+    if (number > KEPT)
+        return -1;
+    const unsigned kth = kth_key(k, [&](unsigned trial) {
+        int own = 0;
+        for (int i = threadIdx.x; i < number; i += THREADS)
+            own += found[i].key >= trial;
+        return own;
+    });
+    // From here on a token's mass in place of its key.
+    for (int i = threadIdx.x; i < number; i += THREADS)
+        if (found[i].key >= kth)
+            kept[atomicAdd(&used, 1)] = {__float_as_uint(mass_of(found[i].key, largest, by)), found[i].place};
+    __syncthreads();
+    for (int mine = threadIdx.x; mine < used; mine += THREADS) {
+        double before = 0.0, whole = 0.0;
+#pragma unroll 4
+        for (int i = 0; i < used; i++) {
+            const Token other = kept[i];
+            before += other.place < kept[mine].place ? __uint_as_float(other.key) : 0.0f;
+            whole += __uint_as_float(other.key);
+        }
+        if (before <= uniform * whole)
+            atomicMax(&chosen, kept[mine].place);
+    }
+    __syncthreads();
+    return chosen;
 }
 
-// With too many ties for the list: every warp sums a stretch of the row, and one of them walks its own.
+// Without a list: every warp sums a stretch of the row, and one of them walks its own.
 __device__ __forceinline__ void pick_among_all(const bf16 *__restrict__ row, int vocab, unsigned kth, float largest,
                                                float by, float uniform, int *__restrict__ token)
 {
@@ -102,7 +177,7 @@ __device__ __forceinline__ void pick_among_all(const bf16 *__restrict__ row, int
     double sum = 0.0, before = 0.0, whole = 0.0;
     for (int i = begin + lane; i < end; i += 32) {
         const unsigned key = ordered(reinterpret_cast<const unsigned short *>(row)[i]);
-        sum += key >= kth ? expf((value_of(key) - largest) / by) : 0.0f;
+        sum += key >= kth ? mass_of(key, largest, by) : 0.0f;
     }
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2)
@@ -120,7 +195,7 @@ __device__ __forceinline__ void pick_among_all(const bf16 *__restrict__ row, int
     for (int first = begin; first < end; first += 32) {
         const int i = first + lane;
         const unsigned key = i < end ? ordered(reinterpret_cast<const unsigned short *>(row)[i]) : 0;
-        double upto = i < end && key >= kth ? expf((value_of(key) - largest) / by) : 0.0f;
+        double upto = i < end && key >= kth ? mass_of(key, largest, by) : 0.0f;
 #pragma unroll
         for (int offset = 1; offset < 32; offset *= 2) {
             const double other = __shfl_up_sync(ALL, upto, offset);
@@ -136,46 +211,32 @@ __device__ __forceinline__ void pick_among_all(const bf16 *__restrict__ row, int
     }
 }
 
-// Two blocks fit on a multiprocessor, so that all rows run at once and one's barriers hide behind the other's loads.
-// The k-th largest of the threads' maxima bounds the k-th largest logit from below, so a second sweep collects
-// little more than k candidates.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     sample(const bf16 *__restrict__ logits, const float *__restrict__ uniform, int *__restrict__ token, int vocab, int k,
            float temperature)
 {
-    __shared__ Candidate found[ROOM];
-    __shared__ int count;
+    __shared__ int listed[ROOM], count;
     const bf16 *row = logits + static_cast<size_t>(blockIdx.x) * vocab;
-    unsigned best = 0;
-    if (threadIdx.x == 0)
-        count = 0;
-    for_all(row, vocab, [&](int, unsigned key) { best = max(best, key); });
-    const unsigned least = k <= THREADS ? kth_key(k, [&](unsigned trial) { return best >= trial ? 1 : 0; }) : 0;
-    const float largest = value_of(block_max(best));
-    if (best >= least)
-        for_all(row, vocab, [&](int place, unsigned key) {
-            if (key >= least) {
-                const int at = atomicAdd(&count, 1);
-                if (at < ROOM)
-                    found[at] = {key, place};
-            }
-        });
-    __syncthreads();
-    const float by = temperature, chance = uniform[blockIdx.x];
-    if (count <= ROOM) {
-        const unsigned kth = kth_key(k, [&](unsigned trial) {
-            int own = 0;
-            for (int i = threadIdx.x; i < count; i += THREADS)
-                own += found[i].key >= trial;
-            return own;
-        });
-        pick(found, count, kth, largest, by, chance, token + blockIdx.x);
-    } else {
-        const unsigned kth = kth_key(k, [&](unsigned trial) {
-            int own = 0;
-            for_all(row, vocab, [&](int, unsigned key) { own += key >= trial; });
-            return own;
-        });
-        pick_among_all(row, vocab, kth, largest, by, chance, token + blockIdx.x);
+    const float chance = uniform[blockIdx.x];
+    if (vocab % 8 == 0 && k <= THREADS) {
+        const uint4 *eights = reinterpret_cast<const uint4 *>(row);
+        if (threadIdx.x == 0)
+            count = 0;
+        const unsigned least = list_eights(eights, vocab / 8, k, listed, &count);
+        const int chosen = count <= ROOM ? pick(eights, listed, count, least, k, temperature, chance) : -1;
+        if (chosen >= 0) {
+            if (threadIdx.x == 0)
+                token[blockIdx.x] = chosen;
+            return;
+        }
     }
+    unsigned best = 0;
+    for_all(row, vocab, [&](unsigned key) { best = max(best, key); });
+    const float largest = value_of(block_max(best));
+    const unsigned kth = kth_key(k, [&](unsigned trial) {
+        int own = 0;
+        for_all(row, vocab, [&](unsigned key) { own += key >= trial; });
+        return own;
+    });
+    pick_among_all(row, vocab, kth, largest, temperature, chance, token + blockIdx.x);
 }

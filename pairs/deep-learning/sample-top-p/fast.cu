@@ -4,9 +4,12 @@
 #define WARPS (THREADS / 32)
 #define BINS 32768
 #define EACH (BINS / THREADS)
+#define BATCH 8
+#define FEW 4
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
+typedef __nv_bfloat162 bf16x2;
 
 // Unsigned numbers in the order of the logits; both zeros are the same.
 __device__ __forceinline__ unsigned ordered(unsigned bits)
@@ -19,29 +22,69 @@ __device__ __forceinline__ float value_of(unsigned key)
     return __uint_as_float((key & 0x8000u ? key ^ 0x8000u : 0x10000u - key) << 16);
 }
 
-// Calls `use(index, key)` for all logits of a row.
+// Calls `use(bits)` for all logits of a row.
 template <typename Use> __device__ __forceinline__ void for_all(const bf16 *__restrict__ row, int vocab, const Use &use)
 {
     if (vocab % 8 != 0) {
         for (int i = threadIdx.x; i < vocab; i += THREADS)
-            use(i, ordered(reinterpret_cast<const unsigned short *>(row)[i]));
+            use(reinterpret_cast<const unsigned short *>(row)[i]);
         return;
     }
-#pragma unroll 4
-    for (int i = threadIdx.x; i < vocab / 8; i += THREADS) {
-        const uint4 bits = reinterpret_cast<const uint4 *>(row)[i];
-        const unsigned word[4] = {bits.x, bits.y, bits.z, bits.w};
+    const uint4 *eights = reinterpret_cast<const uint4 *>(row);
+    for (int first = threadIdx.x; first < vocab / 8; first += FEW * THREADS) {
+        uint4 bits[FEW];
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            use(8 * i + 2 * j, ordered(word[j] & 0xffffu));
-            use(8 * i + 2 * j + 1, ordered(word[j] >> 16));
+        for (int e = 0; e < FEW; e++)
+            bits[e] = eights[min(first + e * THREADS, vocab / 8 - 1)];
+#pragma unroll
+        for (int e = 0; e < FEW; e++) {
+            const int i = first + e * THREADS;
+            const unsigned word[4] = {bits[e].x, bits[e].y, bits[e].z, bits[e].w};
+            if (i < vocab / 8)
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    use(word[j] & 0xffffu);
+                    use(word[j] >> 16);
+                }
         }
     }
+}
+
+// The largest key of a thread's logits of a row, by maxima of pairs.
+__device__ __forceinline__ unsigned largest_key(const bf16 *__restrict__ row, int vocab)
+{
+    if (vocab % 8 != 0) {
+        unsigned best = 0;
+        for_all(row, vocab, [&](unsigned bits) { best = max(best, ordered(bits)); });
+        return best;
+    }
+    const uint4 *eights = reinterpret_cast<const uint4 *>(row);
+    const int last = vocab / 8 - 1;
+    bf16x2 most = __float2bfloat162_rn(__uint_as_float(0xff800000u));
+    for (int first = threadIdx.x; first <= last; first += BATCH * THREADS) {
+        uint4 bits[BATCH];
+#pragma unroll
+        for (int e = 0; e < BATCH; e++)
+            bits[e] = eights[min(first + e * THREADS, last)];
+#pragma unroll
+        for (int e = 0; e < BATCH; e++) {
+            const bf16x2 *pair = reinterpret_cast<const bf16x2 *>(bits + e);
+            most = __hmax2(most, __hmax2(__hmax2(pair[0], pair[1]), __hmax2(pair[2], pair[3])));
+        }
+    }
+    return ordered(__float_as_uint(fmaxf(__low2float(most), __high2float(most))) >> 16);
 }
 
 __device__ __forceinline__ float mass_of(unsigned key, float largest, float by)
 {
     return expf((value_of(key) - largest) / by);
+}
+
+__device__ __forceinline__ float power_of_two(float x)
+{
+    float power;
+    asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
 }
 
 __device__ __forceinline__ double warp_sum(double value)
@@ -114,7 +157,10 @@ __device__ __forceinline__ unsigned key_by_bits(const bf16 *__restrict__ row, in
     for (int bit = 15; bit >= 0; bit--) {
         const unsigned trial = key | 1u << bit;
         double sum = 0.0;
-        for_all(row, vocab, [&](int, unsigned own) { sum += own >= trial ? mass_of(own, largest, by) : 0.0f; });
+        for_all(row, vocab, [&](unsigned bits) {
+            const unsigned own = ordered(bits);
+            sum += own >= trial ? mass_of(own, largest, by) : 0.0f;
+        });
         if (block_sum(sum) >= wanted)
             key = trial;
     }
@@ -207,25 +253,27 @@ __device__ __forceinline__ void pick(const bf16 *__restrict__ row, int vocab, un
 }
 
 // Equal logits have equal masses: half of all values of a bfloat16, the largest logit's and those below it, are counted
-// in shared memory, and each is exponentiated once; its mass then takes the place of its count, for the last sweep.
+// in shared memory, and each is exponentiated once; its mass then takes the place of its count, for the last sweep. The
+// many logits below count for little, so that sums of floats do for them.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     sample(const bf16 *__restrict__ logits, const float *__restrict__ uniform, int *__restrict__ token, int vocab,
            float temperature, float share)
 {
     extern __shared__ int bins[];
     const bf16 *row = logits + static_cast<size_t>(blockIdx.x) * vocab;
-    unsigned best = 0;
     for (int i = threadIdx.x; i < BINS; i += THREADS)
         bins[i] = 0;
-    for_all(row, vocab, [&](int, unsigned key) { best = max(best, key); });
-    const unsigned top = block_max(best);
+    const unsigned top = block_max(largest_key(row, vocab));
     const float largest = value_of(top), by = temperature;
-    double rest = 0.0, mine = 0.0;
-    for_all(row, vocab, [&](int, unsigned key) {
-        if (top - key < BINS)
-            atomicAdd(&bins[top - key], 1);
-        else
-            rest += mass_of(key, largest, by);
+    const float power = 1.4426950408889634f / by;
+    float rest = 0.0f;
+    double mine = 0.0;
+    for_all(row, vocab, [&](unsigned bits) {
+        const unsigned below = top - ordered(bits);
+        const float mass = power_of_two((__uint_as_float(bits << 16) - largest) * power);
+        if (below < BINS)
+            atomicAdd(&bins[below], 1);
+        rest += below < BINS ? 0.0f : mass;
     });
     __syncthreads();
     // Lanes begin at different bins of their stretches, or they would all meet in one bank.
@@ -233,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const int i = threadIdx.x * EACH + (j + threadIdx.x) % EACH;
         mine += bins[i] == 0 ? 0.0 : static_cast<double>(bins[i]) * mass_of(top - i, largest, by);
     }
-    const double wanted = share * block_sum(rest + mine);
+    const double wanted = share * block_sum(mine + rest);
     unsigned least = key_in_bins(bins, top, largest, by, mine, wanted);
     if (least == 0) {
         least = key_by_bits(row, vocab, largest, by, wanted);

@@ -45,12 +45,12 @@ __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, in
 }
 
 __device__ __forceinline__ void load_stage(unsigned stage, const CUtensorMap *a, const CUtensorMap *b, int depth,
-                                           int row, int col, unsigned barrier)
+                                           int row, int col, bool wide, unsigned barrier)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(STAGE_BYTES)
-                 : "memory");
+    const int bytes = wide ? STAGE_BYTES : 2 * LEFT_BYTES;
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
     load_box(stage, a, depth, row, barrier);
-    load_box(stage + LEFT_BYTES, b, depth, col, barrier);
+    load_box(stage + LEFT_BYTES, wide ? b : a, depth, col, barrier);
 }
 
 // Rows of 128 bytes, eight rows to a swizzled block of 1024.
@@ -119,7 +119,50 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
-// Tiles that reach below the diagonal, counted by pairs of rows of tiles: both rows of pair p have p + 1.
+// The same for 128 columns.
+__device__ __forceinline__ void multiply_half(float (&d)[128], unsigned long long a, unsigned long long b)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        "setp.ne.b32 adds, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, "
+        "%40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, "
+        "%56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, adds, 1, 1, 0, 0;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+          "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+          "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
+          "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
+          "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
+          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "l"(a), "l"(b));
+}
+
+// A tile of 128 rows by 256 columns, or by 128.
+struct Unit {
+    int row, col;
+    bool wide;
+};
+
+// Tiles of 256 columns on or below the diagonal, counted by pairs of rows of tiles that have as many.
 __device__ __forceinline__ int2 place_of(int tile)
 {
     int p = static_cast<int>((sqrtf(4.0f * tile + 1.0f) - 1.0f) * 0.5f);
@@ -128,7 +171,31 @@ __device__ __forceinline__ int2 place_of(int tile)
     while ((p + 1) * (p + 2) <= tile)
         p++;
     const int inside = tile - p * (p + 1);
-    return make_int2((2 * p + inside / (p + 1)) * ROWS, inside % (p + 1) * COLS);
+    return make_int2((2 * p + 1 + inside / (p + 1)) * ROWS, inside % (p + 1) * COLS);
+}
+
+// Whole waves of wide tiles, then halves of the rest, then the halves that every other row of tiles has left at the
+// diagonal: for 48 rows of tiles four waves and one of 120 halves, instead of a fifth with half of its blocks.
+__device__ __forceinline__ Unit unit_of(int index, int row_tiles)
+{
+    const int wide = row_tiles * row_tiles / 4, whole = wide - wide % static_cast<int>(gridDim.x);
+    if (index < whole) {
+        const int2 place = place_of(index);
+        return {place.x, place.y, true};
+    }
+    const int half = index - whole, halves = 2 * (wide - whole);
+    if (half < halves) {
+        const int2 place = place_of(whole + half / 2);
+        return {place.x, place.y + half % 2 * ROWS, false};
+    }
+    const int first = 2 * (half - halves) * ROWS;
+    return {first, first, false};
+}
+
+__device__ __forceinline__ int units_of(int row_tiles)
+{
+    const int wide = row_tiles * row_tiles / 4;
+    return wide + wide % static_cast<int>(gridDim.x) + (row_tiles + 1) / 2;
 }
 
 __device__ __forceinline__ unsigned pack(float low, float high)
@@ -193,7 +260,36 @@ __device__ __forceinline__ void store_turned(unsigned char *shared, __nv_bfloat1
     group_barrier();
 }
 
-// Halves of a tile above the diagonal are left out, halves below it are stored twice, the second time turned.
+// All products of a unit, stage by stage.
+template <bool WIDE>
+__device__ __forceinline__ void add_products(float (&sum)[128], unsigned stages, unsigned own_rows,
+                                             unsigned long long *full, unsigned long long *empty, int &at, int steps)
+{
+    const bool first_lane = threadIdx.x % 32 == 0;
+    for (int step = 0; step < steps; step++, at++) {
+        const unsigned stage = stages + at % STAGES * STAGE_BYTES;
+        wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
+        __syncwarp();
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int i = 0; i < DEPTH; i += 16) {
+            if (WIDE)
+                multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2));
+            else
+                multiply_half(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2));
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        if (step > 0 && first_lane)
+            arrive(shared_address(&empty[(at - 1) % STAGES]));
+        __syncwarp();
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    if (first_lane)
+        arrive(shared_address(&empty[(at - 1) % STAGES]));
+}
+
+// What lies below the diagonal is stored twice, the second time turned.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     gram(const __grid_constant__ CUtensorMap left, const __grid_constant__ CUtensorMap right,
          __nv_bfloat16 *__restrict__ c, int n, int k)
@@ -203,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
     const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
-    const int row_tiles = (n + ROWS - 1) / ROWS, tiles = (row_tiles + 1) / 2 * (row_tiles / 2 + 1);
+    const int row_tiles = (n + ROWS - 1) / ROWS, units = units_of(row_tiles);
     const int steps = (k + DEPTH - 1) / DEPTH;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
@@ -219,12 +315,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
             int at = 0;
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const int2 place = place_of(tile);
+            for (int index = blockIdx.x; index < units; index += gridDim.x) {
+                const Unit unit = unit_of(index, row_tiles);
                 for (int step = 0; step < steps; step++, at++) {
                     const int stage = at % STAGES;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
-                    load_stage(stages + stage * STAGE_BYTES, &left, &right, step * DEPTH, place.x, place.y,
+                    load_stage(stages + stage * STAGE_BYTES, &left, &right, step * DEPTH, unit.row, unit.col, unit.wide,
                                shared_address(&full[stage]));
                 }
             }
@@ -237,34 +333,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         unsigned char *own = shared + warp * WARP_BYTES;
         float sum[128];
         int at = 0;
-        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        for (int index = blockIdx.x; index < units; index += gridDim.x) {
+            const Unit unit = unit_of(index, row_tiles);
 #pragma unroll
             for (int i = 0; i < 128; i++)
                 sum[i] = 0.0f;
-            for (int step = 0; step < steps; step++, at++) {
-                const unsigned stage = stages + at % STAGES * STAGE_BYTES;
-                wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
-                __syncwarp();
-                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-                for (int i = 0; i < DEPTH; i += 16)
-                    multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2));
-                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                if (step > 0 && lane == 0)
-                    arrive(shared_address(&empty[(at - 1) % STAGES]));
-                __syncwarp();
-            }
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-            if (lane == 0)
-                arrive(shared_address(&empty[(at - 1) % STAGES]));
+            if (unit.wide)
+                add_products<true>(sum, stages, own_rows, full, empty, at, steps);
+            else
+                add_products<false>(sum, stages, own_rows, full, empty, at, steps);
+            __syncwarp();
 
-            const int2 place = place_of(tile);
-            const int group_row = place.x + (group - 1) * GROUP_ROWS;
+            const int group_row = unit.row + (group - 1) * GROUP_ROWS;
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const int col = place.y + half * ROWS;
-                if (col > place.x)
+                const int col = unit.col + half * ROWS;
+                if (half == 1 && !unit.wide)
                     continue;
 #pragma unroll
                 for (int i = 0; i < 16; i++)
@@ -273,7 +357,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                         *reinterpret_cast<unsigned *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
                             pack(sum[64 * half + 4 * i + 2 * part], sum[64 * half + 4 * i + 2 * part + 1]);
                 store_rows(own, c, group_row + warp * 16, col, n);
-                if (col == place.x)
+                if (col == unit.row)
                     continue;
                 group_barrier();
 #pragma unroll

@@ -1,74 +1,111 @@
-// Scores are multiples of 64, so that the state that a move comes from rides in the low bits: a sum and a maximum
-// are one DPX instruction, and of equal scores the lowest state wins.
+// A warp a sequence, two states a lane in the halves of a register: one DPX instruction on pairs of 16 bits does two
+// sums and maxima. Scores count from the first state's a step before: moves and emissions of at most 8000 together keep
+// them within 16 bits. No step notes where it came from; the way back looks again, at the states of the path alone.
 #define STATES 64
 #define SYMBOLS 16
-#define CHUNK 32
-#define LEAST (-2147483647 - 1)
+#define WARPS 4
+#define THREADS (32 * WARPS)
+#define BATCH 16
+#define FULL 0xffffffffu
+#define LEAST 0x80008000u
 
-extern "C" __global__ void __launch_bounds__(STATES)
-    decode(const unsigned char *__restrict__ symbols, const int *__restrict__ moves, const int *__restrict__ emits,
-           unsigned char *__restrict__ froms, int *__restrict__ path, int *__restrict__ score, int steps)
+__device__ __forceinline__ unsigned pack(int low, int high)
 {
-    __shared__ __align__(16) int scores[2][STATES];
-    __shared__ int emit[STATES * SYMBOLS];
-    __shared__ __align__(16) unsigned char links[CHUNK * STATES];
-    __shared__ int last;
-    const int state = threadIdx.x;
-    const unsigned char *row = symbols + static_cast<size_t>(blockIdx.x) * steps;
-    unsigned char *own_froms = froms + static_cast<size_t>(blockIdx.x) * steps * STATES;
-    int *own_path = path + static_cast<size_t>(blockIdx.x) * steps;
-    int move[STATES];
+    return __byte_perm(low, high, 0x5410);
+}
+
+__device__ __forceinline__ unsigned add2(unsigned a, unsigned b)
+{
+    return __viaddmax_s16x2(a, b, LEAST);
+}
+
+// The best of all lanes' two states, the lowest of equals: its score times 64 and 63 less its number.
+__device__ __forceinline__ int best_of(unsigned scores, int lane)
+{
+    const int low = static_cast<short>(scores), high = static_cast<int>(scores) >> 16;
+    return __reduce_max_sync(FULL, max(low * STATES + STATES - 1 - lane, high * STATES + STATES - 33 - lane));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decode(const unsigned char *__restrict__ symbols, const int *__restrict__ moves, const int *__restrict__ emits,
+           unsigned *trail, int *__restrict__ path, int *__restrict__ score, int batch, int steps)
+{
+    __shared__ __align__(16) unsigned scores[WARPS][2][STATES];
+    __shared__ unsigned emit[SYMBOLS * 32];
+    __shared__ unsigned into[STATES * 33];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, sequence = blockIdx.x * WARPS + warp;
+    for (int i = threadIdx.x; i < SYMBOLS * 32; i += THREADS)
+        emit[i] = pack(emits[i % 32 * SYMBOLS + i / 32], emits[(i % 32 + 32) * SYMBOLS + i / 32]);
+    for (int i = threadIdx.x; i < STATES * 32; i += THREADS)
+        into[i % STATES * 33 + i / STATES] = pack(moves[i], moves[i + 32 * STATES]);
+    __syncthreads();
+    if (sequence >= batch)
+        return;
+    const unsigned char *row = symbols + static_cast<size_t>(sequence) * steps;
+    unsigned *own_trail = trail + static_cast<size_t>(sequence) * steps * 32 + lane;
+    int *own_path = path + static_cast<size_t>(sequence) * steps;
+    unsigned move[STATES];
 #pragma unroll
     for (int other = 0; other < STATES; other++)
-        move[other] = moves[other * STATES + state] * STATES + STATES - 1 - other;
-    for (int e = state; e < STATES * SYMBOLS; e += STATES)
-        emit[e / SYMBOLS + e % SYMBOLS * STATES] = emits[e] * STATES;
-    __syncthreads();
-    scores[0][state] = emit[row[0] * STATES + state];
-    int symbol = row[min(1, steps - 1)];
-    __syncthreads();
-    for (int step = 1; step < steps; step++) {
-        const int next_symbol = row[min(step + 1, steps - 1)];
-        const int4 *before = reinterpret_cast<const int4 *>(scores[(step - 1) % 2]);
-        int best[4] = {LEAST, LEAST, LEAST, LEAST};
+        move[other] = pack(__ldg(moves + other * STATES + lane), __ldg(moves + other * STATES + lane + 32));
+    int symbol = lane < steps ? row[lane] : 0, next_symbol = 32 + lane < steps ? row[32 + lane] : 0;
+    unsigned now = emit[__shfl_sync(FULL, symbol, 0) * 32 + lane];
+    int base = 0;
+    for (int step = 0;;) {
+        unsigned *shown = scores[warp][step % 2];
+        shown[lane] = __byte_perm(now, 0, 0x1010);
+        shown[lane + 32] = __byte_perm(now, 0, 0x3232);
+        own_trail[step * 32] = now;
+        if (++step == steps)
+            break;
+        if (step % 32 == 0) {
+            symbol = next_symbol;
+            next_symbol = step + 32 + lane < steps ? row[step + 32 + lane] : 0;
+        }
+        const unsigned emitted = emit[__shfl_sync(FULL, symbol, step % 32) * 32 + lane];
+        __syncwarp();
+        const uint4 *before = reinterpret_cast<const uint4 *>(shown);
+        unsigned best[4] = {LEAST, LEAST, LEAST, LEAST};
+        unsigned first = 0;
 #pragma unroll
         for (int q = 0; q < STATES / 4; q++) {
-            const int4 four = before[q];
-            best[0] = __viaddmax_s32(four.x, move[4 * q], best[0]);
-            best[1] = __viaddmax_s32(four.y, move[4 * q + 1], best[1]);
-            best[2] = __viaddmax_s32(four.z, move[4 * q + 2], best[2]);
-            best[3] = __viaddmax_s32(four.w, move[4 * q + 3], best[3]);
+            const uint4 four = before[q];
+            if (q == 0)
+                first = four.x;
+            best[0] = __viaddmax_s16x2(four.x, move[4 * q], best[0]);
+            best[1] = __viaddmax_s16x2(four.y, move[4 * q + 1], best[1]);
+            best[2] = __viaddmax_s16x2(four.z, move[4 * q + 2], best[2]);
+            best[3] = __viaddmax_s16x2(four.w, move[4 * q + 3], best[3]);
         }
-        const int most = max(max(best[0], best[1]), max(best[2], best[3]));
-        scores[step % 2][state] = (most & ~(STATES - 1)) + emit[symbol * STATES + state];
-        own_froms[step * STATES + state] = STATES - 1 - (most & (STATES - 1));
-        symbol = next_symbol;
-        __syncthreads();
+        const int less = static_cast<short>(first);
+        base += less;
+        now = add2(add2(__vimax3_s16x2(best[0], best[1], __vmaxs2(best[2], best[3])), emitted), pack(-less, -less));
     }
-    const int *ends = scores[(steps - 1) % 2];
-    if (state == 0) {
-        int best = 0;
-        for (int other = 1; other < STATES; other++)
-            if (ends[other] > ends[best])
-                best = other;
-        score[blockIdx.x] = ends[best] / STATES;
-        last = best;
-    }
-    for (int top = steps - 1; top >= 0; top -= CHUNK) {
-        const int low = max(top - CHUNK + 1, 0);
-        const int count = (top - low + 1) * STATES / 16;
-        __syncthreads();
-        for (int i = state; i < count; i += STATES)
-            reinterpret_cast<int4 *>(links)[i] = reinterpret_cast<const int4 *>(own_froms + low * STATES)[i];
-        __syncthreads();
-        if (state == 0) {
-            int now = last;
-            for (int step = top; step >= low; step--) {
-                own_path[step] = now;
-                if (step > 0)
-                    now = links[(step - low) * STATES + now];
-            }
-            last = now;
+    int at = best_of(now, lane);
+    if (lane == 0)
+        score[sequence] = (at >> 6) + base;
+    at = STATES - 1 - (at & (STATES - 1));
+    // Backwards, BATCH steps' scores at a time; those of the next ones are on their way.
+    unsigned ahead[BATCH];
+#pragma unroll
+    for (int k = 0; k < BATCH; k++)
+        ahead[k] = steps - 2 - k >= 0 ? own_trail[(steps - 2 - k) * 32] : 0;
+    for (int last = steps - 1; last >= 0; last -= BATCH) {
+        unsigned earlier[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            earlier[k] = ahead[k];
+            const int wanted = last - BATCH - 1 - k;
+            ahead[k] = wanted >= 0 ? own_trail[wanted * 32] : 0;
         }
+        int mine = 0;
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            mine = lane == k ? at : mine;
+            if (last - k > 0)
+                at = STATES - 1 - (best_of(add2(earlier[k], into[at * 33 + lane]), lane) & (STATES - 1));
+        }
+        if (lane < BATCH && last - lane >= 0)
+            own_path[last - lane] = mine;
     }
 }

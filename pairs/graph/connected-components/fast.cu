@@ -1,11 +1,10 @@
 #define THREADS 256
 
 // Loads may come from L1 and be out of date: what a node's parent once was is still above it in the same component, and
-// a root that is none any more is found out by the exchange that would hook it. Everyone asks for the few
-// great roots, which L1 therefore answers.
-__device__ __forceinline__ int root_of(int *parents, int node)
+// a root that is none any more is found out by the exchange that would hook it. All walks end at few roots, which L1
+// therefore answers.
+__device__ __forceinline__ int root_of(int *parents, int node, int parent)
 {
-    int parent = __ldca(parents + node);
     while (parent != node) {
         const int above = __ldca(parents + parent);
         if (above != parent)
@@ -14,18 +13,6 @@ __device__ __forceinline__ int root_of(int *parents, int node)
         parent = above;
     }
     return node;
-}
-
-__device__ __forceinline__ void join(int *parents, int a, int b)
-{
-    while (a != b) {
-        const int high = max(a, b), low = min(a, b);
-        const int seen = atomicCAS(parents + high, high, low);
-        if (seen == high)
-            break;
-        a = root_of(parents, seen);
-        b = low;
-    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -39,20 +26,38 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     parents[node] = min(node, first);
 }
 
-// The first edges alone, those that a parent does not stand for already, leave few components.
+// An edge that a parent stands for already is left out, and a node keeps its root from one edge to the next.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    link(const int *__restrict__ offsets, const int *__restrict__ targets, int *parents, int nodes)
+    hook(const int *__restrict__ offsets, const int *__restrict__ targets, int *parents, int nodes)
 {
     const int node = blockIdx.x * THREADS + threadIdx.x;
     if (node >= nodes)
         return;
-    const int begin = offsets[node];
-    const int first = begin < offsets[node + 1] ? targets[begin] : node;
-    if (first > node)
-        join(parents, root_of(parents, node), root_of(parents, first));
+    const int end = offsets[node + 1];
+    int edge = offsets[node];
+    if (edge < end && targets[edge] < node)
+        edge++;
+    if (edge >= end)
+        return;
+    int a = node, above = __ldca(parents + node);
+    for (; edge < end; edge++) {
+        const int target = targets[edge];
+        const int beyond = __ldca(parents + target);
+        a = root_of(parents, a, above);
+        int b = beyond == a ? a : root_of(parents, target, beyond);
+        while (a != b) {
+            const int high = max(a, b), low = min(a, b);
+            const int seen = atomicCAS(parents + high, high, low);
+            a = low;
+            if (seen == high)
+                break;
+            b = root_of(parents, seen, __ldca(parents + seen));
+        }
+        if (edge + 1 < end)
+            above = __ldca(parents + a);
+    }
 }
 
-// Parents are lesser nodes, so that blocks, which start in order, mostly find them with their roots.
 extern "C" __global__ void __launch_bounds__(THREADS) flatten(int *labels, int nodes)
 {
     const int node = blockIdx.x * THREADS + threadIdx.x;
@@ -66,29 +71,4 @@ extern "C" __global__ void __launch_bounds__(THREADS) flatten(int *labels, int n
     }
     if (root != parent)
         labels[node] = root;
-}
-
-// Once parents are roots, a look at both ends of an edge mostly tells that it joins nothing.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    hook(const int *__restrict__ offsets, const int *__restrict__ targets, int *parents, int nodes)
-{
-    const int node = blockIdx.x * THREADS + threadIdx.x;
-    if (node >= nodes)
-        return;
-    const int end = offsets[node + 1];
-    int edge = offsets[node] + 1;
-    if (edge >= end)
-        return;
-    int above = __ldca(parents + node), target = __ldcs(targets + edge);
-    while (true) {
-        const int other = __ldca(parents + target);
-        if (++edge < end)
-            target = __ldcs(targets + edge);
-        if (above != other) {
-            above = root_of(parents, above);
-            join(parents, above, root_of(parents, other));
-        }
-        if (edge >= end)
-            break;
-    }
 }

@@ -1,6 +1,12 @@
+#include <cooperative_groups.h>
+
 #define SIDE 256
-#define LINES 16
-#define THREADS 256
+#define BLOCKS 8
+#define LINES (SIDE / BLOCKS)
+#define THREADS (16 * LINES)
+#define PITCH (16 * 17)
+
+namespace cg = cooperative_groups;
 
 __device__ __forceinline__ float2 operator+(float2 a, float2 b)
 {
@@ -48,37 +54,73 @@ __device__ __forceinline__ void fft16(float2 (&v)[16])
         fft4(v[4 * j], v[4 * j + 1], v[4 * j + 2], v[4 * j + 3]);
 }
 
-// Sixteen lines per block, sixteen threads per line: two rounds of 16-point transforms with an exchange between.
-template <bool COLUMNS>
-__global__ void __launch_bounds__(THREADS) lines(const float2 *__restrict__ in, float2 *__restrict__ out)
+// The turn that stands between the two rounds of 16-point transforms of 256 points.
+__device__ __forceinline__ float2 turn_of(int t)
 {
-    __shared__ float2 exchange[LINES * 17 * 16];
-    const int line = COLUMNS ? threadIdx.x % 16 : threadIdx.x / 16, t = COLUMNS ? threadIdx.x / 16 : threadIdx.x % 16;
-    const size_t image = static_cast<size_t>(blockIdx.x / 16) * SIDE * SIDE;
-    const int first = blockIdx.x % 16 * LINES + line;
-    const size_t base = image + (COLUMNS ? first : first * SIDE);
-    const int stride = COLUMNS ? SIDE : 1;
-    float2 v[16];
-#pragma unroll
-    for (int k = 0; k < 16; k++)
-        v[k] = in[base + static_cast<size_t>(k * 16 + t) * stride];
-    fft16(v);
     float s, c;
     sincospif(-t / 128.0f, &s, &c);
-    const float2 step = make_float2(c, s);
+    return make_float2(c, s);
+}
+
+// One cluster of eight blocks per image, read and written once: a block transforms 32 rows, sends each value to the block
+// that owns its column, and transforms 32 columns. One buffer serves both exchanges and the turned image, so that two
+// clusters share a multiprocessor: one waits for memory while the other computes.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) transform(const float2 *__restrict__ in, float2 *__restrict__ out)
+{
+    extern __shared__ float2 shared[];
+    cg::cluster_group cluster = cg::this_cluster();
+    const int rank = cluster.block_rank();
+    const size_t base = static_cast<size_t>(blockIdx.x / BLOCKS) * SIDE * SIDE;
+    float2 v[16];
+    {
+        // Rows: half a warp a row, which exchanges in a part of the buffer that is its own.
+        const int line = threadIdx.x / 16, t = threadIdx.x % 16;
+        const float2 *from = in + base + (rank * LINES + line) * SIDE;
+        float2 *exchange = shared + line * PITCH;
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            v[k] = __ldcs(from + k * 16 + t);
+        fft16(v);
+        const float2 step = turn_of(t);
+        float2 turn = make_float2(1.0f, 0.0f);
+#pragma unroll
+        for (int k = 0; k < 16; k++) {
+            exchange[k * 17 + t] = v[4 * (k % 4) + k / 4] * turn;
+            turn = turn * step;
+        }
+        __syncwarp();
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            v[k] = exchange[t * 17 + k];
+        cluster.barrier_arrive();
+        fft16(v);
+        cluster.barrier_wait(); // nobody reads the exchange any more
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            cluster.map_shared_rank(shared, k / 2)[(rank * LINES + line) * LINES + k % 2 * 16 + t] = v[4 * (k % 4) + k / 4];
+    }
+    cluster.sync();
+    // Columns: a lane a column, the sixteen threads of a column in as many warps.
+    const int line = threadIdx.x % LINES, t = threadIdx.x / LINES;
+#pragma unroll
+    for (int k = 0; k < 16; k++)
+        v[k] = shared[(k * 16 + t) * LINES + line];
+    fft16(v);
+    const float2 step = turn_of(t);
     float2 turn = make_float2(1.0f, 0.0f);
+    __syncthreads();
 #pragma unroll
     for (int k = 0; k < 16; k++) {
-        const float2 value = v[4 * (k % 4) + k / 4] * turn;
-        exchange[COLUMNS ? (k * 16 + t) * 17 + line : (line * 16 + k) * 17 + t] = value;
+        shared[(k * 16 + t) * LINES + line] = v[4 * (k % 4) + k / 4] * turn;
         turn = turn * step;
     }
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < 16; k++)
-        v[k] = exchange[COLUMNS ? (t * 16 + k) * 17 + line : (line * 16 + t) * 17 + k];
+        v[k] = shared[(t * 16 + k) * LINES + line];
     fft16(v);
+    float2 *to = out + base + rank * LINES + line;
 #pragma unroll
     for (int k = 0; k < 16; k++)
-        out[base + static_cast<size_t>(k * 16 + t) * stride] = v[4 * (k % 4) + k / 4];
+        __stcs(to + (k * 16 + t) * SIDE, v[4 * (k % 4) + k / 4]);
 }

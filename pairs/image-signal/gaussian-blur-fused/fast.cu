@@ -1,18 +1,32 @@
-// A warp marches down 128 columns, four to a lane. Each row is staged in shared memory with its halo, filtered
-// along x, and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in registers. Bands are as tall as lets all blocks of a large image run at once.
+// A warp marches down 128 columns, four to a lane. Rows with their halo come to shared memory by asynchronous copies, STAGES
+// ahead and the warp's own, so that far more bytes are on their way than registers could hold and no block waits. Each row
+// is filtered along x and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in registers. Bands are as
+// tall as lets all blocks of a large image run at once.
 #define STRIP 128
 #define ROWS 200
 #define WARPS 4
+#define STAGES 8
 
 __constant__ float taps[32];
 
-__device__ __forceinline__ float4 load4(const float *__restrict__ row, int x, int width)
+__device__ __forceinline__ unsigned shared_address(const void *at)
 {
-    if (x >= 0 && x + 3 < width && width % 4 == 0)
-        return __ldg(reinterpret_cast<const float4 *>(row + x));
-    const int last = width - 1;
-    return make_float4(row[min(max(x, 0), last)], row[min(max(x + 1, 0), last)], row[min(max(x + 2, 0), last)],
-                       row[min(max(x + 3, 0), last)]);
+    return static_cast<unsigned>(__cvta_generic_to_shared(at));
+}
+
+__device__ __forceinline__ void copy_four(float *to, const float *__restrict__ from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+}
+
+// Four pixels from column x on, of which those outside are the row's first or last.
+__device__ __forceinline__ void copy_clamped(float *to, const float *__restrict__ row, int x, int width)
+{
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to + s)),
+                     "l"(row + min(max(x + s, 0), width - 1))
+                     : "memory");
 }
 
 template <int RADIUS>
@@ -22,34 +36,51 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
     constexpr int HALO = (RADIUS + 3) / 4 * 4;
     constexpr int TAPS = 2 * RADIUS + 1;
     constexpr int WINDOW = 2 * HALO + 4;
-    __shared__ __align__(16) float staged[WARPS][2][STRIP + 2 * HALO];
+    constexpr int PITCH = STRIP + 2 * HALO;
+    extern __shared__ __align__(16) float staged[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = (blockIdx.x * WARPS + warp) * STRIP;
     if (strip >= width)
         return;
+    float *const ring = staged + warp * (STAGES * PITCH);
     const int x = strip + 4 * lane;
     const int first = blockIdx.y * ROWS, last = min(first + ROWS, height);
-    const int rim = lane < HALO / 4 ? strip - HALO + 4 * lane : strip + STRIP + 4 * (lane - HALO / 4);
-    const int rim_at = lane < HALO / 4 ? 4 * lane : STRIP + 4 * lane;
-    const bool has_rim = lane < HALO / 2;
     float4 sums[TAPS];
 #pragma unroll
     for (int i = 0; i < TAPS; i++)
         sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const float *row = image + (size_t)max(first - RADIUS, 0) * width;
-    float4 ahead = load4(row, x, width), rim_ahead = ahead;
-    if (has_rim)
-        rim_ahead = load4(row, rim, width);
+    // The next row to be fetched, where it begins and its place in the ring. Only warps at the sides clamp columns.
+    const bool inside = width % 4 == 0 && strip >= HALO && strip + STRIP + HALO <= width;
+    int coming = first - RADIUS, place = 0, taken = 0;
+    const float *row = image + static_cast<size_t>(max(coming, 0)) * width;
+    const auto fetch = [&] {
+        if (coming < last + RADIUS) {
+            float *line = ring + place + 4 * lane;
+            if (inside) {
+                copy_four(line, row + (x - HALO));
+                if (lane < HALO / 2)
+                    copy_four(line + STRIP, row + (x - HALO + STRIP));
+            } else {
+                copy_clamped(line, row, x - HALO, width);
+                if (lane < HALO / 2)
+                    copy_clamped(line + STRIP, row, x - HALO + STRIP, width);
+            }
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        row += coming >= 0 && coming < height - 1 ? width : 0;
+        coming++;
+        place = place == (STAGES - 1) * PITCH ? 0 : place + PITCH;
+    };
+#pragma unroll 1
+    for (int i = 0; i < STAGES - 1; i++)
+        fetch();
     for (int y = first - RADIUS; y < last + RADIUS; y++) {
-        float *line = staged[warp][(y - first + RADIUS) & 1];
-        *reinterpret_cast<float4 *>(line + HALO + 4 * lane) = ahead;
-        if (has_rim)
-            *reinterpret_cast<float4 *>(line + rim_at) = rim_ahead;
-        row = image + (size_t)min(max(y + 1, 0), height - 1) * width;
-        ahead = load4(row, x, width);
-        if (has_rim)
-            rim_ahead = load4(row, rim, width);
+        // This row is there, and all lanes are done with the one before it, whose place the next to come takes.
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncwarp();
+        fetch();
+        const float *line = ring + taken;
+        taken = taken == (STAGES - 1) * PITCH ? 0 : taken + PITCH;
         float window[WINDOW];
 #pragma unroll
         for (int i = 0; i < WINDOW; i += 4) {
@@ -78,7 +109,7 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
         if (done >= first && x < width) {
             float *to = out + (size_t)done * width + x;
             if (width % 4 == 0) {
-                *reinterpret_cast<float4 *>(to) = sums[0];
+                __stcs(reinterpret_cast<float4 *>(to), sums[0]);
             } else {
                 to[0] = sums[0].x;
                 if (x + 1 < width)

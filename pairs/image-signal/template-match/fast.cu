@@ -7,6 +7,7 @@
 #define PITCH 176
 #define STRIPS (COLS / 16)
 #define OWN_PITCH (COLS + 4)
+#define FULL 0xffffffffu
 
 struct Shared {
     uint4 pixels[TALL * PITCH / 16];
@@ -34,19 +35,26 @@ __device__ __forceinline__ void multiply(int (&d)[4], const unsigned *left, cons
                  : "r"(left[0]), "r"(left[1]), "r"(right[0]), "r"(right[1]), "r"(b0), "r"(b1));
 }
 
+// Sixteen pixels on their way to shared memory, zeros outside the image.
+__device__ __forceinline__ void copy_sixteen(uint4 *to, const unsigned char *__restrict__ image, int i, int j, int height,
+                                             int width)
+{
+    const bool inside = i < height && j < width;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(image + (inside ? static_cast<size_t>(i) * width + j : 0)), "r"(inside ? 16 : 0)
+                 : "memory");
+}
+
 __device__ __forceinline__ uint4 load_sixteen(const unsigned char *__restrict__ image, int i, int j, int height,
                                               int width)
 {
-    if (i >= height || j >= width)
-        return make_uint4(0, 0, 0, 0);
-    const unsigned char *from = image + static_cast<size_t>(i) * width + j;
-    if (width % 16 == 0)
-        return __ldg(reinterpret_cast<const uint4 *>(from));
     unsigned words[4] = {};
+    if (i < height) {
 #pragma unroll
-    for (int s = 0; s < 16; s++)
-        if (j + s < width)
-            words[s / 4] |= static_cast<unsigned>(from[s]) << 8 * (s % 4);
+        for (int s = 0; s < 16; s++)
+            if (j + s < width)
+                words[s / 4] |= static_cast<unsigned>(image[static_cast<size_t>(i) * width + j + s]) << 8 * (s % 4);
+    }
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
@@ -62,7 +70,8 @@ __device__ __forceinline__ int4 squares_of(const unsigned *row)
 }
 
 // (i - t)^2 = i^2 - 2*i*t + t^2. The products come from tensor cores: 16 rows of 32 pixels by a band matrix of a row of the
-// pattern make 16 x 16 places. The squares are sums that slide down. A warp has 128 x 16 places.
+// pattern make 16 x 16 places. The squares are sums that slide down. A warp has 128 x 16 places. All pixels of a block are on
+// their way at once, by asynchronous copies.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
     match(const unsigned char *__restrict__ image, const unsigned char *__restrict__ pattern,
           int *__restrict__ differences, int height, int width)
@@ -73,21 +82,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     const int x = blockIdx.x * COLS, y = blockIdx.y * ROWS;
     for (int item = thread; item < TALL * (COLS / 16 + 2); item += THREADS) {
         const int row = item / (COLS / 16 + 2), chunk = item % (COLS / 16 + 2);
-        shared.pixels[row * (PITCH / 16) + chunk] = load_sixteen(image, y + row, x + chunk * 16, height, width);
+        const int i = y + row, j = x + chunk * 16;
+        uint4 *to = shared.pixels + row * (PITCH / 16) + chunk;
+        if (width % 16 == 0)
+            copy_sixteen(to, image, i, j, height, width);
+        else
+            *to = load_sixteen(image, i, j, height, width);
     }
     for (int item = thread; item < SIDE * 13; item += THREADS) {
         const int row = item / 13, word = item % 13 - 4;
         shared.padded[row][word + 4] =
             word >= 0 && word < 4 ? reinterpret_cast<const unsigned *>(pattern)[row * 4 + word] : 0;
     }
-    __syncthreads();
-    if (thread == 0) {
-        unsigned sum = 0;
-        for (int i = 0; i < SIDE; i++)
-            for (int w = 4; w < 8; w++)
-                sum = __dp4a(shared.padded[i][w], shared.padded[i][w], sum);
-        shared.squares = sum;
+    if (warp == 0) {
+        const unsigned *words = reinterpret_cast<const unsigned *>(pattern) + 2 * lane;
+        const unsigned own = words[0], other = words[1];
+        const unsigned sum = __reduce_add_sync(FULL, __dp4a(own, own, __dp4a(other, other, 0u)));
+        if (lane == 0)
+            shared.squares = sum;
     }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
     // Column c of half h is place 4 (c / 2) + 2 h + c % 2 of sixteen: so a lane has four neighbours of a row.
     for (int row = warp; row < SIDE; row += WARPS) {
         unsigned words[4];

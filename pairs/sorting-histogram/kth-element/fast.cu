@@ -1,6 +1,9 @@
 // A sample bounds the answer from both sides, so that one sweep counts what lies below and lists what lies between,
 // about one value in eighty; three passes of digits over the list find the answer. Should the bounds miss, they go
-// over all.
+// over all. Four launches in all: the last block to sample finds the bounds, and the three passes are one cooperative
+// launch in which each block chooses the digit for itself.
+#include <cooperative_groups.h>
+
 #define THREADS 512
 #define DIGITS 2048
 #define FULL 0xffffffffu
@@ -20,50 +23,73 @@ __device__ __forceinline__ int warp_inclusive(int value, int lane)
     return value;
 }
 
-// The upper halves of values at equal distances.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    sample_values(const unsigned *__restrict__ values, int *__restrict__ samples, int n)
+// The rank among the samples: the upper half in which it falls. A warp has a stretch of counts, of which `before` lie
+// before it.
+__device__ __forceinline__ void find_bound(const int *own, int before, int total, int wanted, int first,
+                                           unsigned *bound, int lane)
 {
+    if (wanted < before || wanted >= before + total)
+        return;
+    for (int r = 0; r < PREFIXES / (THREADS / 32) / 128; r++) {
+        const int4 four = __ldcg(reinterpret_cast<const int4 *>(own) + r * 32 + lane);
+        const int sum = four.x + four.y + four.z + four.w;
+        const int upto = before + warp_inclusive(sum, lane);
+        if (wanted >= upto - sum && wanted < upto) {
+            int prefix = first + r * 128 + lane * 4, passed = upto - sum + four.x;
+            if (wanted >= passed) {
+                prefix++, passed += four.y;
+                if (wanted >= passed) {
+                    prefix++, passed += four.z;
+                    prefix += wanted >= passed;
+                }
+            }
+            *bound = prefix;
+        }
+        before = __shfl_sync(FULL, upto, 31);
+    }
+}
+
+// Counts the upper halves of values at equal distances. The last block then finds the upper halves that lie six standard
+// deviations of the sampled rank below and above it.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sample_values(const unsigned *__restrict__ values, int *samples, int *done, unsigned *__restrict__ bounds, int n,
+                  int k)
+{
+    constexpr int EACH = PREFIXES / (THREADS / 32);
+    __shared__ int totals[THREADS / 32];
+    __shared__ bool last;
     const int taken = min(n, SAMPLES), apart = n / taken;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < taken; i += gridDim.x * THREADS)
         atomicAdd(samples + (values[static_cast<long long>(i) * apart] >> 16), 1);
-}
-
-// One block: the upper halves that lie six standard deviations of the sampled rank below and above it.
-extern "C" __global__ void __launch_bounds__(1024)
-    find_bounds(const int *__restrict__ samples, unsigned *__restrict__ bounds, int n, int k)
-{
-    constexpr int EACH = PREFIXES / 1024;
-    __shared__ int totals[32];
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = atomicAdd(done, 1) == static_cast<int>(gridDim.x) - 1;
+    __syncthreads();
+    if (!last)
+        return;
+    __threadfence();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int taken = min(n, SAMPLES), rank = static_cast<int>(static_cast<long long>(k) * taken / n);
+    const int rank = static_cast<int>(static_cast<long long>(k) * taken / n);
     const int margin = static_cast<int>(3.0f * sqrtf(static_cast<float>(taken))) + 8;
-    const int *own = samples + threadIdx.x * EACH;
+    const int *own = samples + warp * EACH;
     int sum = 0;
-#pragma unroll
-    for (int i = 0; i < EACH; i += 4) {
-        const int4 four = *reinterpret_cast<const int4 *>(own + i);
+#pragma unroll 8
+    for (int r = 0; r < EACH / 128; r++) {
+        const int4 four = __ldcg(reinterpret_cast<const int4 *>(own) + r * 32 + lane);
         sum += four.x + four.y + four.z + four.w;
     }
-    const int upto = warp_inclusive(sum, lane);
-    if (lane == 31)
-        totals[warp] = upto;
+    sum = __reduce_add_sync(FULL, sum);
+    if (lane == 0)
+        totals[warp] = sum;
     __syncthreads();
-    const int before_warps = warp_inclusive(lane < warp ? totals[lane] : 0, lane);
-    const int before = __shfl_sync(FULL, before_warps, 31) + upto - sum;
+    const int before = __reduce_add_sync(FULL, lane < warp ? totals[lane] : 0);
     if (threadIdx.x == 0 && rank < margin)
         bounds[0] = 0;
     if (threadIdx.x == 0 && rank + margin >= taken)
         bounds[1] = PREFIXES - 1;
-    for (int side = 0; side < 2; side++) {
-        const int wanted = side == 0 ? rank - margin : rank + margin;
-        if (wanted < before || wanted >= before + sum)
-            continue;
-        int prefix = 0;
-        for (int passed = before + own[0]; passed <= wanted; passed += own[prefix])
-            prefix++;
-        bounds[side] = threadIdx.x * EACH + prefix;
-    }
+    find_bound(own, before, sum, rank - margin, warp * EACH, bounds, lane);
+    find_bound(own, before, sum, rank + margin, warp * EACH, bounds + 1, lane);
 }
 
 // The list grows in shared memory and is written when it could overflow, and at the end.
@@ -120,73 +146,70 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         atomicAdd(tallies, below);
 }
 
-// Bits 31..21, 20..10 and 9..0 in three passes. `state` holds the upper bits found so far and the rank among what has
-// them.
+// Bits 31..21, 20..10 and 9..0 in three passes over the list, or over all values. After each, every block finds the digit in
+// which the rank falls, by a scan of the counts.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    count_digits(const unsigned *__restrict__ all, const unsigned *__restrict__ list, const int *__restrict__ tallies,
-                 const unsigned *__restrict__ state, int *__restrict__ counts, int all_count, int k, int pass)
+    select_value(const unsigned *__restrict__ all, const unsigned *__restrict__ list, const int *__restrict__ tallies,
+                 int *counts, unsigned *__restrict__ answer, int all_count, int k)
 {
+    __shared__ __align__(16) int bins[DIGITS];
+    __shared__ int totals[THREADS / 32];
+    __shared__ unsigned shared_digit;
+    __shared__ int shared_rank;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool listed = k >= tallies[0] && k - tallies[0] < tallies[1];
     const unsigned *values = listed ? list : all;
     const int n = listed ? tallies[1] : all_count;
-    __shared__ int bins[DIGITS];
-    for (int b = threadIdx.x; b < DIGITS; b += THREADS)
-        bins[b] = 0;
-    __syncthreads();
-    const int shift = pass == 0 ? 21 : pass == 1 ? 10 : 0;
-    const unsigned mask = pass == 2 ? 1023 : 2047, upper = pass == 0 ? 0 : state[0];
-    const int above = pass == 1 ? 21 : 10;
     const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
+    unsigned upper = 0;
+    int rank = listed ? k - tallies[0] : k;
+    for (int pass = 0; pass < 3; pass++) {
+        for (int b = threadIdx.x; b < DIGITS; b += THREADS)
+            bins[b] = 0;
+        __syncthreads();
+        const int shift = pass == 0 ? 21 : pass == 1 ? 10 : 0, above = pass == 1 ? 21 : 10;
+        const unsigned mask = pass == 2 ? 1023 : 2047;
 #pragma unroll 4
-    for (int q = thread; q < n / 4; q += threads) {
-        const uint4 four = __ldcs(reinterpret_cast<const uint4 *>(values) + q);
-        const unsigned item[4] = {four.x, four.y, four.z, four.w};
+        for (int q = thread; q < n / 4; q += threads) {
+            const uint4 four = __ldg(reinterpret_cast<const uint4 *>(values) + q);
+            const unsigned item[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            if (pass == 0 || item[e] >> above == upper)
-                atomicAdd(bins + (item[e] >> shift & mask), 1);
-    }
-    for (int i = n / 4 * 4 + thread; i < n; i += threads)
-        if (pass == 0 || values[i] >> above == upper)
-            atomicAdd(bins + (values[i] >> shift & mask), 1);
-    __syncthreads();
-    for (int b = threadIdx.x; b < DIGITS; b += THREADS)
-        if (bins[b])
-            atomicAdd(counts + pass * DIGITS + b, bins[b]);
-}
-
-// One block: the digit in which the rank falls, by a scan of the counts.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    choose(const int *__restrict__ counts, const int *__restrict__ tallies, unsigned *__restrict__ state,
-           unsigned *__restrict__ answer, int k, int pass)
-{
-    const bool listed = k >= tallies[0] && k - tallies[0] < tallies[1];
-    __shared__ int totals[THREADS / 32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int rank = pass > 0 ? static_cast<int>(state[1]) : listed ? k - tallies[0] : k;
-    const unsigned upper = pass == 0 ? 0 : state[0];
-    const int4 four = reinterpret_cast<const int4 *>(counts + pass * DIGITS)[threadIdx.x];
-    const int own = four.x + four.y + four.z + four.w;
-    const int upto = warp_inclusive(own, lane);
-    if (lane == 31)
-        totals[warp] = upto;
-    __syncthreads();
-    int before = upto - own;
-    for (int w = 0; w < warp; w++)
-        before += totals[w];
-    if (rank < before || rank >= before + own)
-        return;
-    const int part[4] = {four.x, four.y, four.z, four.w};
-    int digit = 4 * threadIdx.x, left = rank - before;
-#pragma unroll
-    for (int e = 0; e < 3; e++) {
-        if (digit == static_cast<int>(4 * threadIdx.x) + e && left >= part[e]) {
-            left -= part[e];
-            digit++;
+            for (int e = 0; e < 4; e++)
+                if (pass == 0 || item[e] >> above == upper)
+                    atomicAdd(bins + (item[e] >> shift & mask), 1);
         }
+        for (int i = n / 4 * 4 + thread; i < n; i += threads)
+            if (pass == 0 || values[i] >> above == upper)
+                atomicAdd(bins + (values[i] >> shift & mask), 1);
+        __syncthreads();
+        for (int b = threadIdx.x; b < DIGITS; b += THREADS)
+            if (bins[b])
+                atomicAdd(counts + pass * DIGITS + b, bins[b]);
+        cooperative_groups::this_grid().sync();
+        const int4 four = __ldcg(reinterpret_cast<const int4 *>(counts + pass * DIGITS) + threadIdx.x);
+        const int own = four.x + four.y + four.z + four.w;
+        const int upto = warp_inclusive(own, lane);
+        if (lane == 31)
+            totals[warp] = upto;
+        __syncthreads();
+        const int before = __reduce_add_sync(FULL, lane < warp ? totals[lane] : 0) + upto - own;
+        if (rank >= before && rank < before + own) {
+            const int part[4] = {four.x, four.y, four.z, four.w};
+            int digit = 4 * threadIdx.x, left = rank - before;
+#pragma unroll
+            for (int e = 0; e < 3; e++) {
+                if (digit == static_cast<int>(4 * threadIdx.x) + e && left >= part[e]) {
+                    left -= part[e];
+                    digit++;
+                }
+            }
+            shared_digit = digit;
+            shared_rank = left;
+        }
+        __syncthreads();
+        upper = upper << (pass == 2 ? 10 : 11) | shared_digit;
+        rank = shared_rank;
     }
-    state[0] = upper << (pass == 2 ? 10 : 11) | digit;
-    state[1] = left;
-    if (pass == 2)
-        *answer = state[0];
+    if (thread == 0)
+        *answer = upper;
 }

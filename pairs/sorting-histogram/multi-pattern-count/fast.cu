@@ -1,4 +1,4 @@
-#define THREADS 256
+#define THREADS 512
 #define MOST 256
 #define BUCKETS 1024
 #define FILTER_BITS 16
@@ -9,25 +9,27 @@ __device__ __forceinline__ int bucket_of(unsigned prefix)
     return prefix * 2654435761u >> 22;
 }
 
-// Where a pattern's first eight letters (or as many as it has) lead in the filter: one bit of many.
-__device__ __forceinline__ unsigned filter_place(unsigned first, unsigned second)
+// Where a pattern's first eight letters (or as many as it has) lead in the filter: one byte of many.
+__device__ __forceinline__ unsigned filter_place(unsigned first, unsigned second, unsigned factor)
 {
-    return (first * 2654435761u + second * 2246822519u) >> (32 - FILTER_BITS);
+    return (first * 2654435761u + second * factor) >> (32 - FILTER_BITS);
 }
 
-// Nearly every place of the text is ruled out by one bit of a filter, without a branch. Of the others four letters
-// choose a chain of patterns.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// Nearly every place of the text is ruled out by one byte of a filter, without a branch: a byte is read where its place
+// says, while a bit would have to be cut out of a word. Of the others four letters choose a chain of patterns.
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     count(const unsigned char *__restrict__ text, const unsigned char *__restrict__ patterns, int *__restrict__ counts,
           int n, int m, int several)
 {
     __shared__ int heads[BUCKETS];
     __shared__ int nexts[MOST], found[MOST];
     __shared__ unsigned prefixes[MOST];
-    __shared__ unsigned filter[1 << (FILTER_BITS - 5)];
-    const unsigned rest = m >= 8 ? FULL : (1u << 8 * (m - 4)) - 1;
-    for (int w = threadIdx.x; w < 1 << (FILTER_BITS - 5); w += THREADS)
-        filter[w] = 0;
+    extern __shared__ uint4 filter4[];
+    unsigned char *filter = reinterpret_cast<unsigned char *>(filter4);
+    // Letters behind a pattern's end fall out at the top of the product.
+    const unsigned factor = m > 4 ? 2246822519u << 8 * max(8 - m, 0) : 0;
+    for (int w = threadIdx.x; w < (1 << FILTER_BITS) / 16; w += THREADS)
+        filter4[w] = make_uint4(0, 0, 0, 0);
     for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
         heads[b] = -1;
     __syncthreads();
@@ -39,8 +41,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         unsigned second = 0;
         for (int j = 4; j < min(m, 8); j++)
             second |= static_cast<unsigned>(patterns[p * m + j]) << 8 * (j - 4);
-        const unsigned place = filter_place(prefix, second);
-        atomicOr(filter + place / 32, 1u << place % 32);
+        const unsigned place = filter_place(prefix, second, factor);
+        atomicOr(reinterpret_cast<unsigned *>(filter4) + place / 4, 1u << 8 * (place % 4));
         prefixes[p] = prefix;
         found[p] = 0;
         nexts[p] = atomicExch(heads + bucket_of(prefix), p);
@@ -77,8 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int s = 0; s < 16; s++) {
             const unsigned first_four = __funnelshift_r(words[s / 4], words[s / 4 + 1], 8 * (s % 4));
             const unsigned next_four = __funnelshift_r(words[s / 4 + 1], words[s / 4 + 2], 8 * (s % 4));
-            const unsigned place = filter_place(first_four, next_four & rest);
-            maybe |= (filter[place / 32] >> place % 32 & 1u) << s;
+            maybe |= static_cast<unsigned>(filter[filter_place(first_four, next_four, factor)]) << s;
         }
         for (; maybe; maybe &= maybe - 1) {
             const int here = at + __ffs(maybe) - 1;

@@ -1,8 +1,11 @@
+// One pass with look-back over 128 tiles at once, and 32 values a thread in flight, so that a tile is large and few
+// follow one another.
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define CHUNKS 4
+#define CHUNKS 8
 #define TILE (THREADS * CHUNKS * 4)
 #define FULL 0xffffffffu
+#define AHEAD 4
 
 typedef unsigned long long word;
 
@@ -22,25 +25,42 @@ __device__ __forceinline__ int warp_inclusive(int value, int lane)
     return value;
 }
 
+// Looks at 32 tiles, then at 128 at a time: with 32, what is in flight between the newest tile and the last whose prefix is
+// known takes many dependent reads, and bounds the rate of tiles. Waits only for tiles behind the nearest known prefix.
 __device__ int look_back(volatile word *states, int tile, int total, int lane)
 {
-    int before = 0;
-    if (tile > 0) {
-        if (lane == 0)
-            states[tile] = pack(1, total);
-        bool found = false;
-        for (int base = tile - 1; !found; base -= 32) {
-            word state;
-            do {
-                state = base >= lane ? states[base - lane] : pack(2, 0);
-            } while (__any_sync(FULL, (state >> 32) == 0));
-            const unsigned whole = __ballot_sync(FULL, (state >> 32) == 2);
-            const int until = whole ? __ffs(whole) - 1 : 31;
-            before += __reduce_add_sync(FULL, lane <= until ? static_cast<int>(state) : 0);
-            found = whole != 0;
-        }
-    }
     if (lane == 0)
+        states[tile] = pack(tile > 0 ? 1 : 2, total);
+    int before = 0, base = tile - 1;
+    bool found = tile == 0;
+    int ahead = 1;
+    while (!found) {
+        int next_ahead = ahead;
+        word state[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const int at = base - j * 32 - lane;
+            state[j] = at >= 0 && j < ahead ? states[at] : pack(2, 0);
+        }
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            if (j >= ahead)
+                break;
+            const unsigned whole = __ballot_sync(FULL, (state[j] >> 32) == 2);
+            const unsigned missing = __ballot_sync(FULL, (state[j] >> 32) == 0);
+            const unsigned needed = whole ? whole ^ (whole - 1) : FULL;
+            if (missing & needed)
+                break;
+            before += __reduce_add_sync(FULL, needed >> lane & 1 ? static_cast<int>(state[j]) : 0);
+            found = whole != 0;
+            if (found)
+                break;
+            base -= 32;
+            next_ahead = AHEAD;
+        }
+        ahead = next_ahead;
+    }
+    if (lane == 0 && tile > 0)
         states[tile] = pack(2, before + total);
     return before;
 }

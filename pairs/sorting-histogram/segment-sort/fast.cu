@@ -1,5 +1,6 @@
-// A warp a row: keys go to 1024 bins by their leading bits within the row's range, about one a bin, and each finds its
-// place among the few of its bin. Rows with a crowded bin go through a bitonic network instead.
+// A warp a row: keys go to 1024 bins by their leading bits within the row's range, about one a bin, with one atomic a key.
+// Then a lane has 32 keys in a row in registers, and as many rounds of odd-even transposition as the fullest bin has
+// keys, about seven, put all bins in order. Rows with a crowded bin go through a bitonic network instead.
 #define WARPS 4
 #define WIDTH 1024
 #define CROWD 24
@@ -94,67 +95,97 @@ __device__ __forceinline__ int scan_bins(int *bins, int lane)
     return __reduce_max_sync(FULL, largest);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 7)
-    sort_rows(const int *__restrict__ keys, int *__restrict__ ordered, int rows, int width)
+// A row of WIDTH keys if WHOLE. Bins lie where keys are staged later, a lane's 32 with one word between lanes.
+template <bool WHOLE>
+__device__ __forceinline__ void sort_row(const int *__restrict__ from, int *__restrict__ to, int width, int *staged,
+                                         int lane)
 {
-    __shared__ int turned[WARPS][32 * 33];
-    __shared__ __align__(16) int all_bins[WARPS][WIDTH];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int row = blockIdx.x * WARPS + warp;
-    if (row >= rows)
-        return;
-    const int *from = keys + static_cast<size_t>(row) * width;
-    int *to = ordered + static_cast<size_t>(row) * width;
-    int *bins = all_bins[warp], *staged = turned[warp];
     int key[32], least = 0x7fffffff, most = -0x7fffffff - 1;
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        key[i] = i * 32 + lane < width ? __ldcs(from + i * 32 + lane) : 0x7fffffff;
+        key[i] = WHOLE || lane < width - i * 32 ? __ldcs(from + i * 32 + lane) : 0x7fffffff;
 #pragma unroll
     for (int r = 0; r < WIDTH / 128; r++)
-        reinterpret_cast<int4 *>(bins)[r * 32 + lane] = make_int4(0, 0, 0, 0);
+        reinterpret_cast<int4 *>(staged)[r * 32 + lane] = make_int4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < 32; i++) {
         least = min(least, key[i]);
-        most = max(most, i * 32 + lane < width ? key[i] : -0x7fffffff - 1);
+        most = max(most, WHOLE || lane < width - i * 32 ? key[i] : -0x7fffffff - 1);
     }
-    const unsigned low = __reduce_min_sync(FULL, least), range = __reduce_max_sync(FULL, most) - low;
+    unsigned low = __reduce_min_sync(FULL, least);
+    const unsigned range = __reduce_max_sync(FULL, most) - low;
     const int shift = max(0, 22 - __clz(range));
     __syncwarp();
+    // Ranks within bins, six a word: they have five bits unless a bin is crowded.
+    unsigned ranks[6] = {};
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        if (i * 32 + lane < width)
-            atomicAdd(bins + ((key[i] - low) >> shift), 1);
+        if (WHOLE || lane < width - i * 32)
+            ranks[i / 6] += atomicAdd(staged + ((key[i] - low) >> shift), 1) << i % 6 * 5;
     __syncwarp();
-    if (scan_bins(bins, lane) <= CROWD) {
+    const int largest = scan_bins(staged, lane);
+    __syncwarp();
+    if (largest <= CROWD) {
+        // Else the compiler keeps all bins from above, in more registers than there are.
+        asm volatile("" : "+r"(low));
+        // Places in the row, two a word: keys are written where bins are read.
+        unsigned place[16];
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            unsigned at = i * 32 + lane;
+            if (WHOLE || lane < width - i * 32)
+                at = staged[(key[i] - low) >> shift] + (ranks[i / 6] >> i % 6 * 5 & 31);
+            place[i / 2] = i % 2 ? place[i / 2] | at << 16 : at;
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            const unsigned at = place[i / 2] >> i % 2 * 16 & 0xffff;
+            staged[at + at / 32] = key[i];
+        }
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < 32; i++)
-            if (i * 32 + lane < width)
-                staged[atomicAdd(bins + ((key[i] - low) >> shift), 1)] = key[i];
-        __syncwarp();
-#pragma unroll 4
-        for (int at = lane; at < width; at += 32) {
-            const int own = staged[at];
-            const int bin = static_cast<unsigned>(own - low) >> shift;
-            const int begin = bin > 0 ? bins[bin - 1] : 0, end = bins[bin];
-            int place = begin;
-            for (int k = begin; k < end; k++) {
-                const int other = staged[k];
-                place += other < own || (other == own && k < at);
-            }
-            to[place] = own;
+            key[i] = staged[lane * 33 + i];
+#pragma unroll 1
+        for (int round = 0; round < largest; round += 2) {
+#pragma unroll
+            for (int i = 0; i < 32; i += 2)
+                order(key[i], key[i + 1]);
+            const int before = __shfl_up_sync(FULL, key[31], 1), after = __shfl_down_sync(FULL, key[0], 1);
+#pragma unroll
+            for (int i = 1; i < 31; i += 2)
+                order(key[i], key[i + 1]);
+            key[0] = lane > 0 ? max(key[0], before) : key[0];
+            key[31] = lane < 31 ? min(key[31], after) : key[31];
         }
-        return;
+    } else {
+        sort_registers<2>(key);
+        merge_lanes<2>(key, lane);
     }
-    sort_registers<2>(key);
-    merge_lanes<2>(key, lane);
+    __syncwarp();
 #pragma unroll
     for (int i = 0; i < 32; i++)
         staged[lane * 33 + i] = key[i];
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        if (i * 32 + lane < width)
+        if (WHOLE || lane < width - i * 32)
             __stcs(to + i * 32 + lane, staged[i * 33 + lane]);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 7)
+    sort_rows(const int *__restrict__ keys, int *__restrict__ ordered, int rows, int width)
+{
+    __shared__ __align__(16) int staged[WARPS][32 * 33];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int row = blockIdx.x * WARPS + warp;
+    if (row >= rows)
+        return;
+    const int *from = keys + static_cast<size_t>(row) * width;
+    int *to = ordered + static_cast<size_t>(row) * width;
+    if (width == WIDTH)
+        sort_row<true>(from, to, width, staged[warp], lane);
+    else
+        sort_row<false>(from, to, width, staged[warp], lane);
 }

@@ -1,9 +1,12 @@
 // A warp marches down 128 columns, four to a lane, and carries LEVELS time steps in registers: when input row y arrives, row
 // y - t - 1 of step t + 1 follows from three rows of step t. The outer lanes are halo. Two rounds of four steps are one launch
 // (LEVELS of 8), AHEAD rows are on their way, and bands of rows inside the grid (INNER) ask for no row. Cells of the rim have
-// the factor zero.
-#define ROWS 200
-#define WARPS 4
+// the factor zero. A block is one warp, and bands are as tall as lets all of a large grid run at once; the first band is
+// shorter, because its rows take longer.
+#define ROWS 304
+#define RIM_ROWS 152
+#define AHEAD 4
+#define BLOCKS 16
 
 // Outside the grid the nearest cells: no cell that changes depends on them.
 template <bool ALIGNED>
@@ -44,36 +47,37 @@ __device__ __forceinline__ float factor(int x, int width, float k)
     return x > 0 && x < width - 1 ? k : 0.0f;
 }
 
-template <int LEVELS, int AHEAD, bool ALIGNED, bool INNER>
+template <int LEVELS, int COMING, bool ALIGNED, bool INNER>
 __device__ __forceinline__ void march(const float *__restrict__ from, float *__restrict__ to, int height, int width,
-                                      int x, int first, float k)
+                                      int x, int first, int last, float k)
 {
+    static_assert(!INNER || (ROWS + 2 * LEVELS) % COMING == 0);
     constexpr int HALO = LEVELS / 4;
-    const int lane = threadIdx.x % 32, nearest = min(max(x, 0), width - 4);
-    const int last = min(first + ROWS, height), begin = first - LEVELS, end = last + LEVELS;
+    const int lane = threadIdx.x, nearest = min(max(x, 0), width - 4);
+    const int begin = first - LEVELS, end = last + LEVELS;
     const bool keeps = lane >= HALO && lane < 32 - HALO && x < width;
     const float kx = factor(x, width, k), ky = factor(x + 1, width, k);
     const float kz = factor(x + 2, width, k), kw = factor(x + 3, width, k);
-    const float *coming = from + static_cast<long long>(begin + AHEAD) * width + nearest;
+    const float *coming = from + static_cast<long long>(begin + COMING) * width + nearest;
     float *place = to + static_cast<long long>(begin - LEVELS) * width + x;
-    float4 up[LEVELS], mid[LEVELS], ahead[AHEAD];
+    float4 up[LEVELS], mid[LEVELS], ahead[COMING];
 #pragma unroll
     for (int t = 0; t < LEVELS; t++)
         up[t] = mid[t] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++)
+    for (int i = 0; i < COMING; i++)
         ahead[i] = load_row<ALIGNED>(from, begin + i, x, height, width);
 #pragma unroll 1
-    for (int base = begin; base < end; base += AHEAD) {
+    for (int base = begin; base < end; base += COMING) {
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
+        for (int i = 0; i < COMING; i++) {
             const int y = base + i;
             if (!INNER && y >= end)
                 break;
             float4 fresh = ahead[i];
             if (!INNER) {
-                ahead[i] = load_row<ALIGNED>(from, y + AHEAD, x, height, width);
-            } else if (base + AHEAD < end) {
+                ahead[i] = load_row<ALIGNED>(from, y + COMING, x, height, width);
+            } else if (base + COMING < end) {
                 ahead[i] = __ldg(reinterpret_cast<const float4 *>(coming));
                 coming += width;
             }
@@ -106,21 +110,18 @@ __device__ __forceinline__ void march(const float *__restrict__ from, float *__r
 }
 
 template <int LEVELS>
-__global__ void __launch_bounds__(32 * WARPS, 3)
+__global__ void __launch_bounds__(32, BLOCKS)
     heat_levels(const float *__restrict__ from, float *__restrict__ to, int height, int width, float k)
 {
     constexpr int HALO = LEVELS / 4, STRIP = 128 - 8 * HALO;
-    const int strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
-    // The last band goes first: like the first, it takes longer.
-    const int first = (blockIdx.y > 0 ? blockIdx.y - 1 : gridDim.y - 1) * ROWS;
-    const int x = strip + 4 * (static_cast<int>(threadIdx.x) % 32 - HALO);
-    if (strip >= width)
-        return;
+    const int strip = blockIdx.x * STRIP, band = blockIdx.y;
+    const int first = band > 0 ? RIM_ROWS + (band - 1) * ROWS : 0, last = min(RIM_ROWS + band * ROWS, height);
+    const int x = strip + 4 * (static_cast<int>(threadIdx.x) - HALO);
     const bool inside = first > LEVELS && first + ROWS + LEVELS < height;
     if (width % 4 != 0)
-        march<LEVELS, 1, false, false>(from, to, height, width, x, first, k);
+        march<LEVELS, 1, false, false>(from, to, height, width, x, first, last, k);
     else if (inside)
-        march<LEVELS, 4, true, true>(from, to, height, width, x, first, k);
+        march<LEVELS, AHEAD, true, true>(from, to, height, width, x, first, last, k);
     else
-        march<LEVELS, 1, true, false>(from, to, height, width, x, first, k);
+        march<LEVELS, 1, true, false>(from, to, height, width, x, first, last, k);
 }
