@@ -54,6 +54,12 @@ def packed(values: np.ndarray, kind: type) -> np.ndarray:
     return values.astype(kind).view(np.uint32)
 
 
+def halves_by_bytes(half: type, byte: type, first: int) -> np.ndarray:
+    """Two products of a half of x and a byte of y, from byte `first` on, and 7."""
+    products = parts(X, half).reshape(-1, 2) * parts(Y, byte).reshape(-1, 4)[:, first : first + 2]
+    return np.asarray(products.sum(1) + 7)
+
+
 WIDE_X, WIDE_Y = X.astype(np.uint64), Y.astype(np.uint64)
 INTEGERS = {
     "__popc(x)": [bin(x).count("1") for x in X.tolist()],
@@ -77,6 +83,14 @@ INTEGERS = {
     "__uhadd(x, y)": (WIDE_X + WIDE_Y) >> 1,
     "__dp4a((int)x, (int)y, 7)": (parts(X, np.int8) * parts(Y, np.int8)).reshape(-1, 4).sum(1) + 7,
     "__dp4a(x, y, 7u)": (parts(X, np.uint8) * parts(Y, np.uint8)).reshape(-1, 4).sum(1) + 7,
+    "__dp4a(*(uchar4 *)&x, *(uchar4 *)&y, 7u)": (parts(X, np.uint8) * parts(Y, np.uint8))
+    .reshape(-1, 4)
+    .sum(1)
+    + 7,
+    "__dp2a_lo((int)x, (int)y, 7)": halves_by_bytes(np.int16, np.int8, 0),
+    "__dp2a_hi((int)x, (int)y, 7)": halves_by_bytes(np.int16, np.int8, 2),
+    "__dp2a_lo(x, y, 7u)": halves_by_bytes(np.uint16, np.uint8, 0),
+    "__dp2a_hi(*(ushort2 *)&x, *(uchar4 *)&y, 7u)": halves_by_bytes(np.uint16, np.uint8, 2),
     "__vadd4(x, y)": packed(parts(X, np.uint8) + parts(Y, np.uint8), np.uint8),
     "__vaddus2(x, y)": packed(np.minimum(parts(X, np.uint16) + parts(Y, np.uint16), 65535), np.uint16),
     "__vsubss4(x, y)": packed(np.clip(parts(X, np.int8) - parts(Y, np.int8), -128, 127), np.int8),

@@ -112,6 +112,17 @@ KCU_API int __dp4a(int a, int b, int c) { return kcu_dot(a, b, c, 4, 8, 0); }
 KCU_API unsigned __dp4a(unsigned a, unsigned b, unsigned c) { return kcu_dot(a, b, c, 4, 8, 0); }
 KCU_API int __dp2a_lo(int a, int b, int c) { return kcu_dot(a, b, c, 2, 16, 0); }
 KCU_API int __dp2a_hi(int a, int b, int c) { return kcu_dot(a, b, c, 2, 16, 2); }
+KCU_API unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) { return kcu_dot(a, b, c, 2, 16, 0); }
+KCU_API unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) { return kcu_dot(a, b, c, 2, 16, 2); }
+#define KCU_DOT(name, A, B, C) \
+    KCU_API C name(A a, B b, C c) { return name(__builtin_bit_cast(C, a), __builtin_bit_cast(C, b), c); }
+KCU_DOT(__dp4a, char4, char4, int)
+KCU_DOT(__dp4a, uchar4, uchar4, unsigned)
+KCU_DOT(__dp2a_lo, short2, char4, int)
+KCU_DOT(__dp2a_lo, ushort2, uchar4, unsigned)
+KCU_DOT(__dp2a_hi, short2, char4, int)
+KCU_DOT(__dp2a_hi, ushort2, uchar4, unsigned)
+#undef KCU_DOT
 
 KCU_API float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 KCU_API float saturate(float x) { return __saturatef(x); }
