@@ -101,15 +101,35 @@ def test_shared_variables_of_templates_and_inline_functions_are_apart() -> None:
     assert (out == lane % 4 + 0.5 + lane % 8 + 100 + 7000).all()
 
 
-def test_shared_memory_is_poisoned_for_each_block() -> None:
-    code = """extern "C" __global__ void f(int *a) {
-        __shared__ int word;
-        if (blockIdx.x == 0) word = 5;
-        a[blockIdx.x] = word;
-    }"""
+@pytest.mark.parametrize("inside", ["f", "helper", "template"])
+def test_shared_memory_is_poisoned_for_each_block(inside: str) -> None:
+    """Also that of templates, whose variables g++ puts elsewhere."""
+    body = "__shared__ int word; if (blockIdx.x == 0) word = 5; a[blockIdx.x] = word;"
+    code = {
+        "f": f'extern "C" __global__ void f(int *a) {{ {body} }}',
+        "helper": f"inline __device__ void g(int *a) {{ {body} }} __global__ void f(int *a) {{ g(a); }}",
+        "template": f"template <class T> __device__ void g(T *a) {{ {body} }}"
+        "__global__ void f(int *a) { g<int>(a); }",
+    }[inside]
     (out,) = run(code, np.zeros(4, np.int32), grid=4, block=1)
     assert out[0] == 5
     assert (out[1:] != 5).all()
+
+
+def test_asynchronous_copies_reach_the_shared_memory_of_a_template() -> None:
+    code = """
+    template <int N> __device__ void g(const float *from, float *to) {
+        __shared__ __align__(16) float room[N];
+        unsigned at = (unsigned)__cvta_generic_to_shared(room + 4 * threadIdx.x);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from + 4 * threadIdx.x));
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncthreads();
+        for (int i = threadIdx.x; i < N; i += blockDim.x) to[i] = room[N - 1 - i];
+    }
+    __global__ void f(const float *from, float *to) { g<64>(from, to); }"""
+    numbers = np.arange(64, dtype=np.float32)
+    *_, out = run(code, numbers, np.zeros(64, np.float32), block=16)
+    assert (out == numbers[::-1]).all()
 
 
 def test_constant_memory_is_uploaded_and_reset() -> None:

@@ -66,7 +66,8 @@ class EmulatorCompiler:
             return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         options = (*options, *toolchain.counting_options()) if examine else options
-        how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED)
+        layout = toolchain.LAYOUT.read_bytes()
+        how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED, layout)
         key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())
         kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
         binary = kept.read_bytes() if kept.is_file() else None

@@ -26,6 +26,7 @@ from kcurate.backends.emulator.source import INCLUDE, declared
 from kcurate.errors import BackendError, MissingDependencyError
 
 RUNTIME = Path(__file__).with_name("runtime")
+LAYOUT = RUNTIME / "shared.ld"
 COMMON = (
     "-fPIC",
     "-fvisibility=hidden",
@@ -51,6 +52,7 @@ DEVICE = (
     "-fno-stack-protector",
     "-fstack-clash-protection",
     "-fno-asynchronous-unwind-tables",
+    "-fdata-sections",  # for `LAYOUT`
     "-fmax-errors=20",
     "-fdiagnostics-color=never",
 )
@@ -246,7 +248,11 @@ def shared_object(
     compiling = [*tools.command, *options, *COMMON, f"-I{INCLUDE}", "side.cpp"]
     linking = ["-shared", "--as-needed", "-z", "now", *UNRESOLVED, "runtime.o", "-o", "side.so"]
     if tools.linker is None:
-        return run([*compiling, *(_DRIVER_FORM.get(word, word) for word in linking), "-lm"], folder)
+        words = [_DRIVER_FORM.get(word, word) for word in linking]
+        if "clang" not in tools.version:
+            (folder / LAYOUT.name).write_bytes(LAYOUT.read_bytes())
+            words.append(f"-Wl,-T,{LAYOUT.name}")
+        return run([*compiling, *words, "-lm"], folder)
     done = run([*compiling, "-c", "-o", "side.o"], folder)
     return done if done.returncode else run([*tools.linker, "side.o", *linking], folder)
 

@@ -219,6 +219,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES], given[CONSUMERS], taken[CONSUMERS];
+    __shared__ __align__(8) unsigned long long order[CONSUMERS];
     __shared__ __align__(16) int4 work[CONSUMERS];
     unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
     const unsigned stages = shared_address(aligned);
@@ -231,6 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int g = 0; g < CONSUMERS; g++) {
             init_barrier(shared_address(&given[g]), 1);
             init_barrier(shared_address(&taken[g]), 4);
+            init_barrier(shared_address(&order[g]), 4);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -286,6 +288,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             arrive(shared_address(&taken[group]));
         if (unit.x < 0)
             return;
+        // A stage's parity tells only two of its uses apart: the other group has seen all of its own full before this
+        // one looks for one.
+        if (group + turn > 0)
+            wait(shared_address(&order[group]), (group + turn + 1) % 2);
+        if (unit.z == 0 && lane == 0)
+            arrive(shared_address(&order[1 - group]));
         float sum[128];
 #pragma unroll
         for (int i = 0; i < 128; i++)
@@ -295,6 +303,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const unsigned stage = stages + at % STAGES * STAGE_BYTES;
             wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
             __syncwarp();
+            if (lane == 0 && e + 1 == unit.z)
+                arrive(shared_address(&order[1 - group]));
             begin_products();
 #pragma unroll
             for (int i = 0; i < BLOCK; i += 16)
