@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -118,25 +119,56 @@ __device__ __forceinline__ void multiply(float (&d)[128], unsigned long long a, 
         : "l"(a), "l"(b));
 }
 
-// x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u))
-__device__ __forceinline__ float gelu(float x)
+__device__ __forceinline__ float power_of_two(float x)
 {
-    const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
-    return __fdividef(x, 1.0f + __expf(-2.0f * u));
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
-__device__ __forceinline__ void put(half *__restrict__ y, int row, int col, int m, int n, float left, float right)
+// x / (1 + 2^t) for two at once with one reciprocal. Powers end at 2^60, so that the product of both is finite.
+__device__ __forceinline__ float2 divide_two(float2 x, float2 t)
 {
-    if (row >= m || col >= n)
-        return;
-    half *to = y + static_cast<size_t>(row) * n + col;
-    if (n % 2 == 0) {
-        *reinterpret_cast<half2 *>(to) = __floats2half2_rn(left, right);
-        return;
+    const float left = 1.0f + power_of_two(fminf(t.x, 60.0f)), right = 1.0f + power_of_two(fminf(t.y, 60.0f));
+    float one;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one) : "f"(left * right));
+    return make_float2(x.x * (right * one), x.y * (left * one));
+}
+
+// x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
+__device__ __forceinline__ half2 gelu(float left, float right)
+{
+    constexpr float LINEAR = -2.0f * 0.7978845608f * 1.4426950409f, CUBIC = LINEAR * 0.044715f;
+    const float2 y = divide_two(make_float2(left, right), make_float2(left * fmaf(left * left, CUBIC, LINEAR),
+                                                                      right * fmaf(right * right, CUBIC, LINEAR)));
+    return __floats2half2_rn(y.x, y.y);
+}
+
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
+{
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, half *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    // Rows that do not begin at multiples of 16 bytes: one element a lane.
+    for (int i = lane; n % 8 != 0 && i < 16 * 128; i += 32)
+        if (row + i / 128 < m && col + i % 128 < n)
+            c[static_cast<size_t>(row + i / 128) * n + col + i % 128] =
+                *reinterpret_cast<const half *>(slot(own, i / 128, i % 128 / 8) + i % 8 * 2);
+#pragma unroll
+    for (int i = 0; n % 8 == 0 && i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
     }
-    to[0] = __float2half(left);
-    if (col + 1 < n)
-        to[1] = __float2half(right);
+    __syncwarp();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -145,7 +177,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, tiles = row_tiles * ((n + COLS - 1) / COLS);
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -175,6 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -199,14 +233,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
-            const int row = tile % row_tiles * ROWS + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4;
-            const int col = tile / row_tiles * COLS + lane % 4 * 2;
+            const int row = tile % row_tiles * ROWS + (group - 1) * GROUP_ROWS + warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                const int j = col + i * 8;
-                const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
-                put(y, row, j, m, n, gelu(sum[4 * i] + left), gelu(sum[4 * i + 1] + right));
-                put(y, row + 8, j, m, n, gelu(sum[4 * i + 2] + left), gelu(sum[4 * i + 3] + right));
+            for (int half = 0; half < 2; half++) {
+                const int col = tile / row_tiles * COLS + half * 128;
+#pragma unroll
+                for (int i = 0; i < 16; i++) {
+                    const int j = col + lane % 4 * 2 + i * 8;
+                    const float left = bias[min(j, n - 1)], right = bias[min(j + 1, n - 1)];
+                    const float *v = sum + 64 * half + 4 * i;
+                    unsigned char *to = slot(own, lane / 4, i) + lane % 4 * 4;
+                    *reinterpret_cast<half2 *>(to) = gelu(v[0] + left, v[1] + right);
+                    *reinterpret_cast<half2 *>(to + 8 * 256) = gelu(v[2] + left, v[3] + right);
+                }
+                store_rows(own, y, row, col, m, n);
             }
             __syncwarp();
         }

@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + 2 * RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define WARP_BYTES (16 * 128 * 2)
 #define BAND 16
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -136,9 +137,49 @@ __device__ __forceinline__ void put(__nv_bfloat16 *__restrict__ c, int row, int 
         to[1] = __float2bfloat16(right);
 }
 
-__device__ __forceinline__ float gated(float gate, float up)
+// Where two of a warp's results wait: rows of 256 bytes, chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int chunk)
 {
-    return __fdividef(gate, 1.0f + __expf(-gate)) * up;
+    return own + row * 256 + (chunk ^ row % 8) * 16;
+}
+
+// Sixteen rows of 128 columns of a warp, two rows an instruction instead of sixteen bytes of each of eight.
+__device__ __forceinline__ void store_rows(unsigned char *own, __nv_bfloat16 *__restrict__ c, int row, int col, int m,
+                                           int n)
+{
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const int r = i + lane / 16, j = col + lane % 16 * 8;
+        const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+        if (row + r < m && j < n)
+            *reinterpret_cast<uint4 *>(c + static_cast<size_t>(row + r) * n + j) = eight;
+    }
+    __syncwarp();
+}
+
+__device__ __forceinline__ float power_of_two(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// x / (1 + 2^t) for two at once with one reciprocal. Powers end at 2^60, so that the product of both is finite.
+__device__ __forceinline__ float2 divide_two(float2 x, float2 t)
+{
+    const float left = 1.0f + power_of_two(fminf(t.x, 60.0f)), right = 1.0f + power_of_two(fminf(t.y, 60.0f));
+    float one;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one) : "f"(left * right));
+    return make_float2(x.x * (right * one), x.y * (left * one));
+}
+
+__device__ __forceinline__ float2 gated(const float *gate, const float *up)
+{
+    const float2 y = divide_two(make_float2(gate[0], gate[1]),
+                                make_float2(gate[0] * -1.4426950409f, gate[1] * -1.4426950409f));
+    return make_float2(y.x * up[0], y.y * up[1]);
 }
 
 // The first row and column of a tile. Tiles are counted down bands of 16 rows of tiles, so that blocks at work at the
@@ -156,7 +197,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
-    const unsigned stages = (shared_address(room) + 1023) & ~1023u;
+    unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
+    const unsigned stages = shared_address(aligned);
     const int group = threadIdx.x / 128;
     const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
@@ -188,6 +230,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -213,12 +256,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
+            const float *g = sum, *u = sum + COLS / 2;
+            if (n % 8 == 0) {
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                const float *g = sum + 4 * i, *u = sum + COLS / 2 + 4 * i;
-                put(c, row, col + i * 8, m, n, gated(g[0], u[0]), gated(g[1], u[1]));
-                put(c, row + 8, col + i * 8, m, n, gated(g[2], u[2]), gated(g[3], u[3]));
+                for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++) {
+                        const int e = 4 * i + 2 * part;
+                        *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            __float22bfloat162_rn(gated(g + e, u + e));
+                    }
+                store_rows(own, c, row, place.y, m, n);
+            } else {
+#pragma unroll
+                for (int i = 0; i < COLS / 8; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++) {
+                        const int e = 4 * i + 2 * part;
+                        const float2 both = gated(g + e, u + e);
+                        put(c, row + lane / 4 + 8 * part, place.y + lane % 4 * 2 + i * 8, m, n, both.x, both.y);
+                    }
             }
             __syncwarp();
         }
