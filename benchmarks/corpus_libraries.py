@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from library_calls import CALLS, LibraryCall, compared, scalars_of, torch_dtype
 from marked import fill
-from roofline import MODEL, MODELS, Best, best_sides, of_device, rows_of, standing
+from roofline import MODELS, Best, best_sides, of_device, rows_of, standing
 
 from kcurate import resources, store
 from kcurate.backends import open_compiler
@@ -277,11 +277,20 @@ def table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def triton_table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Fast sides in Triton beside the family's fastest CUDA side, by their verdicts, and torch.compile."""
-    best_cuda = {one.family: one.us for one in best_sides(MODEL, "cuda")}
+    """Fast sides in Triton beside the family's fastest CUDA side, by their verdicts, and torch.compile.
+
+    All of one GPU: the H200 if it has judged the family's newest sides, else the H100.
+    """
+    known = standing()
+    best_cuda = {
+        gpu: {one.family: one.us for one in best_sides(MODELS[gpu][0], "cuda") if one.family in known[gpu]}
+        for gpu in ("H200", "H100")
+    }
     lines, best = [], []
     for folder in store.find_candidates(resources.pairs_dir()):
-        candidate, path = store.read_candidate(folder), folder / "verdicts" / f"{MODEL}.json"
+        candidate = store.read_candidate(folder)
+        gpu = next((gpu for gpu, sides in best_cuda.items() if candidate.family in sides), "H200")
+        path = folder / "verdicts" / f"{MODELS[gpu][0]}.json"
         if candidate.fast.language != "triton" or not path.exists():
             continue
         verdict = store.read_json(path, Verdict)
@@ -289,15 +298,16 @@ def triton_table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
             continue
         ratio, us = verdict.speedup.ratio, verdict.fast.median_us
         row = rows.get(candidate.family, {})
+        row = row if f" {gpu}" in row.get("device", "") else {}
         made = {row.get("library"): row.get("library_us"), **row.get("others_us", {})}.get("torch.compile")
-        cuda = best_cuda[candidate.family]
+        cuda = best_cuda[gpu][candidate.family]
         best.append(us / min(cuda, made or cuda))
         name = candidate.id.split("/")[1]
         shown = "" if made is None else f"{made:.1f}"
         lines.append(
             (
                 best[-1],
-                f"| [{name}](../pairs/{candidate.id}/) | {ratio:.2f} | {us:.1f} | {cuda:.1f} | {shown} "
+                f"| [{name}](../pairs/{candidate.id}/) | {gpu} | {ratio:.2f} | {us:.1f} | {cuda:.1f} | {shown} "
                 f"| {best[-1]:.2f} |",
             )
         )
@@ -306,8 +316,8 @@ def triton_table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"{len(best)} sides; against the better of both, {statistics.median(best):.2f} in the median,",
         f"{sum(one <= 1 for one in best)} at 1 or below, {near} within 1.3.",
         "",
-        "| pair | over its slow side | Triton, us | best CUDA side, us | torch.compile, us | of the better |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| pair | GPU | over its slow side | Triton, us | best CUDA side, us | torch.compile, us | of the better |",
+        "|---|---|---:|---:|---:|---:|---:|",
         *(line for _, line in sorted(lines)),
     ]
 
