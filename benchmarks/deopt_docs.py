@@ -98,7 +98,7 @@ def said(verdicts: Sequence[Row], file: str, origin: str) -> str:
     rest = {name: count for name, count in counts.items() if name not in ("confirmed", "not_faster")}
     others = ", ".join(f"{count} {name}" for name, count in sorted(rest.items()))
     return (
-        f"Of all {len(verdicts)} {origin} (rows in [data/nvidia-h200/{file}](data/nvidia-h200/{file})),\n"
+        f"Of all {len(verdicts)} {origin} ([rows](data/nvidia-h200/{file})),\n"
         f"{counts['confirmed']} are confirmed, from {sides} fast sides, with a median speedup of "
         f"{statistics.median(ratios(verdicts, 'confirmed')):.2f}.\n"
         f"{same} have the machine code of the original, and {counts['not_faster'] - same} more are not "
