@@ -13,7 +13,7 @@ from typing import Any
 
 from kcurate.problem.lessons import together
 
-# Of families that share no core; it gives a test split of 17% of the built-in pairs.
+# Of families that share no core; it gives a test split of 15% of the built-in pairs.
 TEST_SHARE = 0.35
 MANY = 6
 
