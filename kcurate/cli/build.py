@@ -41,7 +41,7 @@ def build(
             max=0.9,
             metavar="SHARE",
             help="Share for the test split of the families that have no code in common with many others; "
-            "default: 0.35, which gives 17% of the built-in pairs.",
+            "default: 0.35, which gives 15% of the built-in pairs.",
         ),
     ] = None,
     version: Annotated[
