@@ -49,7 +49,7 @@ class Origin:
 class Candidate:
     """Two sides that claim to compute the same problem. `problem` is None if unknown.
 
-    `worth`: by technique, how many times the fast side's time becomes without it, as an H200 or H100 measured.
+    `worth`: by technique, how many times the fast side's time becomes without it, on an H200 or H100.
     """
 
     id: str
