@@ -106,9 +106,7 @@ class Builder:
         inside = self._inside(param)
         if inside is not None:
             self.values |= structs.wholes(param.name, text, inside, self.site, self.device.text)
-            return
-        poly = self.site.poly(text) if not self._real_type(param) else None
-        if poly is not None:
+        elif not self._real_type(param) and (poly := self.site.poly(text)) is not None:
             self.values[param.name] = poly
 
     def _inside(self, param: Param) -> tuple[types.Inside, ...] | None:

@@ -231,7 +231,7 @@ class _Reading:
 
     def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
         """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
-        inits = (value for one in buffers.values() if one.init for value in _values(one.init))
+        inits = (value for one in buffers.values() if one.init for value in remade.values(one.init))
         shapes = (extent for one in buffers.values() for extent in one.shape)
         texts = [one for one in (*used, *shapes) if isinstance(one, str)]
         texts += [one for one in inits if isinstance(one, str) and set(names_in(one)) & self.by.names.keys()]
@@ -347,12 +347,3 @@ class _Reading:
 
     def _element(self, type_text: str) -> Element | None:
         return types.element(type_text, self.types, self.device.text)
-
-
-def _values(init: Init) -> Iterable[object]:
-    """What an initialiser's parameters are; those of the members of structs stand in one text."""
-    return (
-        re.findall(r"=([^\s;]+)", str(init.params["fields"]))
-        if init.kind == "records"
-        else init.params.values()
-    )

@@ -6,7 +6,8 @@ covered: what values are like (`kcurate.capture.describing` says), how the kerne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.draft import fitting, sizes
@@ -149,3 +150,10 @@ class Known:
             and (one.element.dtype not in types.FLOATS)
         ]
         return found or None
+
+
+def values(init: Init) -> Iterable[object]:
+    """What an initialiser's parameters are; those of the members of structs stand in one text."""
+    if init.kind == "records":
+        return re.findall(r"=([^\s;]+)", str(init.params["fields"]))
+    return init.params.values()
