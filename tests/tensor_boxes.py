@@ -45,7 +45,7 @@ def places(rank: int) -> str:
 def loading(rank: int, waits: bool = True) -> str:
     """Loads a box, and writes the bytes of shared memory from `room + base` on."""
     return f"""{HEAD}
-struct Coordinates {{ int c[5]; }};
+struct Coordinates {{ int c[5], expected; }};
 __global__ void f(const __grid_constant__ CUtensorMap map, unsigned char *out, Coordinates where,
                   int base, int bytes)
 {{
@@ -54,7 +54,7 @@ __global__ void f(const __grid_constant__ CUtensorMap map, unsigned char *out, C
     const int *c = where.c;
     if (threadIdx.x == 0) {{
         init(&bar, 1);
-        expect(&bar, bytes);
+        expect(&bar, where.expected);
         asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
         asm volatile("{BULK}.{rank}d.{TO_SHARED} [%0], [%1, {coordinates(3, rank)}], [%2];"
             :: "r"(at(room) + base), "l"(&map), "r"(at(&bar)), {places(rank)} : "memory");
@@ -71,7 +71,7 @@ def storing(rank: int, reduces: str = "", late: bool = False) -> str:
     how = how or f"{BULK}.{rank}d.global.shared::cta"
     spoil = "for (int i = 0; i < bytes; i++) room[base + i] = 0x55;"
     return f"""{HEAD}
-struct Coordinates {{ int c[5]; }};
+struct Coordinates {{ int c[5], expected; }};
 __global__ void f(const __grid_constant__ CUtensorMap map, const unsigned char *from, Coordinates where,
                   int base, int bytes)
 {{
@@ -138,22 +138,33 @@ def numbers(*values: int) -> ScalarValue:
     return ScalarValue(np.array(values, np.int32).tobytes())
 
 
-def moved(tensor: Tensor, at: tuple[int, ...], data: Array, base: int = 0, room: int | None = None) -> Array:
-    """Run a kernel of `loading` or `storing`: `data` is bytes of shared memory, from `base` on."""
+def moved(
+    tensor: Tensor, at: tuple[int, ...], data: Array, base: int = 0, room: int | None = None, more: int = 0
+) -> Array:
+    """Run a kernel of `loading` or `storing`: `data` is bytes of shared memory, from `base` on.
+
+    A load waits for `more` bytes than its box has.
+    """
     memory = tensor.program.put(data)
-    where = (numbers(*at, *[0] * (5 - len(at))), numbers(base), numbers(data.nbytes))
+    count = int(np.prod(box_shape(tensor.map.box, (1, *tensor.map.element_strides[1:]))))
+    expected = count * tensor.array.itemsize + more
+    where = (numbers(*at, *[0] * (5 - len(at)), expected), numbers(base), numbers(data.nbytes))
     shared_bytes = base + data.nbytes if room is None else room
     launch(tensor.program, tensor.value(), memory, *where, shared_bytes=shared_bytes)
     return tensor.program.get(memory, data)
+
+
+def box_shape(box: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
+    """Elements of a box along each axis, outermost first; `box` and `steps` begin with the innermost."""
+    return tuple(-(-extent // step) for extent, step in zip(box[::-1], steps[::-1], strict=True))
 
 
 def box_of(
     array: Array, at: tuple[int, ...], box: tuple[int, ...], steps: tuple[int, ...], fill: Any
 ) -> Array:
     """The box at `at` (innermost first, as `box`), by the definition."""
-    shape = tuple(-(-extent // step) for extent, step in zip(box[::-1], steps[::-1], strict=True))
-    found = np.full(shape, fill, array.dtype)
-    for index in np.ndindex(*shape):
+    found = np.full(box_shape(box, steps), fill, array.dtype)
+    for index in np.ndindex(*found.shape):
         place = tuple(a + i * s for a, i, s in zip(at[::-1], index, steps[::-1], strict=True))
         if all(0 <= p < n for p, n in zip(place, array.shape, strict=True)):
             found[index] = array[place]
@@ -161,6 +172,14 @@ def box_of(
 
 
 SWIZZLES = {"none": 0, "32B": 1, "64B": 3, "128B": 7}
+
+
+def padded(data: Array, swizzle: str) -> Array:
+    """Rows as a swizzled box has them: as far apart as the swizzle is wide, zeros between."""
+    rows = data.view(np.uint8)
+    found = np.zeros((len(rows), 16 * (SWIZZLES[swizzle] + 1)), np.uint8)
+    found[:, : rows.shape[1]] = rows
+    return found
 
 
 def swizzled(data: Array, swizzle: str, base: int = 0) -> Array:
@@ -186,9 +205,13 @@ def stored(array: Array, tile: Array, at: tuple[int, int], how: Any) -> Array:
 def loaded(program: Loaded, array: Array, at: tuple[int, ...], base: int = 0, **given: Any) -> Array:
     """The bytes of shared memory after a box was loaded."""
     tensor = Tensor(program, array, **given)
-    steps = (1, *tensor.map.element_strides[1:])
-    shape = box_of(np.zeros((1,) * len(at)), at, tensor.map.box, steps, 0)
-    return moved(tensor, at, np.zeros(shape.size * array.itemsize, np.uint8), base)
+    shape = box_shape(tensor.map.box, (1, *tensor.map.element_strides[1:]))
+    row = (
+        shape[-1] * array.itemsize
+        if tensor.map.swizzle == "none"
+        else 16 * (SWIZZLES[tensor.map.swizzle] + 1)
+    )
+    return moved(tensor, at, np.zeros(int(np.prod(shape[:-1])) * row, np.uint8), base)
 
 
 # Every reduction, with types that have it and what it does.

@@ -21,6 +21,7 @@ from tensor_boxes import (
     loading,
     moved,
     numbers,
+    padded,
     stored,
     storing,
     swizzled,
@@ -187,9 +188,16 @@ def test_a_swizzle_goes_by_the_address_not_by_the_row(base: int) -> None:
     assert np.array_equal(found, swizzled(array[3:11], "128B", base))
 
 
-def test_rows_shorter_than_the_swizzle_lie_dense() -> None:
-    array = array_of(np.uint16, 16, 32)
-    assert np.array_equal(load(array, (0, 0), box=(32, 16), swizzle="128B"), swizzled(array, "128B"))
+@pytest.mark.parametrize("swizzle", ["64B", "128B"])
+def test_rows_shorter_than_the_swizzle_lie_as_far_apart(swizzle: str) -> None:
+    array = array_of(np.uint16, 16, 16)
+    wanted = swizzled(padded(array, swizzle), swizzle)
+    written = swizzled(padded(np.full_like(array, 0xFFFF), swizzle), swizzle) > 0
+    found = load(array, (0, 0), box=(16, 16), swizzle=swizzle)
+    assert np.array_equal(found[written], wanted[written])
+    tensor = Tensor(Program(storing(2)), np.zeros_like(array), box=(16, 16), swizzle=swizzle)
+    moved(tensor, (0, 0), wanted)
+    assert np.array_equal(tensor.get(), array)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 4, 5])
@@ -304,7 +312,7 @@ def test_bytes_outside_the_tensor_count_as_arrived() -> None:
     tensor = Tensor(Program(loading(2), limit_s=0.5), array_of(np.float32, 3, 8), box=(8, 8))
     moved(tensor, (4, 2), np.zeros(8 * 8 * 4, np.uint8))
     with pytest.raises(KernelFault) as caught:  # waits for ever, for 16 bytes more than come
-        moved(tensor, (4, 2), np.zeros(8 * 8 * 4 + 16, np.uint8))
+        moved(tensor, (4, 2), np.zeros(8 * 8 * 4, np.uint8), more=16)
     assert caught.value.reason == "timeout"
 
 
@@ -341,7 +349,7 @@ def test_a_map_of_another_rank_and_no_map_at_all() -> None:
     program = Program(loading(1))
     with pytest.raises(KernelFault, match="a tensor map that the plan has not made"):
         out = program.put(np.zeros(64, np.uint8))
-        rest = (numbers(0, 0, 0, 0, 0), numbers(0), numbers(64))
+        rest = (numbers(0, 0, 0, 0, 0, 64), numbers(0), numbers(64))
         launch(program, ScalarValue(bytes(128)), out, *rest, shared_bytes=1024)
 
 

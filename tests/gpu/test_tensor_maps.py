@@ -16,6 +16,7 @@ from tensor_boxes import (
     loaded,
     loading,
     moved,
+    padded,
     stored,
     storing,
     swizzled,
@@ -83,10 +84,16 @@ def test_loads(gpu: Gpu, swizzle: str, base: int) -> None:
 
 
 @pytest.mark.parametrize("swizzle", ["64B", "128B"])
-def test_rows_shorter_than_the_swizzle(gpu: Gpu, swizzle: str) -> None:
-    array = array_of("uint16", 16, 16)
-    found = loaded(gpu.program(loading(2)), array, (0, 0), box=(16, 16), swizzle=swizzle)
-    assert np.array_equal(found, swizzled(array, swizzle))
+@pytest.mark.parametrize("width", [8, 16, 24])
+def test_rows_shorter_than_the_swizzle(gpu: Gpu, swizzle: str, width: int) -> None:
+    array = array_of("uint16", 16, width)
+    wanted = swizzled(padded(array, swizzle), swizzle)
+    written = swizzled(padded(np.full_like(array, 0xFFFF), swizzle), swizzle) > 0
+    found = loaded(gpu.program(loading(2)), array, (0, 0), box=(width, 16), swizzle=swizzle)
+    assert np.array_equal(found[written], wanted[written])
+    tensor = Tensor(gpu.program(storing(2)), np.zeros_like(array), box=(width, 16), swizzle=swizzle)
+    moved(tensor, (0, 0), wanted)
+    assert np.array_equal(tensor.get(), array)
 
 
 def test_element_strides(gpu: Gpu) -> None:

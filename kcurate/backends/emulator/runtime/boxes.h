@@ -1,8 +1,9 @@
 // Boxes of tensors that tensor maps describe (cp.async.bulk.tensor, tiled): which bytes of global memory and
 // of shared memory belong together. Not covered: when a copy is done (copies.h).
 //
-// In shared memory a box is dense, its innermost axis first; swizzled, 16-byte pieces change places by the bits
-// of their address. Of a box that reaches past the tensor, a load fills the rest, a store drops it.
+// In shared memory a box is dense, its innermost axis first; swizzled, its rows are as far apart as the swizzle is
+// wide (our measurement, H200), and 16-byte pieces change places by the bits of their address. Of a box that
+// reaches past the tensor, a load fills the rest, a store drops it.
 // Source: PTX ISA, "Tensors"; CUDA Driver API, cuTensorMapEncodeTiled.
 #pragma once
 
@@ -54,18 +55,33 @@ inline unsigned extent(const KcuTensorMap &map, unsigned axis)
 }
 inline unsigned row_bytes(const KcuTensorMap &map) { return unsigned(map.box[0] * map.strides[0]); }
 
-inline size_t box_bytes(const KcuTensorMap &map)
+// From one row to the next; 32, 64 and 128 bytes are swizzles 1, 2 and 3.
+inline unsigned row_pitch(const KcuTensorMap &map) { return map.swizzle ? 16u << map.swizzle : row_bytes(map); }
+
+inline size_t rows_of(const KcuTensorMap &map)
 {
-    size_t bytes = row_bytes(map);
-    for (unsigned axis = 1; axis < map.rank; axis++) bytes *= extent(map, axis);
-    return bytes;
+    size_t rows = 1;
+    for (unsigned axis = 1; axis < map.rank; axis++) rows *= extent(map, axis);
+    return rows;
 }
 
-// Where a piece of 16 bytes lies; 32, 64 and 128 bytes are swizzles 1, 2 and 3.
+// What a barrier counts, and from the first byte to past the last row.
+inline size_t box_bytes(const KcuTensorMap &map) { return rows_of(map) * row_bytes(map); }
+inline size_t room_bytes(const KcuTensorMap &map) { return rows_of(map) * row_pitch(map); }
+
+// Where a piece of 16 bytes lies.
 inline char *swizzled(char *place, unsigned swizzle)
 {
     const uintptr_t at = reinterpret_cast<uintptr_t>(place), bits = ((1u << swizzle) - 1) << 4;
     return reinterpret_cast<char *>(at ^ (at >> 3 & bits));
+}
+
+// What a load will overwrite, in the memory of this block.
+inline void poison_box(const KcuTensorMap &map, char *to, int poison)
+{
+    const unsigned bytes = row_bytes(map), piece = map.swizzle ? 16 : bytes;
+    for (char *const end = to + room_bytes(map); to < end; to += row_pitch(map))
+        for (unsigned at = 0; at < bytes; at += piece) memset(swizzled(to + at, map.swizzle), poison, piece);
 }
 
 inline void fill(char *to, unsigned bytes, const KcuTensorMap &map)
@@ -122,7 +138,7 @@ inline void move_box(const Box &box, char *shared)
     const unsigned high = unsigned((left < 0 ? 0 : left < inner ? left : inner) * size);
     unsigned index[5] = {};
     char *row = const_cast<char *>(own);
-    for (bool over = false; !over; row += row_bytes(map)) {
+    for (bool over = false; !over; row += row_pitch(map)) {
         bool inside = low < high;
         long long offset = first * size;
         for (unsigned axis = 1; axis < map.rank; axis++) {
@@ -151,7 +167,7 @@ inline unsigned check_box(const Box &box, const char *shared)
     if ((long long)box.at[0] * (long long)box.map.strides[0] % 16)
         kcu_fault(KCU_LAUNCH, "a box whose innermost coordinate is not a multiple of 16 bytes, which a GPU refuses as "
                               "an illegal instruction");
-    const size_t bytes = box_bytes(box.map);
+    const size_t bytes = room_bytes(box.map);
     const bool fixed = shared >= __start_kcu_shared && shared < __stop_kcu_shared;
     const char *end = fixed ? __stop_kcu_shared : kcu_dynamic + launch.shared_bytes;
     if (!fixed && (shared < kcu_dynamic || shared > end)) kcu_fault(KCU_BOUNDS, "a box outside shared memory");

@@ -169,14 +169,14 @@ void kcu_box_load(char *to, const void *map, const int *at, unsigned rank, unsig
     if (check_box(*box, to) != other) kcu_fault(KCU_LAUNCH, "a box in the memory of a block, its mbarrier in another's");
     state->fiber->busy = true;
     if (other) {
-        check_remote_target(to, bytes);
+        check_remote_target(to, unsigned(room_bytes(box->map)));
         move_box(*box, to);
         drop_box(box);
         complete_bytes(barrier, bytes);
         return;
     }
     valid_barrier(barrier);
-    memset(to, state->launch.poison, bytes);
+    poison_box(box->map, to, state->launch.poison);
     order(state->block->arriving, Copy{nullptr, to, nullptr, bytes, 0, 0, barrier, box});
 }
 
