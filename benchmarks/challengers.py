@@ -5,11 +5,11 @@
     python benchmarks/challengers.py list                                    what awaits a GPU
 
 `benchmarks/challengers/PAIR--TAG/` holds `fast.cu` and `side.json`, the `fast` of a `pair.json`; problem and
-opponent are the pair's. `judge` appends a row each to docs/data/MODEL/challengers.jsonl; run again, it goes
-on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio, if that is
-at least GAIN: its code and plan become the pair's, whose verdicts and worths go, since they were another
-side's, with the verdicts behind the worths, and all of that pair's challengers go. Then `kcurate validate`
-the pairs that it names.
+opponent are the pair's. `judge` appends a row each to docs/data/MODEL/challengers.jsonl; run again on that
+GPU, it goes on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio
+(the H200's, if it has one), if that is at least GAIN: its code and plan become the pair's, whose verdicts and
+worths go, since they were another side's, with the verdicts behind the worths, and all of that pair's
+challengers go. Then `kcurate validate` the pairs that it names.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import worth
 from kcurate import codec, resources, store
+from kcurate.backends import open_device
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
 from kcurate.records import Candidate, Outcome, Side, Verdict
@@ -39,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "benchmarks/challengers"
 DATA = ROOT / "docs/data"
 # What a side must win for the verdicts of all GPUs, the worths and the profile of the pair to be given up.
-GAIN = 1.05
+GAIN = 1.02
 
 
 def pair_folder(name: str) -> Path:
@@ -64,9 +65,10 @@ def waiting(chosen: list[str]) -> list[str]:
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """What was measured so far, on any GPU."""
+    """What was measured so far, on any GPU, with its `model`; the H200's last."""
     for path in sorted(DATA.glob("*/challengers.jsonl")):
-        yield from map(json.loads, path.read_text().splitlines())
+        for line in path.read_text().splitlines():
+            yield json.loads(line) | {"model": path.parent.name}
 
 
 def row_of(verdict: Verdict) -> dict[str, Any]:
@@ -90,14 +92,15 @@ def row_of(verdict: Verdict) -> dict[str, Any]:
 
 def judge(names: list[str], gpu: int, seconds: float) -> None:
     """Append a row for each that has none, until time is up; those under way then have to begin again."""
-    known = {row["key"] for row in rows()}
+    with contextlib.closing(open_device("cuda", gpu)) as device:
+        path = DATA / "-".join(device.environment().device.lower().split()[:2]) / "challengers.jsonl"
+    known = {row["key"] for row in rows() if row["model"] == path.parent.name}
     candidates = [one for one in map(challenging, names) if verdict_key(one) not in known]
     end = time.monotonic() + seconds
     judged = judge_many(enumerate(candidates), JudgeConfig("cuda", gpu), gpus=(gpu,))
     with contextlib.closing(judged):
         for _, verdict in judged:
             row = row_of(verdict)
-            path = DATA / "-".join(row["device"].lower().split()[:2]) / "challengers.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a") as out:
                 out.write(json.dumps(row) + "\n")
