@@ -55,12 +55,10 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// The whole warp is done with what the barrier guards.
-__device__ __forceinline__ void warp_arrive(unsigned barrier)
+// Each lane is done with what the barrier guards.
+__device__ __forceinline__ void arrive(unsigned barrier)
 {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 __device__ __forceinline__ float power_of_two(float x)
@@ -238,7 +236,7 @@ __device__ __forceinline__ void carry(Room &room, const unsigned long long *made
         }
         split_sums<4>(change_high, change_low, change);
         add_triangle(asked, change_high, change_low, slot.score);
-        warp_arrive(shared_address(&used[turn]));
+        arrive(shared_address(&used[turn]));
 
         // Answers as rows of sixteen, so that memory gets 16 bytes a lane.
 #pragma unroll
@@ -376,7 +374,7 @@ __device__ __forceinline__ void make(Room &room, const unsigned long long *made,
             slot.inverse.high[i * PITCH + lane] = high;
             slot.inverse.low[i * PITCH + lane] = __float2bfloat16(scaled - __bfloat162float(high));
         }
-        warp_arrive(shared_address(&made[chunk % SLOTS]));
+        arrive(shared_address(&made[chunk % SLOTS]));
     }
 }
 
@@ -388,8 +386,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ unsigned long long made[SLOTS], used[SLOTS];
     Room &room = *reinterpret_cast<Room *>(bytes);
     if (threadIdx.x < SLOTS) {
-        init_barrier(shared_address(&made[threadIdx.x]), 1);
-        init_barrier(shared_address(&used[threadIdx.x]), CARRIERS);
+        init_barrier(shared_address(&made[threadIdx.x]), 32);
+        init_barrier(shared_address(&used[threadIdx.x]), 32 * CARRIERS);
     }
     __syncthreads();
     if (threadIdx.x < 32 * CARRIERS)

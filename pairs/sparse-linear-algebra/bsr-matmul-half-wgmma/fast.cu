@@ -231,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         for (int g = 0; g < CONSUMERS; g++) {
             init_barrier(shared_address(&given[g]), 1);
-            init_barrier(shared_address(&taken[g]), 4);
+            init_barrier(shared_address(&taken[g]), 128);
             init_barrier(shared_address(&order[g]), 4);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -283,9 +283,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int turn = 0;; turn++) {
         wait(shared_address(&given[group]), turn % 2);
         const int4 unit = work[group];
-        __syncwarp();
-        if (lane == 0)
-            arrive(shared_address(&taken[group]));
+        arrive(shared_address(&taken[group]));
         if (unit.x < 0)
             return;
         // A stage's parity tells only two of its uses apart: the other group has seen all of its own full before this

@@ -11,7 +11,7 @@
 namespace cg = cooperative_groups;
 
 // The first and last row of each warp, two sets that take turns: a row is two quads a lane. The places before and after
-// the block's own are for the other block's outer row. A barrier counts this block's warps and the bytes of the other.
+// the block's own are for the other block's outer row, whose bytes a barrier counts.
 struct Edges {
     float4 first[2][WARPS + 1][2][32], last[2][WARPS + 1][2][32];
     unsigned long long ready[2];
@@ -84,8 +84,8 @@ __device__ __forceinline__ void advance(float (&u)[ROWS][COLS], const float (&by
                                         int rank, Edges &edges, int count)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // The row that the other block waits for, and its place there.
-    const bool sends = warp == (rank == 0 ? WARPS - 1 : 0);
+    // The warp that meets the other block: the place there for its row.
+    const bool meets = warp == (rank == 0 ? WARPS - 1 : 0);
     const unsigned there = shared_of(
         shared_address(rank == 0 ? &edges.last[0][0][0][lane] : &edges.first[0][WARPS][0][lane]), rank ^ 1);
     const unsigned theirs = shared_of(shared_address(edges.ready), rank ^ 1);
@@ -96,21 +96,16 @@ __device__ __forceinline__ void advance(float (&u)[ROWS][COLS], const float (&by
         const unsigned ready = shared_address(&edges.ready[set]);
         put(edges.first[set][warp], u[0]);
         put(edges.last[set][warp + 1], u[ROWS - 1]);
-        if (sends) {
+        if (meets) {
             const unsigned to = there + set * SET_BYTES, barrier = theirs + 8 * set;
             if (rank == 0)
                 send(to, u[ROWS - 1], barrier);
             else
                 send(to, u[0], barrier);
         }
-        __syncwarp();
-        if (lane == 0) {
-            if (warp == 0)
-                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ready), "n"(ROW_BYTES)
-                             : "memory");
-            else
-                asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ready) : "memory");
-        }
+        if (meets && lane == 0)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ready), "n"(ROW_BYTES)
+                         : "memory");
         float above[COLS] = {};
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -132,7 +127,9 @@ __device__ __forceinline__ void advance(float (&u)[ROWS][COLS], const float (&by
                 above[j] = here;
             }
         }
-        wait_for(ready, t / 2 % 2);
+        __syncthreads();
+        if (meets)
+            wait_for(ready, t / 2 % 2);
         if (upper)
             add<WHOLE>(u[0], by, rate, edges.last[set][warp]);
         if (lower)
@@ -142,7 +139,7 @@ __device__ __forceinline__ void advance(float (&u)[ROWS][COLS], const float (&by
 
 // A plate of up to 256 rows and columns in the registers of two multiprocessors: eight rows a warp, eight columns a
 // lane. Columns come by shuffle, a warp's outer rows through shared memory; only the row in the middle of the plate
-// crosses to the other multiprocessor, as an asynchronous store. A step has one barrier, inner rows between its halves.
+// crosses to the other multiprocessor, as an asynchronous store.
 __device__ __forceinline__ void hold(float *__restrict__ plate, float rate, int height, int width, int count, int rank,
                                      Edges &edges)
 {
@@ -174,14 +171,14 @@ __device__ __forceinline__ void hold(float *__restrict__ plate, float rate, int 
     }
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++)
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&edges.ready[i])), "n"(WARPS)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&edges.ready[i])), "n"(1)
                          : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     // Nobody writes to a block that has not started.
     cluster.sync();
     const unsigned between = ((1u << ROWS) - 1) & ~1u & ~(1u << (ROWS - 1));
-    if ((inner & between) == between && width % COLS == 0)
+    if (__syncthreads_and((inner & between) == between && width % COLS == 0))
         advance<true>(u, by, rate, inner, rank, edges, count);
     else
         advance<false>(u, by, rate, inner, rank, edges, count);
