@@ -1,8 +1,8 @@
 """Sides written without a GPU, each against the present fast side of its pair; the best replaces it.
 
     python benchmarks/challengers.py judge --gpu 0 [--seconds 500] [NAME...]   needs a GPU
-    python benchmarks/challengers.py accept                                  the winners, into their pairs
-    python benchmarks/challengers.py list                                    what awaits a GPU
+    python benchmarks/challengers.py accept [NAME...]                        the winners, into their pairs
+    python benchmarks/challengers.py list [NAME...]                          what awaits a GPU
 
 `benchmarks/challengers/PAIR--TAG/` holds `fast.cu` and `side.json`, the `fast` of a `pair.json`; problem and
 opponent are the pair's. `judge` appends a row each to docs/data/MODEL/challengers.jsonl; run again on that
@@ -109,13 +109,13 @@ def judge(names: list[str], gpu: int, seconds: float) -> None:
                 return
 
 
-def accept() -> Iterator[str]:
-    """Put each pair's best challenger into the pair; yields the pairs."""
+def accept(chosen: list[str]) -> Iterator[str]:
+    """Put the best challenger of each pair into the pair; yields the pairs."""
     found: dict[Path, list[tuple[float, str]]] = defaultdict(list)
-    measured = {row["key"]: row for row in rows() if row["outcome"] == Outcome.CONFIRMED}
-    for name in waiting([]):
+    measured = {row["key"]: row for row in rows()}
+    for name in waiting(chosen):
         row = measured.get(verdict_key(challenging(name)))
-        if row is not None and row["ratio"] >= GAIN:
+        if row is not None and row["outcome"] == Outcome.CONFIRMED and row["ratio"] >= GAIN:
             found[pair_folder(name)].append((row["ratio"], name))
     for folder, some in sorted(found.items()):
         _, best = max(some)
@@ -141,7 +141,7 @@ def main() -> None:
     if options.step == "judge":
         judge(waiting(options.names), options.gpu, options.seconds)
         return
-    for line in accept() if options.step == "accept" else waiting(options.names):
+    for line in accept(options.names) if options.step == "accept" else waiting(options.names):
         print(line)
 
 

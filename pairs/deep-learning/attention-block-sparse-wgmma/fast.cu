@@ -19,6 +19,9 @@
 // Beyond this sum of weights a block begins again.
 #define MOST 1.0e30f
 #define ALL 0xffffffffu
+// Heads whose longest lists come first, and the most lists that are put in order.
+#define TOGETHER 16
+#define MOST_LISTS 1024
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -348,8 +351,28 @@ __device__ __forceinline__ bool attend(const Work &work, __nv_bfloat16 *__restri
     return outgrown;
 }
 
-// 128 queries with an empty list get zeros. Blocks of a head are next to each other, so that its keys stay in the L2
-// cache.
+// The list that comes at `place` when the longest comes first.
+__device__ __forceinline__ int list_at(int place, int lists, const int *__restrict__ offsets)
+{
+    __shared__ int lengths[MOST_LISTS], found;
+    if (lists > MOST_LISTS)
+        return place;
+    for (int i = threadIdx.x; i < lists; i += THREADS)
+        lengths[i] = offsets[i + 1] - offsets[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < lists; i += THREADS) {
+        int before = 0;
+        for (int j = 0; j < lists; j++)
+            before += lengths[j] > lengths[i] || (lengths[j] == lengths[i] && j < i);
+        if (before == place)
+            found = i;
+    }
+    __syncthreads();
+    return found;
+}
+
+// 128 queries with an empty list get zeros. Blocks start in the order of their numbers, those of the longest lists
+// first: the short ones even out what is left at the end.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     attention(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
               const __grid_constant__ CUtensorMap v, const int *__restrict__ offsets,
@@ -359,10 +382,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     __shared__ __align__(8) Barriers barriers;
     __shared__ int again;
     const unsigned queries = (shared_address(room) + 1023) & ~1023u, keys = queries + QUERY_BYTES;
-    const int group = __shfl_sync(ALL, threadIdx.x / 128, 0), warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32,
-        head = blockIdx.y;
-    const int first = blockIdx.x * QUERIES, row = first + group * 64 + warp * 16 + lane / 4;
-    const int begin = offsets[blockIdx.x], count = offsets[blockIdx.x + 1] - begin;
+    const int group = __shfl_sync(ALL, threadIdx.x / 128, 0), warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int number = blockIdx.y * gridDim.x + blockIdx.x, set = number / (TOGETHER * gridDim.x) * TOGETHER;
+    const int heads = min(TOGETHER, gridDim.y - set), inside = number - set * gridDim.x;
+    const int head = set + inside % heads, list = list_at(inside / heads, gridDim.x, offsets);
+    const int first = list * QUERIES, row = first + group * 64 + warp * 16 + lane / 4;
+    const int begin = offsets[list], count = offsets[list + 1] - begin;
     out += static_cast<size_t>(head) * n * DIM;
     if (count == 0) {
         for (int item = threadIdx.x; item < min(QUERIES, n - first) * DIM / 8; item += THREADS)

@@ -1,3 +1,5 @@
+// Weights are measured by the largest score of the first tile, which takes no maxima and no rescaling in all others; a
+// block whose weights grow too large begins again with running maxima. Warp groups issue their products in turn.
 #include <cuda.h>
 #include <cuda_bf16.h>
 
@@ -6,11 +8,16 @@
 #define THREADS (128 * (1 + CONSUMERS))
 #define QUERIES (64 * CONSUMERS)
 #define KEYS 128
-#define STAGES 2
+#define STAGES 3
+// Heads whose blocks run at the same time: their keys and values stay in the L2 cache.
+#define TOGETHER 8
 #define BOX_BYTES (128 * 128)
 #define TILE_BYTES (2 * BOX_BYTES)
+#define ORDER 0x40000040
 #define LOG2E 1.4426950408889634f
 #define LOWEST -1.0e30f
+// Beyond this sum of weights a block begins again.
+#define MOST 1.0e30f
 #define ALL 0xffffffffu
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -38,11 +45,14 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply(float (&d)[64], unsigned a, unsigned b, int adds)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
+        ".reg .b64 left, right;\n"
+        "mov.b64 left, {%64, %67};\n"
+        "mov.b64 right, {%65, %67};\n"
         "setp.ne.b32 adds, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
@@ -53,7 +63,7 @@ __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, u
         "%40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, "
         "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, adds, 1, 1, 0, 0;\n"
+        "left, right, adds, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -71,14 +81,16 @@ __device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, u
           "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
           "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
           "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(adds));
+        : "r"(a), "r"(b), "r"(adds), "r"(ORDER));
 }
 
-__device__ __forceinline__ void multiply_weights(float (&d)[64], const unsigned *a, unsigned long long b)
+__device__ __forceinline__ void multiply_weights(float (&d)[64], const unsigned *a, unsigned b)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
+        ".reg .b64 right;\n"
+        "mov.b64 right, {%68, %69};\n"
         "setp.ne.b32 adds, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
@@ -89,7 +101,7 @@ __device__ __forceinline__ void multiply_weights(float (&d)[64], const unsigned 
         "%40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, "
         "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, adds, 1, 1, 1;\n"
+        "{%64, %65, %66, %67}, right, adds, 1, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
           "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
@@ -107,7 +119,7 @@ __device__ __forceinline__ void multiply_weights(float (&d)[64], const unsigned 
           "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
           "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
           "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(ORDER));
 }
 
 __device__ __forceinline__ void begin_products()
@@ -125,8 +137,19 @@ template <int PENDING> __device__ __forceinline__ void wait_products()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
+// Warp groups issue their products in turn, so that the softmax of one runs beside the products of the others.
+__device__ __forceinline__ void wait_turn(int group)
+{
+    asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
+}
+
+__device__ __forceinline__ void pass_turn(int group)
+{
+    asm volatile("bar.arrive %0, 256;" ::"r"(1 + (group + 1) % CONSUMERS) : "memory");
+}
+
 struct Barriers {
-    unsigned long long queries, full_keys[STAGES], empty_keys[STAGES], full_values[STAGES], empty_values[STAGES];
+    unsigned long long queries, full_keys[STAGES], empty_keys[STAGES], full_values[STAGES], empty_values[STAGES], first;
 };
 
 __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, int feature, int row, int head,
@@ -145,16 +168,17 @@ __device__ __forceinline__ void load_tile(unsigned to, const CUtensorMap *map, i
     load_box(to + BOX_BYTES, map, 64, row, head, barrier);
 }
 
-// A factor by rows of features: eight rows of 128 bytes to a swizzled block.
-__device__ __forceinline__ unsigned long long describe(unsigned tile)
+// A factor by rows of features: eight rows of 128 bytes to a swizzled block. The place of a tile is the lower word of
+// what describes it, the upper is ORDER: so the next part of a tile is one addition.
+__device__ __forceinline__ unsigned describe(unsigned tile)
 {
-    return 1ull << 62 | 64ull << 32 | 1ull << 16 | (tile & 0x3ffff) >> 4;
+    return 1u << 16 | (tile & 0x3ffff) >> 4;
 }
 
 // A right factor by columns of features: eight keys to a swizzled block, the next 64 features a box further on.
-__device__ __forceinline__ unsigned long long describe_values(unsigned tile)
+__device__ __forceinline__ unsigned describe_values(unsigned tile)
 {
-    return 1ull << 62 | 64ull << 32 | static_cast<unsigned long long>(BOX_BYTES / 16) << 16 | (tile & 0x3ffff) >> 4;
+    return BOX_BYTES / 16 << 16 | (tile & 0x3ffff) >> 4;
 }
 
 __device__ __forceinline__ void score(float (&s)[64], unsigned queries, unsigned keys)
@@ -162,8 +186,8 @@ __device__ __forceinline__ void score(float (&s)[64], unsigned queries, unsigned
     begin_products();
 #pragma unroll
     for (int i = 0; i < DIM / 16; i++) {
-        const unsigned at = i / 4 * BOX_BYTES + i % 4 * 32;
-        multiply(s, describe(queries + at), describe(keys + at), i);
+        const unsigned at = i / 4 * (BOX_BYTES / 16) + i % 4 * 2;
+        multiply(s, describe(queries) + at, describe(keys) + at, i);
     }
     commit_products();
 }
@@ -173,7 +197,7 @@ __device__ __forceinline__ void add_values(float (&o)[64], const unsigned (&weig
     begin_products();
 #pragma unroll
     for (int i = 0; i < KEYS / 16; i++)
-        multiply_weights(o, weights[i], describe_values(values + i * 16 * 128));
+        multiply_weights(o, weights[i], describe_values(values) + i * 128);
     commit_products();
 }
 
@@ -190,32 +214,36 @@ __device__ __forceinline__ unsigned pack(float low, float high)
     return *reinterpret_cast<const unsigned *>(&pair);
 }
 
-// Of a thread's two rows: the largest score, its share of the sum of weights, and what the last step shrank.
+// Of a thread's two rows: the score that weights are measured by, its share of the sum of weights, and what the last
+// step shrank.
 struct Rows {
-    float largest[2], sum[2], shrink[2];
+    float base[2], sum[2], shrink[2];
 };
 
-__device__ __forceinline__ void weigh(float (&s)[64], Rows &rows, float scale)
+__device__ __forceinline__ void raise_base(const float (&s)[64], Rows &rows, float scale)
 {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        float top = rows.largest[half];
+        float top = rows.base[half];
 #pragma unroll
         for (int i = 2 * half; i < 64; i += 4)
             top = fmaxf(top, fmaxf(s[i], s[i + 1]));
         top = fmaxf(top, __shfl_xor_sync(ALL, top, 1));
         top = fmaxf(top, __shfl_xor_sync(ALL, top, 2));
-        rows.shrink[half] = power_of_2((rows.largest[half] - top) * scale);
-        rows.largest[half] = top;
-        float sum = rows.sum[half] * rows.shrink[half];
-        const float base = top * scale;
+        rows.shrink[half] = power_of_2((rows.base[half] - top) * scale);
+        rows.base[half] = top;
+        rows.sum[half] *= rows.shrink[half];
+    }
+}
+
+__device__ __forceinline__ void weigh(float (&s)[64], Rows &rows, float scale)
+{
+    const float base[2] = {rows.base[0] * scale, rows.base[1] * scale};
 #pragma unroll
-        for (int i = 2 * half; i < 64; i += 4) {
-            s[i] = power_of_2(fmaf(s[i], scale, -base));
-            s[i + 1] = power_of_2(fmaf(s[i + 1], scale, -base));
-            sum += s[i] + s[i + 1];
-        }
-        rows.sum[half] = sum;
+    for (int i = 0; i < 64; i += 2) {
+        s[i] = power_of_2(fmaf(s[i], scale, -base[i / 2 % 2]));
+        s[i + 1] = power_of_2(fmaf(s[i + 1], scale, -base[i / 2 % 2]));
+        rows.sum[i / 2 % 2] += s[i] + s[i + 1];
     }
 }
 
@@ -230,11 +258,13 @@ __device__ __forceinline__ void pack_weights(unsigned (&weights)[KEYS / 16][4], 
 
 __device__ __forceinline__ void load_all(const CUtensorMap *q, const CUtensorMap *k, const CUtensorMap *v,
                                          Barriers &barriers,
-                                         unsigned queries, unsigned keys, unsigned values, int row, int head, int tiles)
+                                         unsigned queries, unsigned keys, unsigned values, int row, int head,
+                                             int tiles, int done)
 {
-    load_tile(queries, q, row, head, shared_address(&barriers.queries));
-    for (int at = 0; at < tiles; at++) {
-        const int stage = at % STAGES, key = (tiles - 1 - at) * KEYS;
+    if (done == 0)
+        load_tile(queries, q, row, head, shared_address(&barriers.queries));
+    for (int at = done; at < done + tiles; at++) {
+        const int stage = at % STAGES, key = (done + tiles - 1 - at) * KEYS;
         wait(shared_address(&barriers.empty_keys[stage]), (at / STAGES + 1) % 2);
         load_tile(keys + stage * TILE_BYTES, k, key, head, shared_address(&barriers.full_keys[stage]));
         wait(shared_address(&barriers.empty_values[stage]), (at / STAGES + 1) % 2);
@@ -244,20 +274,26 @@ __device__ __forceinline__ void load_all(const CUtensorMap *q, const CUtensorMap
 
 // 64 queries of a warp group. Tiles of keys come from the last, the only one that is masked, to the first; the
 // scores of the next are made while the values of this one are added.
-__device__ __forceinline__ void attend(Barriers &barriers, unsigned queries, unsigned keys, unsigned values,
-                                       __nv_bfloat16 *__restrict__ out, int row, int tiles, int n, float scale)
+template <bool CAREFUL>
+__device__ __forceinline__ bool attend(Barriers &barriers, unsigned queries, unsigned keys, unsigned values,
+                                       __nv_bfloat16 *__restrict__ out, int group, int row, int tiles, int done, int n,
+                                           float scale)
 {
     const int lane = threadIdx.x % 32;
     float s[64], o[64];
     unsigned weights[KEYS / 16][4];
     Rows rows = {{LOWEST, LOWEST}, {}, {}};
     wait(shared_address(&barriers.queries), 0);
-    wait(shared_address(&barriers.full_keys[0]), 0);
+    wait(shared_address(&barriers.full_keys[done % STAGES]), done / STAGES % 2);
     __syncwarp();
-    score(s, queries, keys);
+    if (group > 0)
+        wait_turn(group);
+    score(s, queries, keys + done % STAGES * TILE_BYTES);
+    if (group + 1 < CONSUMERS || tiles > 1)
+        pass_turn(group);
     wait_products<0>();
     if (lane == 0)
-        arrive(shared_address(&barriers.empty_keys[0]));
+        arrive(shared_address(&barriers.empty_keys[done % STAGES]));
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 64; i++) {
@@ -265,34 +301,49 @@ __device__ __forceinline__ void attend(Barriers &barriers, unsigned queries, uns
             s[i] = LOWEST;
         o[i] = 0.0f;
     }
+    raise_base(s, rows, scale);
     weigh(s, rows, scale);
     pack_weights(weights, s);
-    for (int at = 0; at + 1 < tiles; at++) {
+    const int last = done + tiles - 1;
+    for (int at = done; at < last; at++) {
         const int stage = at % STAGES, next = (at + 1) % STAGES;
         wait(shared_address(&barriers.full_keys[next]), (at + 1) / STAGES % 2);
         __syncwarp();
+        wait_turn(group);
         score(s, queries, keys + next * TILE_BYTES);
         wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
         __syncwarp();
         add_values(o, weights, values + stage * TILE_BYTES);
+        if (group + 1 < CONSUMERS || at + 1 < last)
+            pass_turn(group);
         wait_products<1>();
         if (lane == 0)
             arrive(shared_address(&barriers.empty_keys[next]));
         __syncwarp();
+        if (CAREFUL)
+            raise_base(s, rows, scale);
         weigh(s, rows, scale);
+        // The compiler moves a wait for products up past arithmetic, but not past a loop such as that of this wait,
+        // which is over at once: so the values are added while the weights are made.
+        wait(shared_address(&barriers.full_values[stage]), at / STAGES % 2);
         wait_products<0>();
         if (lane == 0)
             arrive(shared_address(&barriers.empty_values[stage]));
         __syncwarp();
+        if (CAREFUL)
 #pragma unroll
-        for (int i = 0; i < 64; i++)
-            o[i] *= rows.shrink[i / 2 % 2];
+            for (int i = 0; i < 64; i++)
+                o[i] *= rows.shrink[i / 2 % 2];
         pack_weights(weights, s);
     }
-    wait(shared_address(&barriers.full_values[(tiles - 1) % STAGES]), (tiles - 1) / STAGES % 2);
+    wait(shared_address(&barriers.full_values[last % STAGES]), last / STAGES % 2);
     __syncwarp();
-    add_values(o, weights, values + (tiles - 1) % STAGES * TILE_BYTES);
+    add_values(o, weights, values + last % STAGES * TILE_BYTES);
     wait_products<0>();
+    if (lane == 0)
+        arrive(shared_address(&barriers.empty_values[last % STAGES]));
+    __syncwarp();
+    const bool outgrown = !(rows.sum[0] < MOST && rows.sum[1] < MOST);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float sum = rows.sum[half];
@@ -305,6 +356,7 @@ __device__ __forceinline__ void attend(Barriers &barriers, unsigned queries, uns
                 *reinterpret_cast<unsigned *>(out + static_cast<size_t>(row + 8 * half) * DIM + 8 * i + lane % 4 * 2) =
                     pack(o[4 * i + 2 * half] * by, o[4 * i + 2 * half + 1] * by);
     }
+    return outgrown;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -313,12 +365,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) Barriers barriers;
+    __shared__ int again;
     const unsigned queries = (shared_address(room) + 1023) & ~1023u;
     const unsigned keys = queries + TILE_BYTES, values = keys + STAGES * TILE_BYTES;
-    const int group = threadIdx.x / 128, head = blockIdx.x;
-    const int first = (gridDim.y - 1 - blockIdx.y) * QUERIES, tiles = first / KEYS + 1;
+    const int group = __shfl_sync(ALL, threadIdx.x / 128, 0), heads = gridDim.x,
+        order = blockIdx.y * heads + blockIdx.x;
+    const int before = order / (TOGETHER * gridDim.y) * TOGETHER, width = min(TOGETHER, heads - before);
+    const int place = order - before * gridDim.y, head = before + place % width;
+    const int first = (gridDim.y - 1 - place / width) * QUERIES, tiles = first / KEYS + 1;
     if (threadIdx.x == 0) {
+        again = 0;
         init_barrier(shared_address(&barriers.queries), 1);
+        init_barrier(shared_address(&barriers.first), 128 * CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
             init_barrier(shared_address(&barriers.full_keys[s]), 1);
             init_barrier(shared_address(&barriers.full_values[s]), 1);
@@ -330,13 +388,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        if (threadIdx.x == 0)
-            load_all(&q, &k, &v, barriers, queries, keys, values, first, head, tiles);
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x < 32) {
+            if (threadIdx.x == 0)
+                load_all(&q, &k, &v, barriers, queries, keys, values, first, head, tiles, 0);
+            __syncwarp();
+            wait(shared_address(&barriers.first), 0);
+            if (threadIdx.x == 0 && again)
+                load_all(&q, &k, &v, barriers, queries, keys, values, first, head, tiles, tiles);
+        }
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int own = (group - 1) * 64, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-        attend(barriers, queries + own * 128, keys, values, out + static_cast<size_t>(head) * n * DIM,
-               first + own + warp * 16 + lane / 4, tiles, n, scale * LOG2E);
+        out += static_cast<size_t>(head) * n * DIM;
+        const int row = first + own + warp * 16 + lane / 4;
+        if (attend<false>(barriers, queries + own * 128, keys, values, out, group - 1, row, tiles, 0, n, scale * LOG2E))
+            again = 1;
+        // All threads are over the first time before one looks whether there is a second.
+        arrive(shared_address(&barriers.first));
+        wait(shared_address(&barriers.first), 0);
+        if (again)
+            attend<true>(barriers, queries + own * 128, keys, values, out, group - 1, row, tiles, tiles, n,
+                         scale * LOG2E);
     }
 }

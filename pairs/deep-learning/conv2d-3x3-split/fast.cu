@@ -1,40 +1,60 @@
 #define WIDTH 32
-#define WARP_ROWS 2
+#define WARP_ROWS 1
 #define WARPS 8
 #define HEIGHT (WARPS * WARP_ROWS)
 #define THREADS (32 * WARPS)
 #define FILTERS 32
 #define CHANNELS 8
-#define PITCH (WIDTH + 2)
-#define PLANE 616
+#define MARGIN 4
+#define PITCH (WIDTH + 2 * MARGIN)
+#define PLANE 408
 #define TAP_PITCH (FILTERS + 8)
 #define TILE (CHANNELS * PLANE)
 #define STAGE (TILE + 9 * CHANNELS * TAP_PITCH)
 
-// Four bytes to shared memory in the background; zeros where there is nothing to read.
-__device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)
+// BYTES to shared memory in the background; zeros where there is nothing to read.
+template <int BYTES> __device__ __forceinline__ void copy_async(float *to, const float *from, bool inside)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
                      static_cast<unsigned>(__cvta_generic_to_shared(to))),
-                 "l"(from), "r"(inside ? 4 : 0) : "memory");
+                 "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0) : "memory");
 }
 
-__device__ __forceinline__ void copy_stage(float *stage, const float *__restrict__ in, const float *__restrict__ weights,
-                                           int channel, int filter, int c, int k, int h, int w)
+// A tile of pixels with a border of one, and the weights of its channels. A row is eight times 16 bytes, and a pixel
+// at each side; number by number where rows are not aligned.
+__device__ __forceinline__ void copy_stage(float *stage, const float *__restrict__ in,
+                                           const float *__restrict__ weights, int channel, int filter, int c, int k,
+                                           int h, int w)
 {
-    const int top = blockIdx.y * HEIGHT - 1, left = blockIdx.x * WIDTH - 1;
-    for (int item = threadIdx.x; item < CHANNELS * (HEIGHT + 2) * PITCH; item += THREADS) {
-        const int plane = item / ((HEIGHT + 2) * PITCH), at = item - plane * ((HEIGHT + 2) * PITCH);
-        const int row = top + at / PITCH, col = left + at % PITCH;
+    const int top = blockIdx.y * HEIGHT - 1, left = blockIdx.x * WIDTH;
+    const auto copy_one = [&](int line, int at) {
+        const int plane = line / (HEIGHT + 2), i = line % (HEIGHT + 2), row = top + i, col = left + at;
         const bool inside = channel + plane < c && row >= 0 && row < h && col >= 0 && col < w;
-        copy_async(stage + plane * PLANE + at, inside ? in + ((channel + plane) * h + row) * w + col : in, inside);
+        copy_async<4>(stage + plane * PLANE + i * PITCH + MARGIN + at,
+                      inside ? in + ((channel + plane) * h + row) * w + col : in, inside);
+    };
+    if (w % 4 == 0) {
+        for (int item = threadIdx.x; item < CHANNELS * (HEIGHT + 2) * (WIDTH / 4); item += THREADS) {
+            const int line = item / (WIDTH / 4), at = item % (WIDTH / 4) * 4;
+            const int plane = line / (HEIGHT + 2), i = line % (HEIGHT + 2), row = top + i, col = left + at;
+            const bool inside = channel + plane < c && row >= 0 && row < h && col < w;
+            copy_async<16>(stage + plane * PLANE + i * PITCH + MARGIN + at,
+                           inside ? in + ((channel + plane) * h + row) * w + col : in, inside);
+        }
+        for (int item = threadIdx.x; item < CHANNELS * (HEIGHT + 2) * 2; item += THREADS)
+            copy_one(item / 2, item % 2 ? WIDTH : -1);
+    } else {
+        for (int item = threadIdx.x; item < CHANNELS * (HEIGHT + 2) * (WIDTH + 2); item += THREADS)
+            copy_one(item / (WIDTH + 2), item % (WIDTH + 2) - 1);
     }
-    for (int item = threadIdx.x; item < FILTERS * CHANNELS * 9; item += THREADS) {
-        const int own = item / (CHANNELS * 9), at = item % (CHANNELS * 9), plane = at / 9, tap = at % 9;
-        const bool inside = filter + own < k && channel + plane < c;
-        copy_async(stage + TILE + (tap * CHANNELS + plane) * TAP_PITCH + own,
-                   inside ? weights + ((filter + own) * c + channel) * 9 + at : weights, inside);
-    }
+    // A thread has the nine weights of a channel and a filter.
+    const int plane = threadIdx.x % CHANNELS, own = threadIdx.x / CHANNELS;
+    const bool inside = filter + own < k && channel + plane < c;
+    const float *from = weights + (inside ? ((filter + own) * c + channel + plane) * 9 : 0);
+    float *to = stage + TILE + plane * TAP_PITCH + own;
+#pragma unroll
+    for (int tap = 0; tap < 9; tap++)
+        copy_async<4>(to + tap * CHANNELS * TAP_PITCH, from + (inside ? tap : 0), inside);
 }
 
 // A number as its first 11 bits and what they leave, of which tf32 keeps 11 more.
@@ -57,17 +77,18 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
 __device__ __forceinline__ void add_row(float (&sum)[2][4][4], const float *row, const float *taps)
 {
     const int lane = threadIdx.x % 32;
+    row += lane % 4 * PLANE + MARGIN - 1 + lane / 4;
+    taps += lane % 4 * TAP_PITCH + lane / 4;
     float part[2][4][4] = {};
-#pragma unroll 1
+#pragma unroll 3
     for (int tap = 0; tap < 9; tap++) {
         unsigned p[2][2][4];
 #pragma unroll
         for (int r = 0; r < 2; r++)
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                split(taps[(tap * CHANNELS + e / 2 * 4 + lane % 4) * TAP_PITCH + 16 * r + e % 2 * 8 + lane / 4],
-                      p[0][r][e], p[1][r][e]);
-        const float *pixels = row + lane % 4 * PLANE + tap / 3 * PITCH + tap % 3 + lane / 4;
+                split(taps[(tap * CHANNELS + e / 2 * 4) * TAP_PITCH + 16 * r + e % 2 * 8], p[0][r][e], p[1][r][e]);
+        const float *pixels = row + tap / 3 * PITCH + tap % 3;
 #pragma unroll
         for (int s = 0; s < 4; s++) {
             unsigned q[2][2];
@@ -75,11 +96,14 @@ __device__ __forceinline__ void add_row(float (&sum)[2][4][4], const float *row,
             for (int e = 0; e < 2; e++)
                 split(pixels[4 * e * PLANE + 8 * s], q[0][e], q[1][e]);
 #pragma unroll
-            for (int r = 0; r < 2; r++) {
+            for (int r = 0; r < 2; r++)
                 multiply(part[r][s], p[1][r], q[0]);
+#pragma unroll
+            for (int r = 0; r < 2; r++)
                 multiply(part[r][s], p[0][r], q[1]);
+#pragma unroll
+            for (int r = 0; r < 2; r++)
                 multiply(part[r][s], p[0][r], q[0]);
-            }
         }
     }
 #pragma unroll
@@ -91,10 +115,10 @@ __device__ __forceinline__ void add_row(float (&sum)[2][4][4], const float *row,
                 sum[r][s][e] += part[r][s][e];
 }
 
-// A product of filters and pixels for each tap, summed over channels: a warp has 32 filters and two rows of 32 pixels.
+// A product of filters and pixels for each tap, summed over channels: a warp has 32 filters and a row of 32 pixels.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    conv2d(const float *__restrict__ in, const float *__restrict__ weights, float *__restrict__ out, int c, int k, int h,
-           int w)
+    conv2d(const float *__restrict__ in, const float *__restrict__ weights, float *__restrict__ out, int c, int k,
+           int h, int w)
 {
     extern __shared__ __align__(16) float stages[];
     const int groups = (k + FILTERS - 1) / FILTERS;

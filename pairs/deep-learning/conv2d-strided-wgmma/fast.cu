@@ -1,20 +1,20 @@
 #include <cuda.h>
 #include <cuda_bf16.h>
 
-#define CONSUMERS 2
+#define CONSUMERS 3
 #define THREADS (128 * (1 + CONSUMERS))
-#define ROWS 128
-#define COLS 128
+#define ROWS 192
+#define COLS 256
 #define DEPTH 64
 #define WIDE 4
 #define HIGH 4
-#define IMAGES 8
-#define STAGES 6
+#define IMAGES 4
+#define STAGES 3
 #define LEFT_BYTES (ROWS * DEPTH * 2)
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
-#define WARP_BYTES (16 * COLS * 2)
+#define WARP_BYTES (16 * 128 * 2)
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -41,18 +41,21 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// 64 channels at one place of the window: of every other pixel that it sees there, zeros outside, and of COLS weights.
-__device__ __forceinline__ void load_stage(unsigned stage, const CUtensorMap *in, const CUtensorMap *weights,
-                                           int channel, int place, int x, int y, int image, int col, unsigned barrier)
+// 64 channels at one place of the window, of every other pixel that it sees there, zeros outside.
+__device__ __forceinline__ void load_pixels(unsigned to, const CUtensorMap *in, int channel, int x, int y, int image,
+                                            unsigned barrier)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(STAGE_BYTES)
-                 : "memory");
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(stage), "l"(in), "r"(channel), "r"(x), "r"(y),
-                 "r"(image), "r"(barrier) : "memory");
+                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to), "l"(in), "r"(channel), "r"(x), "r"(y), "r"(image),
+                 "r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void load_weights(unsigned to, const CUtensorMap *weights, int channel, int place, int col,
+                                             unsigned barrier)
+{
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(stage + LEFT_BYTES), "l"(weights), "r"(channel),
-                 "r"(place), "r"(col), "r"(barrier) : "memory");
+                 " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to), "l"(weights), "r"(channel), "r"(place), "r"(col),
+                 "r"(barrier) : "memory");
 }
 
 // Rows of 128 bytes, eight rows to a swizzled block of 1024.
@@ -129,19 +132,18 @@ __device__ __forceinline__ unsigned char *slot(unsigned char *own, int row, int 
     return own + row * 256 + (chunk ^ row % 8) * 16;
 }
 
-// The first pixel of a tile of WIDE x HIGH pixels in each of IMAGES images, the first of these, and its first output
-// channel.
+// The first pixel of a box of WIDE x HIGH pixels in each of IMAGES images, and the first of these.
 struct Place {
-    int x, y, image, col;
+    int x, y, image;
 };
 
-__device__ __forceinline__ Place place_of(int tile, int h, int w, int col_tiles)
+__device__ __forceinline__ Place place_of(int box, int h, int w)
 {
-    const int across = (w + WIDE - 1) / WIDE, down = (h + HIGH - 1) / HIGH, box = tile / col_tiles;
-    return {box % across * WIDE, box / across % down * HIGH, box / (across * down) * IMAGES, tile % col_tiles * COLS};
+    const int across = (w + WIDE - 1) / WIDE, down = (h + HIGH - 1) / HIGH;
+    return {box % across * WIDE, box / across % down * HIGH, box / (across * down) * IMAGES};
 }
 
-// The first channel of a pixel of a tile, nothing for one outside.
+// The first channel of a pixel of a box, nothing for one outside.
 __device__ __forceinline__ __nv_bfloat16 *pixel_of(__nv_bfloat16 *out, const Place &first, int row, int n, int h, int w,
                                                    int images)
 {
@@ -151,9 +153,9 @@ __device__ __forceinline__ __nv_bfloat16 *pixel_of(__nv_bfloat16 *out, const Pla
     return out + ((static_cast<size_t>(image) * h + y) * w + x) * n;
 }
 
-// Tiles of 4x4 pixels in each of eight images fill 28x28 images without a rest, and those of 128 channels make three for
-// a multiprocessor where 128x256 made two of which most of the second were missing.
-// Resident blocks: one warp group loads by tensor maps, two multiply. h and w are the result's.
+// Boxes of 4x4 pixels in each of four images fill 28x28 images without a rest. Three of them by 256 channels are a tile;
+// for 32 such images these are 131, one for a multiprocessor.
+// Resident blocks: one warp group loads by tensor maps, three multiply, a box each. h and w are the result's.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap weights,
          const float *__restrict__ bias, __nv_bfloat16 *__restrict__ out, int tiles, int n, int h, int w, int c,
@@ -176,28 +178,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
 
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
         if (threadIdx.x == 0) {
             int at = 0;
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const Place first = place_of(tile, h, w, col_tiles);
+                Place first[CONSUMERS];
+#pragma unroll
+                for (int g = 0; g < CONSUMERS; g++)
+                    first[g] = place_of(tile / col_tiles * CONSUMERS + g, h, w);
                 for (int step = 0; step < steps; step++, at++) {
                     const int stage = at % STAGES, place = step / parts;
                     wait(shared_address(&empty[stage]), (at / STAGES + 1) % 2);
-                    load_stage(stages + stage * STAGE_BYTES, &in, &weights, step % parts * DEPTH, place,
-                               2 * first.x + place % 3 - 1, 2 * first.y + place / 3 - 1, first.image,
-                               first.col, shared_address(&full[stage]));
+                    const unsigned to = stages + stage * STAGE_BYTES, barrier = shared_address(&full[stage]);
+                    const int channel = step % parts * DEPTH, x = place % 3 - 1, y = place / 3 - 1;
+                    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                                 "n"(STAGE_BYTES) : "memory");
+                    load_weights(to + LEFT_BYTES, &weights, channel, place, tile % col_tiles * COLS, barrier);
+#pragma unroll
+                    for (int g = 0; g < CONSUMERS; g++)
+                        load_pixels(to + g * GROUP_ROWS * DEPTH * 2, &in, channel, 2 * first[g].x + x,
+                                    2 * first[g].y + y, first[g].image, barrier);
                 }
             }
         }
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
         unsigned char *own = aligned + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * WARP_BYTES;
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            float sum[64];
+            float sum[2][64];
             for (int step = 0; step < steps; step++, at++) {
                 const unsigned stage = stages + at % STAGES * STAGE_BYTES;
                 wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
@@ -205,7 +216,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 begin_products();
 #pragma unroll
                 for (int i = 0; i < DEPTH; i += 16)
-                    multiply(sum, describe(stage + own_rows + i * 2), describe(stage + LEFT_BYTES + i * 2), step + i);
+#pragma unroll
+                    for (int half = 0; half < 2; half++)
+                        multiply(sum[half], describe(stage + own_rows + i * 2),
+                                 describe(stage + LEFT_BYTES + half * RIGHT_BYTES / 2 + i * 2), step + i);
                 commit_products();
                 wait_products<1>();
                 if (step > 0 && lane == 0)
@@ -215,46 +229,51 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             wait_products<0>();
             if (lane == 0)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
-            const Place first = place_of(tile, h, w, col_tiles);
-            const int row = (group - 1) * GROUP_ROWS + warp * 16;
+            const Place first = place_of(tile / col_tiles * CONSUMERS + group - 1, h, w);
+            const int row = warp * 16;
 #pragma unroll
-            for (int i = 0; i < COLS / 8; i++) {
-                const int j = first.col + lane % 4 * 2 + i * 8;
-                const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
+            for (int half = 0; half < 2; half++) {
+                const int col = tile % col_tiles * COLS + 128 * half;
+                float *v = sum[half];
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    sum[4 * i + e] = fmaxf(sum[4 * i + e] + (e % 2 ? right : left), 0.0f);
-            }
-            if (n % 8 != 0) {
+                for (int i = 0; i < 16; i++) {
+                    const int j = col + lane % 4 * 2 + i * 8;
+                    const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
 #pragma unroll
-                for (int part = 0; part < 2; part++) {
-                    __nv_bfloat16 *to = pixel_of(out, first, row + lane / 4 + 8 * part, n, h, w, images);
-                    if (to == nullptr)
-                        continue;
+                    for (int e = 0; e < 4; e++)
+                        v[4 * i + e] = fmaxf(v[4 * i + e] + (e % 2 ? right : left), 0.0f);
+                }
+                if (n % 8 != 0) {
 #pragma unroll
-                    for (int i = 0; i < COLS / 8; i++)
-                        put(to, first.col + lane % 4 * 2 + i * 8, n, sum[4 * i + 2 * part], sum[4 * i + 2 * part + 1]);
+                    for (int part = 0; part < 2; part++) {
+                        __nv_bfloat16 *to = pixel_of(out, first, row + lane / 4 + 8 * part, n, h, w, images);
+                        if (to == nullptr)
+                            continue;
+#pragma unroll
+                        for (int i = 0; i < 16; i++)
+                            put(to, col + lane % 4 * 2 + i * 8, n, v[4 * i + 2 * part], v[4 * i + 2 * part + 1]);
+                    }
+                    __syncwarp();
+                    continue;
+                }
+#pragma unroll
+                for (int i = 0; i < 16; i++)
+#pragma unroll
+                    for (int part = 0; part < 2; part++)
+                        *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
+                            __floats2bfloat162_rn(v[4 * i + 2 * part], v[4 * i + 2 * part + 1]);
+                __syncwarp();
+                // Two pixels an instruction instead of sixteen bytes of each of eight.
+#pragma unroll
+                for (int i = 0; i < 16; i += 2) {
+                    const int r = i + lane / 16, j = col + lane % 16 * 8;
+                    const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
+                    __nv_bfloat16 *to = pixel_of(out, first, row + r, n, h, w, images);
+                    if (to != nullptr && j < n)
+                        *reinterpret_cast<uint4 *>(to + j) = eight;
                 }
                 __syncwarp();
-                continue;
             }
-#pragma unroll
-            for (int i = 0; i < COLS / 8; i++)
-#pragma unroll
-                for (int part = 0; part < 2; part++)
-                    *reinterpret_cast<__nv_bfloat162 *>(slot(own, lane / 4 + 8 * part, i) + lane % 4 * 4) =
-                        __floats2bfloat162_rn(sum[4 * i + 2 * part], sum[4 * i + 2 * part + 1]);
-            __syncwarp();
-            // Two pixels an instruction instead of sixteen bytes of each of eight.
-#pragma unroll
-            for (int i = 0; i < 16; i += 2) {
-                const int r = i + lane / 16, j = first.col + lane % 16 * 8;
-                const uint4 eight = *reinterpret_cast<const uint4 *>(slot(own, r, lane % 16));
-                __nv_bfloat16 *to = pixel_of(out, first, row + r, n, h, w, images);
-                if (to != nullptr && j < n)
-                    *reinterpret_cast<uint4 *>(to + j) = eight;
-            }
-            __syncwarp();
         }
     }
 }

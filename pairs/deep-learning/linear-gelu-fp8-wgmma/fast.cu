@@ -12,6 +12,7 @@
 #define GROUP_ROWS (ROWS / CONSUMERS)
 #define WARP_BYTES (16 * COLS)
 #define BAND 8
+#define TOGETHER 2
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
 {
@@ -133,10 +134,10 @@ __device__ __forceinline__ void put(unsigned char *__restrict__ c, int row, int 
         to[1] = both >> 8;
 }
 
-// x * (1 + tanh(u)) / 2, with one instruction for tanh.
-__device__ __forceinline__ float gelu(float x)
+// x * (1 + tanh(u)) * by, with one instruction for tanh.
+__device__ __forceinline__ float gelu(float x, float by)
 {
-    const float u = x * fmaf(x * x, 0.7978845608f * 0.044715f, 0.7978845608f), half = 0.5f * x;
+    const float u = x * fmaf(x * x, 0.7978845608f * 0.044715f, 0.7978845608f), half = x * by;
     float y;
     asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(u));
     return fmaf(half, y, half);
@@ -173,8 +174,8 @@ __device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
     return make_int2((first + inside % rows) * ROWS, inside / rows * COLS);
 }
 
-// Resident blocks on 256x128 tiles: one warp group loads by tensor maps, two multiply 8-bit floats. The products of each
-// 128 of k are summed alone and then added in single precision, since the sums of 8-bit products keep fewer bits.
+// Resident blocks on 256x128 tiles: one warp group loads by tensor maps, two multiply 8-bit floats.
+// The products of each 256 of k are summed alone, then added in single precision: the tensor cores keep fewer bits.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     linear(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
            const float *__restrict__ bias, unsigned char *__restrict__ c, float in_scale, float out_scale, int m, int n,
@@ -221,29 +222,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const int2 place = place_of(tile, row_tiles, col_tiles);
             const int first = place.x + (group - 1) * GROUP_ROWS + warp * 16;
             float sum[2][64] = {};
-            for (int step = 0; step < steps; step++, at++) {
-                const unsigned stage = stages + at % STAGES * STAGE_BYTES;
-                wait(shared_address(&full[at % STAGES]), at / STAGES % 2);
-                __syncwarp();
+            for (int step = 0; step < steps; step += TOGETHER) {
+                const int count = min(TOGETHER, steps - step);
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float part[64];
-                    begin_products();
+                    for (int s = 0; s < count; s++) {
+                        const unsigned stage = stages + (at + s) % STAGES * STAGE_BYTES;
+                        if (half == 0)
+                            wait(shared_address(&full[(at + s) % STAGES]), (at + s) / STAGES % 2);
+                        __syncwarp();
+                        begin_products();
 #pragma unroll
-                    for (int i = 0; i < DEPTH; i += 32)
-                        multiply(part, describe(stage + own_rows + half * 64 * DEPTH + i),
-                                 describe(stage + LEFT_BYTES + i), i);
-                    commit_products();
+                        for (int i = 0; i < DEPTH; i += 32)
+                            multiply(part, describe(stage + own_rows + half * 64 * DEPTH + i),
+                                     describe(stage + LEFT_BYTES + i), s + i);
+                        commit_products();
+                    }
                     wait_products<0>();
                     if (half == 1) {
                         if (lane == 0)
-                            arrive(shared_address(&empty[at % STAGES]));
+                            for (int s = 0; s < count; s++)
+                                arrive(shared_address(&empty[(at + s) % STAGES]));
                         __syncwarp();
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++)
                         sum[half][i] += part[i];
                 }
+                at += count;
             }
 #pragma unroll
             for (int i = 0; i < COLS / 8; i++) {
@@ -253,7 +260,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 for (int e = 0; e < 4; e++)
 #pragma unroll
                     for (int half = 0; half < 2; half++)
-                        sum[half][4 * i + e] = gelu(fmaf(sum[half][4 * i + e], in_scale, e % 2 ? right : left)) * out_scale;
+                        sum[half][4 * i + e] =
+                            gelu(fmaf(sum[half][4 * i + e], in_scale, e % 2 ? right : left), 0.5f * out_scale);
             }
 #pragma unroll
             for (int half = 0; half < 2; half++) {

@@ -11,6 +11,7 @@
 #define RIGHT_BYTES (COLS * DEPTH * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define GROUP_ROWS (ROWS / CONSUMERS)
+#define BOX_BYTES (16 * 128)
 #define BAND 16
 #define ALL 0xffffffffu
 
@@ -127,39 +128,92 @@ __device__ __forceinline__ float row_sum(float value)
     return value + __shfl_xor_sync(ALL, value, 2);
 }
 
-// Swish and normalisation of 64 features of a row, of which each of four lanes has 16: HALF says which of its rows.
-template <int HALF>
-__device__ __forceinline__ void normalise(float *v, const float *__restrict__ bias, const float *__restrict__ weight,
-                                          const float *__restrict__ shift, __nv_bfloat16 *__restrict__ out, bool inside,
-                                          float eps)
+// x / (1 + exp(-x)); no care for denormal numbers, which the sum with 1 loses.
+__device__ __forceinline__ float swish(float x)
 {
-    float mean = 0.0f, variance = 0.0f;
+    float power, part;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.4426950408889634f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(part) : "f"(1.0f + power));
+    return x * part;
+}
+
+__device__ __forceinline__ unsigned pack(float left, float right)
+{
+    const __nv_bfloat162 both = __floats2bfloat162_rn(left, right);
+    return *reinterpret_cast<const unsigned *>(&both);
+}
+
+__device__ __forceinline__ void store_matrices(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
+                 "r"(d) : "memory");
+}
+
+// Once all lanes have written their results, a box of them leaves by the copy engine while the warp goes on.
+__device__ __forceinline__ void store_box(const CUtensorMap *map, unsigned from, int col, int row)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+                     "r"(col), "r"(row), "r"(from) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+    __syncwarp();
+}
+
+// All but the last PENDING boxes have been read.
+template <int PENDING> __device__ __forceinline__ void wait_boxes()
+{
+    if (threadIdx.x % 32 == 0)
+        asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+    __syncwarp();
+}
+
+// Swish and normalisation of 64 features of two rows, of which each of four lanes has 16. The results go to `box`,
+// rows of 128 bytes with chunks of 16 exchanged within eight rows.
+__device__ __forceinline__ void normalise(float *v, const float *__restrict__ bias, const float *__restrict__ weight,
+                                          const float *__restrict__ shift, unsigned box, float eps)
+{
+    const int lane = threadIdx.x % 32;
+    float mean[2] = {}, rstd[2] = {};
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const float2 add = *reinterpret_cast<const float2 *>(bias + 8 * i);
-        float &left = v[4 * i + 2 * HALF], &right = v[4 * i + 2 * HALF + 1];
-        left += add.x;
-        right += add.y;
-        left = __fdividef(left, 1.0f + __expf(-left));
-        right = __fdividef(right, 1.0f + __expf(-right));
-        mean += left + right;
-    }
-    mean = row_sum(mean) * (1.0f / 64.0f);
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const float left = v[4 * i + 2 * HALF] - mean, right = v[4 * i + 2 * HALF + 1] - mean;
-        variance = fmaf(left, left, fmaf(right, right, variance));
+        for (int half = 0; half < 2; half++) {
+            float &left = v[4 * i + 2 * half], &right = v[4 * i + 2 * half + 1];
+            left = swish(left + add.x);
+            right = swish(right + add.y);
+            mean[half] += left + right;
+        }
     }
-    const float rstd = rsqrtf(row_sum(variance) * (1.0f / 64.0f) + eps);
-    if (!inside)
-        return;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const float2 by = *reinterpret_cast<const float2 *>(weight + 8 * i);
-        const float2 add = *reinterpret_cast<const float2 *>(shift + 8 * i);
-        *reinterpret_cast<__nv_bfloat162 *>(out + 8 * i) =
-            __floats2bfloat162_rn(fmaf((v[4 * i + 2 * HALF] - mean) * rstd, by.x, add.x),
-                                  fmaf((v[4 * i + 2 * HALF + 1] - mean) * rstd, by.y, add.y));
+    for (int half = 0; half < 2; half++) {
+        mean[half] = row_sum(mean[half]) * (1.0f / 64.0f);
+        float variance = 0.0f;
+#pragma unroll
+        for (int i = 2 * half; i < 32; i += 4) {
+            v[i] -= mean[half];
+            v[i + 1] -= mean[half];
+            variance = fmaf(v[i], v[i], fmaf(v[i + 1], v[i + 1], variance));
+        }
+        rstd[half] = rsqrtf(row_sum(variance) * (1.0f / 64.0f) + eps);
+    }
+    wait_boxes<1>();
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        unsigned both[4];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const float2 by = *reinterpret_cast<const float2 *>(weight + 8 * (i + j));
+            const float2 add = *reinterpret_cast<const float2 *>(shift + 8 * (i + j));
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                both[2 * j + half] = pack(fmaf(v[4 * (i + j) + 2 * half] * rstd[half], by.x, add.x),
+                                          fmaf(v[4 * (i + j) + 2 * half + 1] * rstd[half], by.y, add.y));
+        }
+        store_matrices(box + lane % 16 * 128 + ((i + lane / 16) ^ lane % 8) * 16, both[0], both[1], both[2], both[3]);
     }
 }
 
@@ -176,7 +230,7 @@ __device__ __forceinline__ int2 place_of(int tile, int row_tiles, int col_tiles)
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     linear(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
            const float *__restrict__ bias, const float *__restrict__ weight, const float *__restrict__ shift,
-           __nv_bfloat16 *__restrict__ out, int m, int n, int k, float eps)
+           const __grid_constant__ CUtensorMap out, int m, int n, int k, float eps)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
@@ -212,6 +266,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned own_rows = (group - 1) * GROUP_ROWS * DEPTH * 2;
+        // Two boxes for a warp's results.
+        const unsigned own = stages + STAGES * STAGE_BYTES + (threadIdx.x / 32 - 4) * 2 * BOX_BYTES;
         float sum[128];
         int at = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -237,18 +293,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 arrive(shared_address(&empty[(at - 1) % STAGES]));
 
             const int2 place = place_of(tile, row_tiles, col_tiles);
-            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4, col = place.y + lane % 4 * 2;
+            const int row = place.x + (group - 1) * GROUP_ROWS + warp * 16;
+            wait_boxes<0>();
 #pragma unroll
             for (int set = 0; set < COLS / 64; set++) {
-                const int j = col + 64 * set;
-                if (j >= n)
+                const int col = place.y + 64 * set, j = col + lane % 4 * 2;
+                if (col >= n)
                     continue;
-                __nv_bfloat16 *to = out + static_cast<size_t>(row) * n + j;
-                normalise<0>(sum + 32 * set, bias + j, weight + j, shift + j, to, row < m, eps);
-                normalise<1>(sum + 32 * set, bias + j, weight + j, shift + j, to + static_cast<size_t>(8) * n,
-                             row + 8 < m, eps);
+                const unsigned box = own + set % 2 * BOX_BYTES;
+                normalise(sum + 32 * set, bias + j, weight + j, shift + j, box, eps);
+                store_box(&out, box, col, row);
             }
             __syncwarp();
         }
+        wait_boxes<0>();
     }
 }

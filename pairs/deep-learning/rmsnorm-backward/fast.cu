@@ -1,9 +1,12 @@
+// Three rows a block are on their way to shared memory while one is reduced and written; each thread reads only what it
+// copied, so that the row's one barrier is that of its sums.
 #include <cuda_fp16.h>
 
-#define THREADS 128
+#define THREADS 256
 #define WARPS (THREADS / 32)
-#define HELD 4
-#define LANES 8
+#define HELD 2
+#define LANES 16
+#define STAGES 4
 #define ALL 0xffffffffu
 
 __device__ __forceinline__ float2 at(const uint4 &bits, int j)
@@ -31,53 +34,81 @@ __device__ __forceinline__ float2 block_sums(float2 value, int turn)
     return value;
 }
 
+// What this thread needs of a row, to places that no other thread reads.
+__device__ __forceinline__ void fetch(uint4 *slot, const half *__restrict__ x, const half *__restrict__ dy, int row,
+                                      int rows, int groups)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(slot));
+#pragma unroll
+    for (int u = 0; u < HELD; u++) {
+        const int i = threadIdx.x + u * THREADS;
+        const size_t at = (static_cast<size_t>(row) * groups + i) * 8;
+        if (row < rows && i < groups) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 2 * u * THREADS * 16), "l"(x + at)
+                         : "memory");
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + (2 * u + 1) * THREADS * 16), "l"(dy + at)
+                         : "memory");
+        }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
 __device__ __forceinline__ void rows_held(const half *__restrict__ x, const half *__restrict__ dy,
                                           const half *__restrict__ weight, half *__restrict__ dx,
                                           float *__restrict__ own_row, int rows, int cols, float eps)
 {
-    const int groups = cols / 8;
+    extern __shared__ uint4 room[];
+    const int groups = cols / 8, stride = gridDim.x;
+    const float share = 1.0f / cols;
+    const uint4 none = make_uint4(0, 0, 0, 0);
+    uint4 *own_room = room + threadIdx.x;
+    uint4 by[HELD];
     float2 sum[HELD][4] = {};
-    int turn = 0;
-    for (int row = blockIdx.x; row < rows; row += gridDim.x, turn ^= 1) {
-        const uint4 *from = reinterpret_cast<const uint4 *>(x) + static_cast<size_t>(row) * groups;
-        const uint4 *grad = reinterpret_cast<const uint4 *>(dy) + static_cast<size_t>(row) * groups;
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++)
+        fetch(own_room + s * 2 * HELD * THREADS, x, dy, blockIdx.x + s * stride, rows, groups);
+#pragma unroll
+    for (int u = 0; u < HELD; u++) {
+        const int i = threadIdx.x + u * THREADS;
+        by[u] = i < groups ? reinterpret_cast<const uint4 *>(weight)[i] : none;
+    }
+    int turn = 0, stage = 0;
+    for (int row = blockIdx.x; row < rows; row += stride, turn ^= 1, stage = (stage + 1) % STAGES) {
         uint4 a[HELD], g[HELD];
-#pragma unroll
-        for (int u = 0; u < HELD; u++) {
-            const int i = threadIdx.x + u * THREADS;
-            a[u] = i < groups ? __ldcs(from + i) : make_uint4(0, 0, 0, 0);
-            g[u] = i < groups ? __ldcs(grad + i) : make_uint4(0, 0, 0, 0);
-        }
         float2 sums = make_float2(0.0f, 0.0f);
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
 #pragma unroll
         for (int u = 0; u < HELD; u++) {
-            const int i = threadIdx.x + u * THREADS;
-            const uint4 by = i < groups ? reinterpret_cast<const uint4 *>(weight)[i] : make_uint4(0, 0, 0, 0);
+            const bool inside = static_cast<int>(threadIdx.x) + u * THREADS < groups;
+            const uint4 *slot = own_room + (stage * HELD + u) * 2 * THREADS;
+            a[u] = inside ? slot[0] : none;
+            g[u] = inside ? slot[THREADS] : none;
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const float2 v = at(a[u], j), d = at(g[u], j), w = at(by, j);
+                const float2 v = at(a[u], j), d = at(g[u], j), w = at(by[u], j);
                 sums.x = fmaf(v.x, v.x, fmaf(v.y, v.y, sums.x));
                 sums.y = fmaf(d.x * w.x, v.x, fmaf(d.y * w.y, v.y, sums.y));
             }
         }
+        fetch(own_room + (stage + STAGES - 1) % STAGES * 2 * HELD * THREADS, x, dy, row + (STAGES - 1) * stride, rows,
+              groups);
         sums = block_sums(sums, turn);
-        const float scale = rsqrtf(sums.x / cols + eps), back = scale * scale * scale * sums.y / cols;
+        const float scale = rsqrtf(fmaf(sums.x, share, eps)), back = -scale * scale * scale * (sums.y * share);
 #pragma unroll
         for (int u = 0; u < HELD; u++) {
             const int i = threadIdx.x + u * THREADS;
-            if (i >= groups)
-                continue;
-            const uint4 by = reinterpret_cast<const uint4 *>(weight)[i];
             uint4 result;
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const float2 v = at(a[u], j), d = at(g[u], j), w = at(by, j);
-                sum[u][j].x = fmaf(d.x * scale, v.x, sum[u][j].x);
-                sum[u][j].y = fmaf(d.y * scale, v.y, sum[u][j].y);
-                reinterpret_cast<half2 *>(&result)[j] = __floats2half2_rn(
-                    fmaf(scale, d.x * w.x, -back * v.x), fmaf(scale, d.y * w.y, -back * v.y));
+                const float2 v = at(a[u], j), d = at(g[u], j), w = at(by[u], j);
+                const float2 scaled = make_float2(d.x * scale, d.y * scale);
+                sum[u][j].x = fmaf(scaled.x, v.x, sum[u][j].x);
+                sum[u][j].y = fmaf(scaled.y, v.y, sum[u][j].y);
+                reinterpret_cast<half2 *>(&result)[j] =
+                    __floats2half2_rn(fmaf(scaled.x, w.x, back * v.x), fmaf(scaled.y, w.y, back * v.y));
             }
-            __stcs(reinterpret_cast<uint4 *>(dx) + static_cast<size_t>(row) * groups + i, result);
+            if (i < groups)
+                __stcs(reinterpret_cast<uint4 *>(dx) + static_cast<size_t>(row) * groups + i, result);
         }
     }
 #pragma unroll
@@ -114,7 +145,7 @@ __device__ __forceinline__ void rows_any(const half *__restrict__ x, const half 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     rows_backward(const half *__restrict__ x, const half *__restrict__ dy, const half *__restrict__ weight,
                   half *__restrict__ dx, float *__restrict__ partial, int rows, int cols, float eps)
 {
@@ -131,6 +162,7 @@ extern "C" __global__ void columns(const float *__restrict__ partial, float *__r
     const int i = blockIdx.x * 32 + threadIdx.x;
     float sum = 0.0f;
     if (i < cols)
+#pragma unroll 8
         for (int part = threadIdx.y; part < parts; part += LANES)
             sum += partial[static_cast<size_t>(part) * cols + i];
     sums[threadIdx.y][threadIdx.x] = sum;

@@ -193,7 +193,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         return;
     }
     const unsigned own_rows = group * GROUP_ROWS * DEPTH;
-    float sum[64];
+    // From zero and always added to: else the compiler makes the products wait for each other.
+    float sum[64] = {};
     for (int step = 0; step < steps; step++) {
         const unsigned stage = stages + step % STAGES * STAGE_BYTES;
         wait(shared_address(&full[step % STAGES]), step / STAGES % 2);
@@ -201,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         begin_products();
 #pragma unroll
         for (int i = 0; i < DEPTH; i += 32)
-            multiply(sum, describe(stage + own_rows + i), describe(stage + LEFT_BYTES + i), step + i);
+            multiply(sum, describe(stage + own_rows + i), describe(stage + LEFT_BYTES + i), 1);
         commit_products();
         wait_products<1>();
         if (lane == 0 && step > 0)

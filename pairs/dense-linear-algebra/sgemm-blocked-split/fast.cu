@@ -75,32 +75,40 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
 }
 
 // A warp's tile of 64 x 32: three of the four products of the parts, the small ones first. Tensor cores may cut off
-// bits where they add, so a stage is summed alone, and added by ordinary arithmetic, which rounds.
+// bits where they add, so a stage is summed alone, and added by ordinary arithmetic, which rounds. A lane's rows of the
+// left factor are all the same among eight, so that its chunks lie at one place in each.
 __device__ __forceinline__ void multiply_stage(float (&sum)[4][4][4], const float *left, const float *right, int y,
                                                int x)
 {
     const int lane = threadIdx.x % 32;
+    left += (y + lane / 4) * DEPTH + lane % 4;
+    right += lane % 4 * RIGHT_PITCH + x + lane / 4;
     float part[4][4][4] = {};
-#pragma unroll 1
+#pragma unroll 4
     for (int step = 0; step < DEPTH; step += 8) {
+        const int at[2] = {(step / 4 ^ lane / 4) * 4, ((step / 4 + 1) ^ lane / 4) * 4};
         unsigned q[2][4][2];
 #pragma unroll
         for (int s = 0; s < 4; s++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
-                split(right[(step + lane % 4 + 4 * e) * RIGHT_PITCH + x + 8 * s + lane / 4], q[0][s][e], q[1][s][e]);
+                split(right[(step + 4 * e) * RIGHT_PITCH + 8 * s], q[0][s][e], q[1][s][e]);
 #pragma unroll
         for (int r = 0; r < 4; r++) {
             unsigned p[2][4];
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                split(left[place(y + 16 * r + e % 2 * 8 + lane / 4, step + e / 2 * 4 + lane % 4)], p[0][e], p[1][e]);
+                split(left[(16 * r + e % 2 * 8) * DEPTH + at[e / 2]], p[0][e], p[1][e]);
+            // The three products of a sum wait for each other, so those of four sums take turns.
 #pragma unroll
-            for (int s = 0; s < 4; s++) {
+            for (int s = 0; s < 4; s++)
                 multiply(part[r][s], p[1], q[0][s]);
+#pragma unroll
+            for (int s = 0; s < 4; s++)
                 multiply(part[r][s], p[0], q[1][s]);
+#pragma unroll
+            for (int s = 0; s < 4; s++)
                 multiply(part[r][s], p[0], q[0][s]);
-            }
         }
     }
 #pragma unroll

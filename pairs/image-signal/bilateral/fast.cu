@@ -1,10 +1,11 @@
 // Two pixels have the same weight for each other, so a pair takes one exponential for both. A warp marches down, COLS
-// columns a lane, the rows that meet the present one in registers; each pixel is paired with those right of it and
-// below, and the weight goes to the other's lane by a shuffle. Lanes at the sides only help. Pixels are scaled so that
-// the exponent is a table's entry less a square; both weights are powers of two, so their exponents add.
+// columns a lane, the rows that meet the present one in a ring in shared memory; each pixel is paired with those right
+// of it and below, and the weight goes to the other's lane by a shuffle. Lanes at the sides only help. Pixels are
+// scaled so that the exponent is a table's entry less a square; both weights are powers of two, so their exponents add.
 #define COLS 4
 #define WARPS 4
 #define ROWS 205
+#define RING 8
 #define FULL 0xffffffffu
 
 __device__ __forceinline__ float power_of_two(float x)
@@ -35,13 +36,27 @@ __device__ __forceinline__ constexpr int lanes_to(int c)
     return (c + 8 * COLS) / COLS - 8;
 }
 
-// A row of a lane and of RADIUS columns to each side.
-template <int RADIUS> __device__ __forceinline__ void spread(float4 four, float scale, float (&row)[COLS + 2 * RADIUS])
+// A row of a lane and of the lanes at its sides that are RADIUS columns away.
+template <int RADIUS, int HELPERS>
+__device__ __forceinline__ void spread(const float *own, float (&row)[COLS + 2 * RADIUS])
 {
-    const float own[COLS] = {four.x * scale, four.y * scale, four.z * scale, four.w * scale};
+    float all[(2 * HELPERS + 1) * COLS];
 #pragma unroll
-    for (int c = -RADIUS; c < COLS + RADIUS; c++)
-        row[c + RADIUS] = beside(own[(c + 8 * COLS) % COLS], lanes_to(c));
+    for (int k = 0; k <= 2 * HELPERS; k++) {
+        const float4 four = *reinterpret_cast<const float4 *>(own + (k - HELPERS) * COLS);
+        all[COLS * k] = four.x;
+        all[COLS * k + 1] = four.y;
+        all[COLS * k + 2] = four.z;
+        all[COLS * k + 3] = four.w;
+    }
+#pragma unroll
+    for (int c = 0; c < COLS + 2 * RADIUS; c++)
+        row[c] = all[HELPERS * COLS - RADIUS + c];
+}
+
+__device__ __forceinline__ void keep(float *own, float4 four, float scale)
+{
+    *reinterpret_cast<float4 *>(own) = make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
 }
 
 template <int RADIUS>
@@ -50,6 +65,9 @@ __global__ void __launch_bounds__(32 * WARPS, 3)
               float sigma_range)
 {
     constexpr int HELPERS = (RADIUS + COLS - 1) / COLS, STRIP = (32 - 2 * HELPERS) * COLS;
+    constexpr int PITCH = (32 + 2 * HELPERS) * COLS;
+    static_assert(RADIUS < RING, "the rows that meet have a place each");
+    __shared__ __align__(16) float rings[WARPS][RING * PITCH];
     const int lane = threadIdx.x % 32, strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
     if (strip >= width)
         return;
@@ -60,23 +78,31 @@ __global__ void __launch_bounds__(32 * WARPS, 3)
 #pragma unroll
     for (int r = 0; r <= 2 * RADIUS * RADIUS; r++)
         space[r] = -log2e * r / (2.0f * sigma_space * sigma_space);
-    // Rows y to y + RADIUS, and what they have got so far.
-    float rows[RADIUS + 1][COLS + 2 * RADIUS], sum[RADIUS + 1][COLS] = {}, norm[RADIUS + 1][COLS] = {};
+    float *ring = rings[threadIdx.x / 32] + (HELPERS + lane) * COLS;
+    // What is beside the outer lanes belongs to no pixel that is written.
+    const int outer = lane < HELPERS ? -HELPERS * COLS : HELPERS * COLS;
 #pragma unroll
-    for (int k = 1; k <= RADIUS; k++)
-        spread<RADIUS>(load_four(image, x, first - RADIUS - 1 + k, height, width), scale, rows[k]);
+    for (int k = 0; k < RING; k++)
+        if (lane < HELPERS || lane >= 32 - HELPERS)
+            keep(ring + k * PITCH + outer, make_float4(0.0f, 0.0f, 0.0f, 0.0f), 0.0f);
+    // What rows y to y + RADIUS have got so far.
+    float sum[RADIUS + 1][COLS] = {}, norm[RADIUS + 1][COLS] = {};
+#pragma unroll
+    for (int k = 0; k < RADIUS; k++)
+        keep(ring + ((first - RADIUS + k) & (RING - 1)) * PITCH, load_four(image, x, first - RADIUS + k, height, width),
+             scale);
     float4 ahead = load_four(image, x, first, height, width);
 #pragma unroll 1
     for (int y = first - RADIUS; y < last; y++) {
-#pragma unroll
-        for (int k = 0; k < RADIUS; k++)
-#pragma unroll
-            for (int c = 0; c < COLS + 2 * RADIUS; c++)
-                rows[k][c] = rows[k + 1][c];
-        spread<RADIUS>(ahead, scale, rows[RADIUS]);
+        keep(ring + ((y + RADIUS) & (RING - 1)) * PITCH, ahead, scale);
         ahead = load_four(image, x, y + RADIUS + 1, height, width);
+        __syncwarp();
+        float mine[COLS + 2 * RADIUS];
+        spread<RADIUS, HELPERS>(ring + (y & (RING - 1)) * PITCH, mine);
 #pragma unroll
-        for (int dy = 0; dy <= RADIUS; dy++)
+        for (int dy = 0; dy <= RADIUS; dy++) {
+            float row[COLS + 2 * RADIUS];
+            spread<RADIUS, HELPERS>(ring + ((y + dy) & (RING - 1)) * PITCH, row);
 #pragma unroll
             for (int dx = -RADIUS; dx <= RADIUS; dx++) {
                 if (dy == 0 && dx <= 0)
@@ -84,7 +110,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3)
                 float weight[COLS];
 #pragma unroll
                 for (int c = 0; c < COLS; c++) {
-                    const float other = rows[dy][c + dx + RADIUS], diff = other - rows[0][c + RADIUS];
+                    const float other = row[c + dx + RADIUS], diff = other - mine[c + RADIUS];
                     weight[c] = power_of_two(fmaf(-diff, diff, space[dx * dx + dy * dy]));
                     sum[0][c] = fmaf(weight[c], other, sum[0][c]);
                     norm[0][c] += weight[c];
@@ -93,15 +119,16 @@ __global__ void __launch_bounds__(32 * WARPS, 3)
 #pragma unroll
                 for (int c = 0; c < COLS; c++) {
                     const float same = beside(weight[(c - dx + 8 * COLS) % COLS], lanes_to(c - dx));
-                    sum[dy][c] = fmaf(same, rows[0][c - dx + RADIUS], sum[dy][c]);
+                    sum[dy][c] = fmaf(same, mine[c - dx + RADIUS], sum[dy][c]);
                     norm[dy][c] += same;
                 }
             }
+        }
         if (y >= first && writes) {
             float result[COLS];
 #pragma unroll
             for (int c = 0; c < COLS; c++)
-                result[c] = __fdividef(sum[0][c] + rows[0][c + RADIUS], (norm[0][c] + 1.0f) * scale);
+                result[c] = __fdividef(sum[0][c] + mine[c + RADIUS], (norm[0][c] + 1.0f) * scale);
             float *to = out + static_cast<size_t>(y) * width + x;
             if (width % 4 == 0) {
                 *reinterpret_cast<float4 *>(to) = make_float4(result[0], result[1], result[2], result[3]);

@@ -1,9 +1,11 @@
-// A warp marches down 128 columns, four to a lane. Rows with their halo come to shared memory by asynchronous copies, STAGES
-// ahead and the warp's own, so that far more bytes are on their way than registers could hold and no block waits. Each row
-// is filtered along x and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in registers. Bands are as
-// tall as lets all blocks of a large image run at once.
+// A warp marches along 128 columns, four to a lane. Rows with their halo come to shared memory by asynchronous copies,
+// STAGES ahead and the warp's own, so that far more bytes are on their way than registers could hold and no block
+// waits. Each row is filtered along x and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in
+// registers. Bands are as tall as lets all blocks of a large image run at once. Every second band is taken from its
+// foot up, as if the image stood on its head: two bands are then at the rows that both need at the same time, and these
+// come from memory once.
 #define STRIP 128
-#define ROWS 200
+#define ROWS 100
 #define WARPS 4
 #define STAGES 8
 
@@ -29,9 +31,10 @@ __device__ __forceinline__ void copy_clamped(float *to, const float *__restrict_
                      : "memory");
 }
 
-template <int RADIUS>
-__global__ void __launch_bounds__(32 * WARPS, 5)
-    blur(const float *__restrict__ image, float *__restrict__ out, int height, int width)
+// Rows `first` to `last` of those from `image` on, `stride` apart; `UP`: the image and the taps stand on their heads.
+template <int RADIUS, bool UP>
+__device__ __forceinline__ void march(const float *__restrict__ image, float *__restrict__ out, int height, int width,
+                                      int stride, int first, int last)
 {
     constexpr int HALO = (RADIUS + 3) / 4 * 4;
     constexpr int TAPS = 2 * RADIUS + 1;
@@ -44,7 +47,6 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
         return;
     float *const ring = staged + warp * (STAGES * PITCH);
     const int x = strip + 4 * lane;
-    const int first = blockIdx.y * ROWS, last = min(first + ROWS, height);
     float4 sums[TAPS];
 #pragma unroll
     for (int i = 0; i < TAPS; i++)
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
     // The next row to be fetched, where it begins and its place in the ring. Only warps at the sides clamp columns.
     const bool inside = width % 4 == 0 && strip >= HALO && strip + STRIP + HALO <= width;
     int coming = first - RADIUS, place = 0, taken = 0;
-    const float *row = image + static_cast<size_t>(max(coming, 0)) * width;
+    const float *row = image + static_cast<ptrdiff_t>(max(coming, 0)) * stride;
     const auto fetch = [&] {
         if (coming < last + RADIUS) {
             float *line = ring + place + 4 * lane;
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
-        row += coming >= 0 && coming < height - 1 ? width : 0;
+        row += coming >= 0 && coming < height - 1 ? stride : 0;
         coming++;
         place = place == (STAGES - 1) * PITCH ? 0 : place + PITCH;
     };
@@ -101,13 +103,13 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
 #pragma unroll
         for (int i = 0; i < TAPS; i++) {
             const float4 carried = i + 1 < TAPS ? sums[i + 1 < TAPS ? i + 1 : i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            const float tap = taps[TAPS - 1 - i];
+            const float tap = taps[UP ? i : TAPS - 1 - i];
             sums[i] = make_float4(carried.x + tap * along.x, carried.y + tap * along.y, carried.z + tap * along.z,
                                   carried.w + tap * along.w);
         }
         const int done = y - RADIUS;
         if (done >= first && x < width) {
-            float *to = out + (size_t)done * width + x;
+            float *to = out + static_cast<ptrdiff_t>(done) * stride + x;
             if (width % 4 == 0) {
                 __stcs(reinterpret_cast<float4 *>(to), sums[0]);
             } else {
@@ -121,4 +123,16 @@ __global__ void __launch_bounds__(32 * WARPS, 5)
             }
         }
     }
+}
+
+template <int RADIUS>
+__global__ void __launch_bounds__(32 * WARPS, 5)
+    blur(const float *__restrict__ image, float *__restrict__ out, int height, int width)
+{
+    const int first = blockIdx.y * ROWS, last = min(first + ROWS, height);
+    const size_t foot = static_cast<size_t>(height - 1) * width;
+    if (blockIdx.y % 2)
+        march<RADIUS, true>(image + foot, out + foot, height, width, -width, height - last, height - first);
+    else
+        march<RADIUS, false>(image, out, height, width, width, first, last);
 }

@@ -1,5 +1,6 @@
 #define COLS 128
-#define ROWS 32
+#define ROWS 48
+#define EACH 2
 
 __device__ __forceinline__ void weights(float (&w)[4], float f)
 {
@@ -17,18 +18,19 @@ __device__ __forceinline__ int place_of(int x, int from, int to, float inverse, 
     return left - 2;
 }
 
+// The four pixels' places in a row, from the first one on.
 struct Columns {
     int at[4];
     float weight[4];
 };
 
-__device__ __forceinline__ void load_line(float (&to)[4], const float *__restrict__ image, int y, int height, int width,
-                                          const Columns &columns)
+// INNER: the four pixels stand side by side, so that one address serves them all.
+template <bool INNER>
+__device__ __forceinline__ void load_line(float (&to)[4], const float *__restrict__ from, const Columns &columns)
 {
-    const float *row = image + static_cast<size_t>(min(max(y, 0), height - 1)) * width;
 #pragma unroll
     for (int s = 0; s < 4; s++)
-        to[s] = __ldg(row + columns.at[s]);
+        to[s] = __ldg(from + (INNER ? s : columns.at[s]));
 }
 
 __device__ __forceinline__ float resampled(const float (&line)[4], const Columns &columns)
@@ -37,14 +39,65 @@ __device__ __forceinline__ float resampled(const float (&line)[4], const Columns
            (columns.weight[2] * line[2] + columns.weight[3] * line[3]);
 }
 
-// A thread marches down a column of the output. The four resampled rows that it needs stay in registers; the next row's
+// Two columns, COLS apart, share the steps down. The four resampled rows that each needs stay in registers; the next row's
 // pixels are on their way.
+template <bool INNER>
+__device__ __forceinline__ void march(const float *__restrict__ image, const int (&start)[EACH],
+                                      const Columns (&columns)[EACH], float *__restrict__ to, int height, int width,
+                                      int out_width, int rows, const float4 *down, const int *tops, bool both)
+{
+    int top = tops[0];
+    const float *row = image + static_cast<size_t>(min(max(top, 0), height - 1)) * width;
+    const float *from[EACH];
+    float window[EACH][4], line[EACH][4];
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+        from[e] = row + start[e];
+#pragma unroll
+    for (int s = 0; s < 5; s++) {
+        const int step = top + s >= 0 && top + s + 1 < height ? width : 0;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            load_line<INNER>(line[e], from[e], columns[e]);
+            if (s < 4)
+                window[e][s < 4 ? s : 0] = resampled(line[e], columns[e]);
+            from[e] += step;
+        }
+    }
+#pragma unroll 1
+    for (int r = 0; r < rows; r++) {
+        const int wanted = tops[r];
+        const float4 v = down[r];
+#pragma unroll 1
+        for (; top < wanted; top++) {
+            const int step = top + 6 < height ? width : 0;
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                window[e][0] = window[e][1];
+                window[e][1] = window[e][2];
+                window[e][2] = window[e][3];
+                window[e][3] = resampled(line[e], columns[e]);
+                load_line<INNER>(line[e], from[e], columns[e]);
+                from[e] += step;
+            }
+        }
+        float own[EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            own[e] = v.x * window[e][0] + v.y * window[e][1] + (v.z * window[e][2] + v.w * window[e][3]);
+        __stcs(to, own[0]);
+        if (both)
+            __stcs(to + COLS, own[1]);
+        to += out_width;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(COLS) resize(const float *__restrict__ image, float *__restrict__ resized,
                                                           int height, int width, int out_height, int out_width)
 {
     __shared__ float4 down[ROWS];
     __shared__ int tops[ROWS];
-    const int x = blockIdx.x * COLS + threadIdx.x, y = blockIdx.y * ROWS;
+    const int x = blockIdx.x * COLS * EACH + threadIdx.x, y = blockIdx.y * ROWS;
     const int rows = min(ROWS, out_height - y);
     float fraction;
     if (threadIdx.x < rows) {
@@ -56,31 +109,23 @@ extern "C" __global__ void __launch_bounds__(COLS) resize(const float *__restric
     __syncthreads();
     if (x >= out_width)
         return;
-    Columns columns;
-    const int left = place_of(x, width, out_width, 0.5f / out_width, fraction);
-    weights(columns.weight, fraction);
+    Columns columns[EACH];
+    int start[EACH];
+    bool inner = true;
 #pragma unroll
-    for (int s = 0; s < 4; s++)
-        columns.at[s] = min(max(left - 1 + s, 0), width - 1);
-    int top = tops[0];
-    float window[4], line[4];
+    for (int e = 0; e < EACH; e++) {
+        const int left = place_of(min(x + e * COLS, out_width - 1), width, out_width, 0.5f / out_width, fraction) - 1;
+        start[e] = min(max(left, 0), width - 1);
+        weights(columns[e].weight, fraction);
 #pragma unroll
-    for (int s = 0; s < 4; s++) {
-        load_line(line, image, top + s, height, width, columns);
-        window[s] = resampled(line, columns);
+        for (int s = 0; s < 4; s++)
+            columns[e].at[s] = min(max(left + s, 0), width - 1) - start[e];
+        inner = inner && left >= 0 && left + 3 < width;
     }
-    load_line(line, image, top + 4, height, width, columns);
-#pragma unroll 4
-    for (int r = 0; r < rows; r++) {
-        for (; top < tops[r]; top++) {
-            window[0] = window[1];
-            window[1] = window[2];
-            window[2] = window[3];
-            window[3] = resampled(line, columns);
-            load_line(line, image, top + 5, height, width, columns);
-        }
-        const float4 v = down[r];
-        __stcs(resized + static_cast<size_t>(y + r) * out_width + x,
-               v.x * window[0] + v.y * window[1] + (v.z * window[2] + v.w * window[3]));
-    }
+    float *to = resized + static_cast<size_t>(y) * out_width + x;
+    const bool both = x + COLS < out_width;
+    if (__all_sync(__activemask(), inner))
+        march<true>(image, start, columns, to, height, width, out_width, rows, down, tops, both);
+    else
+        march<false>(image, start, columns, to, height, width, out_width, rows, down, tops, both);
 }

@@ -1,6 +1,7 @@
-// A block an option. A call of the generator gives both normals of a Box-Muller pair; a path is followed in the
-// logarithm to the base two, so that a step costs one exponential and no product; payoffs are summed in
-// registers, then across the block. Logarithm, root and powers are the hardware's own: their arguments are never tiny.
+// A block an option. A call of the generator gives both normals of a Box-Muller pair; a path is followed from its end:
+// the sum of what follows a step grows as the step does, so that a step costs one exponential and two additions with a
+// product; payoffs are summed in registers, then across the block. Logarithm, root and powers are the hardware's own:
+// their arguments are never tiny.
 #define THREADS 256
 
 __device__ __forceinline__ float power_of_two(float x)
@@ -36,6 +37,16 @@ __device__ __forceinline__ uint2 philox(unsigned low, unsigned high, unsigned ke
     return make_uint2(low, high);
 }
 
+// The normals of a pair of steps, times their spread, as sine and cosine of an angle have them.
+__device__ __forceinline__ float2 draw(int path, int pair, unsigned key, float spread)
+{
+    const uint2 bits = philox(path, pair, key);
+    const float length = root(fabsf(spread * log_of_two(bits.x * 2.3283064e-10f + 1.1641532e-10f)));
+    // Half a turn less, so that the angle is small enough for the hardware's sine; signs follow.
+    const float angle = bits.y * 1.4629181e-9f - 3.1415927f;
+    return make_float2(length * __cosf(angle), length * __sinf(angle));
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     price_paths(const float *__restrict__ strike, const float *__restrict__ rate, const float *__restrict__ volatility,
                 const unsigned *__restrict__ seed, float *__restrict__ price, int paths, int steps, float spot)
@@ -51,20 +62,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float spread = -2.0f * 0.69314718f * sigma * sigma * dt * log2e * log2e;
     float total = 0.0f;
     for (int path = threadIdx.x; path < paths; path += THREADS) {
-        float exponent = 0.0f, sum = 0.0f;
-        for (int step = 0; step < steps; step += 2) {
-            const uint2 bits = philox(path, step / 2, key);
-            const float u = bits.x * 2.3283064e-10f + 1.1641532e-10f;
-            const float length = root(fabsf(spread * log_of_two(u)));
-            // Half a turn less, so that the angle is small enough for the hardware's sine; signs follow.
-            float s, c;
-            __sincosf(6.2831853f * (bits.y * 2.3283064e-10f - 0.5f), &s, &c);
-            exponent += drift - length * c;
-            sum += power_of_two(exponent);
-            if (step + 1 < steps) {
-                exponent += drift - length * s;
-                sum += power_of_two(exponent);
-            }
+        float sum = 0.0f;
+        if (steps % 2)
+            sum = power_of_two(drift - draw(path, steps / 2, key, spread).x);
+#pragma unroll 2
+        for (int pair = steps / 2 - 1; pair >= 0; pair--) {
+            const float2 normals = draw(path, pair, key, spread);
+            const float second = power_of_two(drift - normals.y), first = power_of_two(drift - normals.x);
+            sum = fmaf(second, sum, second);
+            sum = fmaf(first, sum, first);
         }
         total += fmaxf(spot * sum * dt - k, 0.0f);
     }

@@ -8,6 +8,7 @@
 #define TILE 256
 #define STAGES 8
 #define POINT_BYTES (TILE * DIMS)
+#define HALF_BYTES (POINT_BYTES / 2)
 #define STAGE_BYTES (POINT_BYTES + TILE * 4)
 #define GROUP_ROWS (ROWS / CONSUMERS)
 #define FULL 0xffffffffu
@@ -38,13 +39,13 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-__device__ __forceinline__ void multiply(int (&d)[128], unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply(int (&d)[64], unsigned long long a, unsigned long long b, int adds)
 {
     asm volatile(
         "{\n"
         ".reg .pred adds;\n"
-        "setp.ne.b32 adds, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
+        "setp.ne.b32 adds, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
@@ -52,16 +53,8 @@ __device__ __forceinline__ void multiply(int (&d)[128], unsigned long long a, un
         "%32, %33, %34, %35, %36, %37, %38, %39, "
         "%40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, "
-        "%56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, "
-        "%72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, "
-        "%88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, "
-        "%104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, "
-        "%120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, adds;\n"
+        "%56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, adds;\n"
         "}\n"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]),
           "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]),
@@ -78,23 +71,7 @@ __device__ __forceinline__ void multiply(int (&d)[128], unsigned long long a, un
           "+r"(d[48]), "+r"(d[49]), "+r"(d[50]), "+r"(d[51]),
           "+r"(d[52]), "+r"(d[53]), "+r"(d[54]), "+r"(d[55]),
           "+r"(d[56]), "+r"(d[57]), "+r"(d[58]), "+r"(d[59]),
-          "+r"(d[60]), "+r"(d[61]), "+r"(d[62]), "+r"(d[63]),
-          "+r"(d[64]), "+r"(d[65]), "+r"(d[66]), "+r"(d[67]),
-          "+r"(d[68]), "+r"(d[69]), "+r"(d[70]), "+r"(d[71]),
-          "+r"(d[72]), "+r"(d[73]), "+r"(d[74]), "+r"(d[75]),
-          "+r"(d[76]), "+r"(d[77]), "+r"(d[78]), "+r"(d[79]),
-          "+r"(d[80]), "+r"(d[81]), "+r"(d[82]), "+r"(d[83]),
-          "+r"(d[84]), "+r"(d[85]), "+r"(d[86]), "+r"(d[87]),
-          "+r"(d[88]), "+r"(d[89]), "+r"(d[90]), "+r"(d[91]),
-          "+r"(d[92]), "+r"(d[93]), "+r"(d[94]), "+r"(d[95]),
-          "+r"(d[96]), "+r"(d[97]), "+r"(d[98]), "+r"(d[99]),
-          "+r"(d[100]), "+r"(d[101]), "+r"(d[102]), "+r"(d[103]),
-          "+r"(d[104]), "+r"(d[105]), "+r"(d[106]), "+r"(d[107]),
-          "+r"(d[108]), "+r"(d[109]), "+r"(d[110]), "+r"(d[111]),
-          "+r"(d[112]), "+r"(d[113]), "+r"(d[114]), "+r"(d[115]),
-          "+r"(d[116]), "+r"(d[117]), "+r"(d[118]), "+r"(d[119]),
-          "+r"(d[120]), "+r"(d[121]), "+r"(d[122]), "+r"(d[123]),
-          "+r"(d[124]), "+r"(d[125]), "+r"(d[126]), "+r"(d[127])
+          "+r"(d[60]), "+r"(d[61]), "+r"(d[62]), "+r"(d[63])
         : "l"(a), "l"(b), "r"(adds));
 }
 
@@ -132,30 +109,84 @@ __device__ __forceinline__ void load_keys(unsigned to, const int *from, unsigned
 }
 
 // Four lanes a row: the sum of its squares. A point's has its number within a tile below it: nine bits are left, as no
-// distance takes more than 23. After the last point stand keys that no point reaches.
+// distance takes more than 23. After the last point stand keys that no point reaches. The first blocks have the queries,
+// and begin what the next launch counts on.
 extern "C" __global__ void __launch_bounds__(256)
-    squares(const int4 *__restrict__ rows, int *__restrict__ sums, int count, int room, int keys)
+    squares(const int4 *__restrict__ queries, const int4 *__restrict__ points, int *__restrict__ query_sums,
+            int *__restrict__ point_keys, unsigned long long *__restrict__ best, unsigned *__restrict__ tickets, int m,
+            int n)
 {
-    const int item = blockIdx.x * 256 + threadIdx.x, row = item / 4;
+    const int query_blocks = (m + 63) / 64, block = blockIdx.x, lane = threadIdx.x % 4;
+    const bool of_queries = block < query_blocks;
+    const int row = (of_queries ? block : block - query_blocks) * 64 + threadIdx.x / 4, count = of_queries ? m : n;
     int sum = 0;
     if (row < count) {
-        const int4 v = rows[item];
+        const int4 v = (of_queries ? queries : points)[row * 4 + lane];
         sum = __dp4a(v.x, v.x, __dp4a(v.y, v.y, __dp4a(v.z, v.z, __dp4a(v.w, v.w, 0))));
     }
     sum += __shfl_xor_sync(FULL, sum, 1);
     sum += __shfl_xor_sync(FULL, sum, 2);
-    if (row < room && item % 4 == 0)
-        sums[row] = keys ? (row < count ? sum * 512 : NONE) + row % TILE : sum;
+    if (lane != 0)
+        return;
+    if (!of_queries) {
+        point_keys[row] = (row < count ? sum * 512 : NONE) + row % TILE;
+    } else if (row < count) {
+        query_sums[row] = sum;
+        best[row] = ~0ull;
+        if (row % ROWS == 0)
+            tickets[row / ROWS] = 0;
+    }
 }
 
-// One warp group loads tiles of points by tensor maps, two multiply 64 queries each by wgmma and keep the least key.
+// The products of 64 queries and 128 points.
+__device__ __forceinline__ void score(int (&sum)[64], unsigned left, unsigned points)
+{
+    begin_products();
+    multiply(sum, describe(left), describe(points), 0);
+    multiply(sum, describe(left + 32), describe(points + 32), 1);
+    commit_products();
+}
+
+// The least keys of a thread's two rows: |point|^2 - 2 * product, and the point's number below.
+__device__ __forceinline__ void consider(int (&low)[2], const int (&sum)[64], const int *keys)
+{
+#pragma unroll
+    for (int i = 0; i < TILE / 16; i++) {
+        const int2 key = *reinterpret_cast<const int2 *>(keys + 8 * i + threadIdx.x % 4 * 2);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            low[half] = min(low[half], key.x - sum[4 * i + 2 * half] * 1024);
+            low[half] = min(low[half], key.y - sum[4 * i + 2 * half + 1] * 1024);
+        }
+    }
+}
+
+struct Nearest {
+    int least[2], index[2];
+};
+
+__device__ __forceinline__ void keep(Nearest &found, const int (&low)[2], int first)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        if (low[half] >> 9 < found.least[half]) {
+            found.least[half] = low[half] >> 9;
+            found.index[half] = first + (low[half] & TILE - 1);
+        }
+}
+
+// One warp group loads tiles of points by tensor maps, two multiply 64 queries each by wgmma and keep the least key: while
+// the keys of 128 points are looked through, the products of the next 128 are made. The last block of a row of blocks
+// writes the answers.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     nearest(const __grid_constant__ CUtensorMap queries, const __grid_constant__ CUtensorMap points,
             const int *__restrict__ query_sums, const int *__restrict__ point_keys,
-            unsigned long long *__restrict__ best, int m, int n, int share)
+            unsigned long long *__restrict__ best, unsigned *__restrict__ tickets, int *__restrict__ indices,
+            int *__restrict__ distances, int m, int n, int share)
 {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES], ready;
+    __shared__ unsigned turn;
     unsigned char *aligned = room + (1023 & (0u - shared_address(room)));
     const unsigned own = shared_address(aligned), stages = own + ROWS * DIMS;
     const int group = threadIdx.x / 128;
@@ -190,46 +221,52 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
         const unsigned left = own + (group - 1) * GROUP_ROWS * DIMS;
-        int least[2] = {2147483647, 2147483647}, index[2] = {};
+        Nearest found = {{2147483647, 2147483647}, {}};
+        int sum[2][64];
         wait(shared_address(&ready), 0);
-        __syncwarp();
-        for (int t = 0; t < tiles; t++) {
-            const unsigned stage = stages + t % STAGES * STAGE_BYTES;
-            const int *keys = reinterpret_cast<const int *>(aligned + (stage - own) + POINT_BYTES);
-            int sum[128];
+        for (int t = 0; t < tiles; t += 2) {
+            // Without a second tile the first is looked through twice.
+            const int u = min(t + 1, tiles - 1);
+            const unsigned one = stages + t % STAGES * STAGE_BYTES, two = stages + u % STAGES * STAGE_BYTES;
+            const int *keys = reinterpret_cast<const int *>(aligned + (one - own) + POINT_BYTES);
+            int low[2] = {2147483647, 2147483647};
             wait(shared_address(&full[t % STAGES]), t / STAGES % 2);
             __syncwarp();
-            begin_products();
-            multiply(sum, describe(left), describe(stage), 0);
-            multiply(sum, describe(left + 32), describe(stage + 32), 1);
-            commit_products();
+            score(sum[0], left, one);
+            score(sum[1], left, one + HALF_BYTES);
+            wait_products<1>();
+            consider(low, sum[0], keys);
+            wait(shared_address(&full[u % STAGES]), u / STAGES % 2);
+            __syncwarp();
+            score(sum[0], left, two);
+            wait_products<1>();
+            consider(low, sum[1], keys + TILE / 2);
+            __syncwarp();
+            if (lane == 0 && u != t)
+                arrive(shared_address(&empty[t % STAGES]));
+            __syncwarp();
+            score(sum[1], left, two + HALF_BYTES);
+            wait_products<1>();
+            keep(found, low, (begin + t) * TILE);
+            keys = reinterpret_cast<const int *>(aligned + (two - own) + POINT_BYTES);
+            low[0] = low[1] = 2147483647;
+            consider(low, sum[0], keys);
+            // The compiler moves a wait for products up past arithmetic, but not past a loop such as that of this wait,
+            // which is over at once.
+            wait(shared_address(&full[u % STAGES]), u / STAGES % 2);
             wait_products<0>();
-            int low[2] = {2147483647, 2147483647};
-#pragma unroll
-            for (int i = 0; i < TILE / 8; i++) {
-                const int2 key = *reinterpret_cast<const int2 *>(keys + 8 * i + lane % 4 * 2);
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    low[half] = min(low[half], key.x - sum[4 * i + 2 * half] * 1024);
-                    low[half] = min(low[half], key.y - sum[4 * i + 2 * half + 1] * 1024);
-                }
-            }
+            consider(low, sum[1], keys + TILE / 2);
             __syncwarp();
             if (lane == 0)
-                arrive(shared_address(&empty[t % STAGES]));
-#pragma unroll
-            for (int half = 0; half < 2; half++)
-                if (low[half] >> 9 < least[half]) {
-                    least[half] = low[half] >> 9;
-                    index[half] = (begin + t) * TILE + (low[half] & TILE - 1);
-                }
+                arrive(shared_address(&empty[u % STAGES]));
+            keep(found, low, (begin + u) * TILE);
         }
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int row = blockIdx.x * ROWS + (group - 1) * GROUP_ROWS + warp * 16 + lane / 4 + 8 * half;
             const int square = row < m ? query_sums[row] : 0;
-            const unsigned distance = static_cast<unsigned>(least[half] + square);
-            unsigned long long word = static_cast<unsigned long long>(distance) << 32 | static_cast<unsigned>(index[half]);
+            const unsigned distance = static_cast<unsigned>(found.least[half] + square);
+            unsigned long long word = static_cast<unsigned long long>(distance) << 32 | static_cast<unsigned>(found.index[half]);
 #pragma unroll
             for (int step = 1; step < 4; step *= 2) {
                 const unsigned long long other = __shfl_xor_sync(FULL, word, step);
@@ -238,15 +275,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (row < m && lane % 4 == 0)
                 atomicMin(best + row, word);
         }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-    finish(const unsigned long long *__restrict__ best, int *__restrict__ indices, int *__restrict__ distances, int m)
-{
-    const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i < m) {
-        indices[i] = static_cast<int>(best[i] & 0xffffffffu);
-        distances[i] = static_cast<int>(best[i] >> 32);
+        __threadfence();
+        asm volatile("bar.sync 1, %0;" ::"n"(128 * CONSUMERS) : "memory");
+        if (threadIdx.x == 128)
+            turn = atomicAdd(tickets + blockIdx.x, 1u);
+        asm volatile("bar.sync 1, %0;" ::"n"(128 * CONSUMERS) : "memory");
+        const int row = blockIdx.x * ROWS + threadIdx.x - 128;
+        if (turn == gridDim.y - 1 && threadIdx.x < 128 + ROWS && row < m) {
+            __threadfence();
+            const unsigned long long word = __ldcg(best + row);
+            indices[row] = static_cast<int>(word & 0xffffffffu);
+            distances[row] = static_cast<int>(word >> 32);
+        }
     }
 }

@@ -1,4 +1,6 @@
-#define WARPS 4
+// A warp a row: its bound rises faster than those of warps that share a row, so that few values are queued. A batch
+// without a value above the bound costs one vote.
+#define ROWS 2
 #define UNROLL 8
 #define FULL 0xffffffffu
 #define LEAST __int_as_float(0xff800000)
@@ -30,24 +32,39 @@ __device__ __forceinline__ float merge_descending(float kept, float ascending, i
     return kept;
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    top_values(const float *__restrict__ values, float *__restrict__ best, int cols)
+extern "C" __global__ void __launch_bounds__(32 * ROWS, 32)
+    top_values(const float *__restrict__ values, float *__restrict__ best, int rows, int cols)
 {
-    __shared__ float queues[WARPS][64];
-    __shared__ float parts[WARPS][32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __shared__ float queues[ROWS][64];
+    const int lane = threadIdx.x % 32, at_row = blockIdx.x * ROWS + threadIdx.x / 32;
+    if (at_row >= rows)
+        return;
     const unsigned below = (1u << lane) - 1;
-    const float *row = values + static_cast<size_t>(blockIdx.x) * cols;
-    float *queue = queues[warp];
+    const float *row = values + static_cast<size_t>(at_row) * cols;
+    float *queue = queues[threadIdx.x / 32];
     float kept = LEAST, least = LEAST;
     int waiting = 0;
     float load[UNROLL];
-    for (int base = warp * 32; base < cols; base += UNROLL * WARPS * 32) {
+    for (int base = 0; base < cols; base += UNROLL * 32) {
+        if (cols % 4 == 0 && base + UNROLL * 32 <= cols) {
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            const int at = base + u * WARPS * 32 + lane;
-            load[u] = at < cols ? __ldcs(row + at) : LEAST;
+            for (int q = 0; q < UNROLL / 4; q++) {
+                const float4 four = __ldcs(reinterpret_cast<const float4 *>(row + base) + q * 32 + lane);
+                load[4 * q] = four.x, load[4 * q + 1] = four.y, load[4 * q + 2] = four.z, load[4 * q + 3] = four.w;
+            }
+        } else {
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const int at = base + u * 32 + lane;
+                load[u] = at < cols ? __ldcs(row + at) : LEAST;
+            }
         }
+        float most = load[0];
+#pragma unroll
+        for (int u = 1; u < UNROLL; u++)
+            most = fmaxf(most, load[u]);
+        if (!__any_sync(FULL, most > least))
+            continue;
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             const unsigned passing = __ballot_sync(FULL, load[u] > least);
@@ -61,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
                 kept = merge_descending(kept, sort_ascending(queue[lane], lane), lane);
                 least = __shfl_sync(FULL, kept, 31);
                 waiting -= 32;
-                const float rest = queue[32 + lane];
+                const float rest = lane < waiting ? queue[32 + lane] : LEAST;
                 __syncwarp();
                 if (lane < waiting)
                     queue[lane] = rest;
@@ -70,14 +87,5 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         }
     }
     kept = merge_descending(kept, sort_ascending(lane < waiting ? queue[lane] : LEAST, lane), lane);
-    parts[warp][lane] = kept;
-    for (int width = WARPS / 2; width > 0; width /= 2) {
-        __syncthreads();
-        if (warp < width) {
-            kept = merge_descending(kept, parts[warp + width][31 - lane], lane);
-            parts[warp][lane] = kept;
-        }
-    }
-    if (warp == 0)
-        best[blockIdx.x * 32 + lane] = kept;
+    best[at_row * 32 + lane] = kept;
 }

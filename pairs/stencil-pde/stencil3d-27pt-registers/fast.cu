@@ -1,70 +1,52 @@
 #define WARPS 8
 #define OWN 2
-#define PLANES 64
+#define ROWS (OWN + 2)
+#define PLANES 128
+#define AHEAD 1
 #define ALL 0xffffffffu
 
+// A warp marches through the planes with 128 columns of OWN rows, four columns to a lane, with AHEAD planes on their
+// way. What a plane gives to the one before, to itself and to the one behind is added to two sums a cell. Rows and
+// columns outside the grid are read from its rim: only cells of the rim would use them, and these keep their values.
+// Every second chunk of planes is marched from its end: two are then at the planes that both need at the same time.
 struct Weights {
     float centre, face, edge, corner;
 };
 
-// Four columns of a row and the ones beside the warp's 128, in its first and last lane.
+// Four columns of a row; lane 0 also has the one right of the warp's 128, lane 31 the one left of them.
 struct Row {
     float4 v;
     float beside;
 };
 
-template <bool ALIGNED>
-__device__ __forceinline__ Row load_row(const float *__restrict__ plane, int y, int x, int height, int width)
+// Where in a plane a lane finds its rows.
+struct Places {
+    int own[ROWS], beside[ROWS];
+};
+
+__device__ __forceinline__ void load_plane(Row (&rows)[ROWS], const float *plane, const Places &places)
 {
-    Row r = {make_float4(0.0f, 0.0f, 0.0f, 0.0f), 0.0f};
-    if (y < 0 || y >= height || x >= width)
-        return r;
-    const float *at = plane + static_cast<size_t>(y) * width + x;
-    if (ALIGNED) {
-        r.v = __ldg(reinterpret_cast<const float4 *>(at));
-    } else {
-        r.v.x = at[0];
-        r.v.y = x + 1 < width ? at[1] : 0.0f;
-        r.v.z = x + 2 < width ? at[2] : 0.0f;
-        r.v.w = x + 3 < width ? at[3] : 0.0f;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        rows[r].v = __ldg(reinterpret_cast<const float4 *>(plane + places.own[r]));
+        rows[r].beside = __ldg(plane + places.beside[r]);
     }
-    const int lane = threadIdx.x % 32, side = lane == 0 ? -1 : 4;
-    if ((lane == 0 && x > 0) || (lane == 31 && x + 4 < width))
-        r.beside = __ldg(at + side);
-    return r;
 }
 
 // Of each column, the sum of its two neighbours in the row.
 __device__ __forceinline__ float4 line_of(const Row &r)
 {
     const int lane = threadIdx.x % 32;
-    float left = __shfl_up_sync(ALL, r.v.w, 1), right = __shfl_down_sync(ALL, r.v.x, 1);
-    left = lane == 0 ? r.beside : left;
-    right = lane == 31 ? r.beside : right;
+    const float left = __shfl_sync(ALL, lane == 31 ? r.beside : r.v.w, lane + 31);
+    const float right = __shfl_sync(ALL, lane == 0 ? r.beside : r.v.x, lane + 1);
     return make_float4(left + r.v.y, r.v.x + r.v.z, r.v.y + r.v.w, r.v.z + right);
 }
 
-template <bool ALIGNED> __device__ __forceinline__ void store_row(float *__restrict__ at, int x, int width, const float4 &v)
+// What a cell gives to the plane before and behind (`outer`), and to its own (`own`).
+__device__ __forceinline__ void weigh(float mid, float side, float diagonal, const Weights &w, float &outer, float &own)
 {
-    if (ALIGNED) {
-        __stcs(reinterpret_cast<float4 *>(at), v);
-        return;
-    }
-    at[0] = v.x;
-    if (x + 1 < width)
-        at[1] = v.y;
-    if (x + 2 < width)
-        at[2] = v.z;
-    if (x + 3 < width)
-        at[3] = v.w;
-}
-
-// What a cell gives to the plane before and behind (`outer`), and to its own (`own`); a cell of the rim only itself.
-__device__ __forceinline__ void weigh(float mid, float side, float diagonal, bool rim, const Weights &w, float &outer,
-                                      float &own)
-{
-    outer = rim ? 0.0f : fmaf(w.face, mid, fmaf(w.edge, side, w.corner * diagonal));
-    own = rim ? mid : fmaf(w.centre, mid, fmaf(w.face, side, w.edge * diagonal));
+    outer = fmaf(w.face, mid, fmaf(w.edge, side, w.corner * diagonal));
+    own = fmaf(w.centre, mid, fmaf(w.face, side, w.edge * diagonal));
 }
 
 __device__ __forceinline__ float4 plus(const float4 &a, const float4 &b)
@@ -72,61 +54,137 @@ __device__ __forceinline__ float4 plus(const float4 &a, const float4 &b)
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-template <bool ALIGNED>
-__device__ __forceinline__ void march(const float *__restrict__ in, float *__restrict__ out, int depth, int height,
-                                      int width, const Weights &w)
+__device__ __forceinline__ void keep_four(const float *from, float *to)
 {
-    const int x = blockIdx.x * 128 + threadIdx.x % 32 * 4, y = (blockIdx.y * WARPS + threadIdx.x / 32) * OWN;
-    const int first = blockIdx.z * PLANES, begin = max(first - 1, 0), end = min(first + PLANES + 1, depth);
-    const size_t plane = static_cast<size_t>(height) * width;
+    __stcs(reinterpret_cast<float4 *>(to), __ldg(reinterpret_cast<const float4 *>(from)));
+}
+
+// The first or the last plane stays as it is.
+__device__ __forceinline__ void keep_plane(const float *from, float *to, int width, int rows)
+{
+    for (int r = 0; r < rows; r++)
+        keep_four(from + r * width, to + r * width);
+}
+
+// Planes `first` to `last` of those from `in` on, `plane` apart.
+__device__ __forceinline__ void march(const float *__restrict__ in, float *__restrict__ out, int depth, int height,
+                                      int width, ptrdiff_t plane, int first, int last, const Weights &w)
+{
+    const int lane = threadIdx.x % 32, start = blockIdx.x * 128, col = start + 4 * lane, x = min(col, width - 4);
+    const int y = (blockIdx.y * WARPS + threadIdx.x / 32) * OWN;
+    if (y >= height)
+        return;
+    const int begin = max(first - 1, 0), end = min(last + 1, depth), place = y * width + x;
+    const int beside = lane < 16 ? min(start + 128, width - 1) : max(start - 1, 0);
+    const bool rim = y == 0 || y + OWN >= height, at_left = x == 0, at_right = x + 4 == width;
     const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    Row ahead[OWN + 2];
-    float4 before[OWN], pending[OWN];
+    Places places;
+    bool made[OWN];
 #pragma unroll
-    for (int r = 0; r < OWN + 2; r++)
-        ahead[r] = load_row<ALIGNED>(in + begin * plane, y - 1 + r, x, height, width);
+    for (int r = 0; r < OWN; r++)
+        made[r] = col < width && y + r > 0 && y + r < height - 1;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int row = min(max(y - 1 + r, 0), height - 1) * width;
+        places.own[r] = row + x;
+        places.beside[r] = row + beside;
+    }
+    if (first == 0 && col < width)
+        keep_plane(in + place, out + place, width, min(OWN, height - y));
+    if (last == depth && col < width)
+        keep_plane(in + (depth - 1) * plane + place, out + (depth - 1) * plane + place, width, min(OWN, height - y));
+    Row rows[AHEAD + 1][ROWS];
+    float4 before[OWN], pending[OWN];
+    const float *coming = in + begin * plane;
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+        load_plane(rows[k], coming, places);
+        coming += begin + k + 1 < end ? plane : 0;
+    }
 #pragma unroll
     for (int r = 0; r < OWN; r++)
         before[r] = pending[r] = none;
+    float *to = out + (begin - 1) * plane + place;
 #pragma unroll 1
-    for (int z = begin; z < end; z++) {
-        float4 v[OWN + 2], line[OWN + 2];
+    for (int base = begin; base < end; base += AHEAD + 1) {
 #pragma unroll
-        for (int r = 0; r < OWN + 2; r++) {
-            v[r] = ahead[r].v;
-            line[r] = line_of(ahead[r]);
-            if (z + 1 < end)
-                ahead[r] = load_row<ALIGNED>(in + (z + 1) * plane, y - 1 + r, x, height, width);
-        }
-#pragma unroll
-        for (int r = 0; r < OWN; r++) {
-            const float4 side = plus(line[r + 1], plus(v[r], v[r + 2])), diagonal = plus(line[r], line[r + 2]);
-            const bool rim = y + r == 0 || y + r >= height - 1;
-            float4 outer, own;
-            weigh(v[r + 1].x, side.x, diagonal.x, rim || x == 0 || x >= width - 1, w, outer.x, own.x);
-            weigh(v[r + 1].y, side.y, diagonal.y, rim || x + 1 >= width - 1, w, outer.y, own.y);
-            weigh(v[r + 1].z, side.z, diagonal.z, rim || x + 2 >= width - 1, w, outer.z, own.z);
-            weigh(v[r + 1].w, side.w, diagonal.w, rim || x + 3 >= width - 1, w, outer.w, own.w);
-            if (x < width && y + r < height) {
-                float *at = out + z * plane + static_cast<size_t>(y + r) * width + x;
-                if ((z == 0 || z == depth - 1) && z >= first && z < first + PLANES)
-                    store_row<ALIGNED>(at, x, width, v[r + 1]);
-                if (z - 1 >= max(first, 1) && z - 1 < first + PLANES)
-                    store_row<ALIGNED>(at - plane, x, width, plus(pending[r], outer));
+        for (int k = 0; k < AHEAD + 1; k++) {
+            const int z = base + k;
+            if (z >= end)
+                break;
+            if (z + AHEAD < end) {
+                load_plane(rows[(k + AHEAD) % (AHEAD + 1)], coming, places);
+                coming += plane;
             }
-            pending[r] = plus(before[r], own);
-            before[r] = outer;
+            const Row(&now)[ROWS] = rows[k];
+            float4 line[ROWS];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                line[r] = line_of(now[r]);
+#pragma unroll
+            for (int r = 0; r < OWN; r++) {
+                const float4 mid = now[r + 1].v;
+                const float4 side = plus(line[r + 1], plus(now[r].v, now[r + 2].v));
+                const float4 diagonal = plus(line[r], line[r + 2]);
+                float4 outer, own;
+                weigh(mid.x, side.x, diagonal.x, w, outer.x, own.x);
+                weigh(mid.y, side.y, diagonal.y, w, outer.y, own.y);
+                weigh(mid.z, side.z, diagonal.z, w, outer.z, own.z);
+                weigh(mid.w, side.w, diagonal.w, w, outer.w, own.w);
+                outer.x = at_left ? 0.0f : outer.x;
+                own.x = at_left ? mid.x : own.x;
+                outer.w = at_right ? 0.0f : outer.w;
+                own.w = at_right ? mid.w : own.w;
+                const float4 whole = plus(pending[r], outer);
+                if (made[r] && z >= begin + 2)
+                    __stcs(reinterpret_cast<float4 *>(to + r * width), whole);
+                pending[r] = plus(before[r], own);
+                before[r] = outer;
+            }
+            to += plane;
+            if (rim && z >= first && z < last)
+                for (int r = 0; r < OWN; r++)
+                    if (col < width && y + r < height && (y + r == 0 || y + r == height - 1))
+                        keep_four(in + z * plane + place + r * width, to + r * width);
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+__device__ void plain(const float *__restrict__ in, float *__restrict__ out, int depth, int height, int width, int x,
+                      int y, int z, const Weights &w)
+{
+    const size_t plane = static_cast<size_t>(height) * width, at = z * plane + static_cast<size_t>(y) * width + x;
+    float result = in[at];
+    if (x > 0 && x < width - 1 && y > 0 && y < height - 1 && z > 0 && z < depth - 1) {
+        result = 0.0f;
+        for (int dz = -1; dz <= 1; dz++)
+            for (int dy = -1; dy <= 1; dy++)
+                for (int dx = -1; dx <= 1; dx++) {
+                    const int away = abs(dx) + abs(dy) + abs(dz);
+                    const float weight = away == 0 ? w.centre : away == 1 ? w.face : away == 2 ? w.edge : w.corner;
+                    result = fmaf(weight, in[at + dz * static_cast<ptrdiff_t>(plane) + dy * width + dx], result);
+                }
+    }
+    out[at] = result;
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
     stencil(const float *__restrict__ in, float *__restrict__ out, int depth, int height, int width, float centre,
             float face, float edge, float corner)
 {
     const Weights w = {centre, face, edge, corner};
-    if (width % 4 == 0)
-        march<true>(in, out, depth, height, width, w);
-    else
-        march<false>(in, out, depth, height, width, w);
+    const int first = blockIdx.z * PLANES, last = min(first + PLANES, depth);
+    if (width % 4 == 0) {
+        const ptrdiff_t plane = static_cast<ptrdiff_t>(height) * width;
+        const bool back = blockIdx.z % 2;
+        const ptrdiff_t head = back ? (depth - 1) * plane : 0;
+        march(in + head, out + head, depth, height, width, back ? -plane : plane, back ? depth - last : first,
+              back ? depth - first : last, w);
+        return;
+    }
+    const int top = blockIdx.y * WARPS * OWN, left = blockIdx.x * 128;
+    for (int z = first; z < last; z++)
+        for (int y = top + threadIdx.x / 32; y < min(top + WARPS * OWN, height); y += WARPS)
+            for (int x = left + threadIdx.x % 32; x < min(left + 128, width); x += 32)
+                plain(in, out, depth, height, width, x, y, z, w);
 }

@@ -1,12 +1,14 @@
-// A thread has four columns of a row and marches along z with nine planes of them in registers. Planes with their rim of
-// four arrive in a ring in shared memory, three planes ahead; neighbours are read from it four at a time.
+// A thread has four columns of a row and marches along z with nine planes of them in registers. Planes with their rim
+// of four arrive in a ring in shared memory, AHEAD planes ahead; neighbours are read from it four at a time. What a
+// thread needs of the step before last comes to a ring of its own in the same way.
 #define R 4
 #define TX 128
 #define TY 24
 #define THREADS (TX / 4 * TY)
 #define PLANES 192
 #define AHEAD 3
-#define SLOTS 8
+#define SLOTS (1 + R + AHEAD)
+#define PREV (AHEAD + 1)
 #define WIDE (TX + 2 * R)
 #define TALL (TY + 2 * R)
 #define QUADS (TALL * WIDE / 4)
@@ -44,9 +46,20 @@ __device__ __forceinline__ void copy_plane(const float *__restrict__ plane, cons
     for (int i = 0; i < COPIES; i++)
         if (copies.wanted[i])
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(copies.to[i] +
-                                                                          slot * static_cast<unsigned>(TALL * WIDE * 4)),
+                                                                          slot * (TALL * WIDE * 4u)),
                          "l"(plane + copies.from[i])
                          : "memory");
+}
+
+__device__ __forceinline__ void copy_four(unsigned to, const float *__restrict__ from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ unsigned slot_after(unsigned slot, unsigned planes)
+{
+    slot += planes;
+    return slot >= SLOTS ? slot - SLOTS : slot;
 }
 
 __device__ __forceinline__ void close_group()
@@ -65,6 +78,8 @@ __device__ void march4(const float *__restrict__ prev, const float *__restrict__
     const int at = y * width + x;
     const bool exists = x < width && y < height;
     const bool inner = x >= R && y >= R && x < width - R && y < height - R;
+    float *const drawers = ring + SLOTS * (TALL * WIDE);
+    const unsigned own_drawer = static_cast<unsigned>(__cvta_generic_to_shared(drawers)) + thread * 16;
     Copies copies;
 #pragma unroll
     for (int i = 0; i < COPIES; i++) {
@@ -78,6 +93,8 @@ __device__ void march4(const float *__restrict__ prev, const float *__restrict__
     for (int p = 0; p < R + AHEAD; p++) {
         if (first + p < end)
             copy_plane(cur + (first + p) * plane, copies, p);
+        if (p >= R && inner && first + p - R < last)
+            copy_four(own_drawer + (p - R) * (THREADS * 16), prev + (first + p - R) * plane + at);
         close_group();
     }
     const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -88,10 +105,7 @@ __device__ void march4(const float *__restrict__ prev, const float *__restrict__
         queue[i] = exists && z >= 0 && z < depth ? __ldg(reinterpret_cast<const float4 *>(cur + z * plane + at)) : none;
     }
     size_t place = first * plane + at;
-    float4 before = none;
-    if (inner)
-        before = __ldcs(reinterpret_cast<const float4 *>(prev + place));
-    unsigned slot = 0;
+    unsigned slot = 0, drawer = 0;
 #pragma unroll 1
     for (int base = first; base < last; base += SPAN) {
 #pragma unroll
@@ -102,22 +116,24 @@ __device__ void march4(const float *__restrict__ prev, const float *__restrict__
             asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
             __syncthreads();
             if (z + R + AHEAD < end)
-                copy_plane(cur + (z + R + AHEAD) * plane, copies, (slot + R + AHEAD) % SLOTS);
+                copy_plane(cur + (z + R + AHEAD) * plane, copies, slot_after(slot, R + AHEAD));
+            if (inner && z + AHEAD < last)
+                copy_four(own_drawer + (drawer + AHEAD) % PREV * (THREADS * 16), prev + place + AHEAD * plane);
             close_group();
             const float *own = ring + slot * (TALL * WIDE) + (ty + R) * WIDE + tx * 4 + R;
-            const float *below = ring + (slot + R) % SLOTS * (TALL * WIDE) + (ty + R) * WIDE + tx * 4 + R;
+            const float *below = ring + slot_after(slot, R) * (TALL * WIDE) + (ty + R) * WIDE + tx * 4 + R;
             queue[(k + 2 * R) % SPAN] = *reinterpret_cast<const float4 *>(below);
-            const float4 here = queue[(k + R) % SPAN], old = before;
-            if (inner && z + 1 < last)
-                before = __ldcs(reinterpret_cast<const float4 *>(prev + place + plane));
+            const float4 here = queue[(k + R) % SPAN];
             float4 result = here;
             if (inner && z >= R && z < depth - R) {
+                const float4 old = *reinterpret_cast<const float4 *>(drawers + (drawer * THREADS + thread) * 4);
                 const float4 west = *reinterpret_cast<const float4 *>(own - R);
                 const float4 east = *reinterpret_cast<const float4 *>(own + R);
                 const float line[12] = {west.x, west.y, west.z, west.w, here.x, here.y,
                                         here.z, here.w, east.x, east.y, east.z, east.w};
                 const float weight[R] = {W1, W2, W3, W4};
-                float4 lap = make_float4(3.0f * W0 * here.x, 3.0f * W0 * here.y, 3.0f * W0 * here.z, 3.0f * W0 * here.w);
+                float4 lap =
+                    make_float4(3.0f * W0 * here.x, 3.0f * W0 * here.y, 3.0f * W0 * here.z, 3.0f * W0 * here.w);
 #pragma unroll
                 for (int d = 1; d <= R; d++) {
                     const float4 north = *reinterpret_cast<const float4 *>(own - d * WIDE);
@@ -134,7 +150,8 @@ __device__ void march4(const float *__restrict__ prev, const float *__restrict__
             if (exists)
                 __stcs(reinterpret_cast<float4 *>(next + place), result);
             place += plane;
-            slot = (slot + 1) % SLOTS;
+            slot = slot_after(slot, 1);
+            drawer = (drawer + 1) % PREV;
         }
     }
 }
