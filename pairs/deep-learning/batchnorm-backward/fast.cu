@@ -1,5 +1,5 @@
 // One cooperative launch that flows through the channels: a block copies a stretch of a plane of x and dy to its ring in
-// shared memory, posts the stretch's sums and, two rounds later, when all blocks have posted theirs, makes the gradient
+// shared memory, posts the stretch's sums and, LAG rounds later, when all blocks have posted theirs, makes the gradient
 // from the ring. So memory is read once and written once, with copies ahead and stores under way all the time.
 #include <cooperative_groups.h>
 #include <cuda_bf16.h>
@@ -7,10 +7,12 @@
 #define THREADS 224
 #define WARPS (THREADS / 32)
 #define EIGHTS 2
-#define UNIT (THREADS * EIGHTS * 8)
+#define UNIT (392 * 8)
 #define SLOT (2 * UNIT / 8)
-#define SLOTS 5
-#define AHEAD 2
+#define SLOTS 4
+#define AHEAD 1
+#define LAG 2
+#define LOOKS 4
 #define ALL 0xffffffffu
 
 typedef unsigned long long word;
@@ -121,12 +123,18 @@ __device__ __forceinline__ void post(word *to, float2 sums)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(max(~bits, 1ull)) : "memory");
 }
 
-__device__ __forceinline__ float2 await(const word *from)
+__device__ __forceinline__ word look(const word *from)
 {
     word bits;
-    do {
-        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
-    } while (bits == 0);
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
+    return bits;
+}
+
+// From `bits` on, which may have been looked at early.
+__device__ __forceinline__ float2 await(const word *from, word bits)
+{
+    while (bits == 0)
+        bits = look(from);
     return make_float2(__uint_as_float(static_cast<unsigned>(~bits >> 32)), __uint_as_float(static_cast<unsigned>(~bits)));
 }
 
@@ -136,7 +144,8 @@ __device__ __forceinline__ void by_elements(const bf16 *__restrict__ x, const bf
                                             const float *__restrict__ rstd, bf16 *__restrict__ dx, float *dweight,
                                             float *dbias, float2 *partial, int n, int channels, int space)
 {
-    const int lane = threadIdx.x % 32, first = blockIdx.x * WARPS + threadIdx.x / 32, stride = gridDim.x * WARPS;
+    const int lane = threadIdx.x % 32, warps = WARPS + 1, first = blockIdx.x * warps + threadIdx.x / 32;
+    const int stride = gridDim.x * warps;
     for (int plane = first; plane < n * channels; plane += stride) {
         const int channel = plane % channels;
         const size_t begin = static_cast<size_t>(plane) * space;
@@ -178,14 +187,16 @@ __device__ __forceinline__ void by_elements(const bf16 *__restrict__ x, const bf
 }
 
 // In round i block b has unit i * gridDim.x + b; the units of a channel follow one another, so they are in at most
-// `span` + 1 rounds. A block waits only for what others post in rounds before its own.
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+// `span` + 1 rounds. A block waits only for what others post in rounds before its own. Its last warp does that and
+// posts, while the others work on the stretch of the round.
+extern "C" __global__ void __launch_bounds__(THREADS + 32, 4)
     batchnorm_backward(const bf16 *__restrict__ x, const bf16 *__restrict__ dy, const float *__restrict__ weight,
                        const float *__restrict__ mean, const float *__restrict__ rstd, bf16 *__restrict__ dx,
                        float *dweight, float *dbias, word *posted, int n, int channels, int space)
 {
     extern __shared__ uint4 ring[];
-    __shared__ float2 unit_warps[2][WARPS], channel_warps[2][WARPS];
+    __shared__ float2 unit_warps[2][WARPS];
+    __shared__ Line lines[2];
     if (space % 8 != 0) {
         by_elements(x, dy, weight, mean, rstd, dx, dweight, dbias, reinterpret_cast<float2 *>(posted), n, channels, space);
         return;
@@ -193,70 +204,86 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = gridDim.x;
     const int segments = (space + UNIT - 1) / UNIT, parts = n * segments, units = parts * channels;
     const int rounds = (units - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
-    const int span = (parts + blocks - 2) / blocks, lag = max(2, span + 1);
+    const int span = (parts + blocks - 2) / blocks, lag = max(LAG, span + 1);
+    const bool helper = warp == WARPS;
     const bool held = lag + AHEAD < SLOTS;
     const float share_of_one = 1.0f / (static_cast<float>(n) * space);
     const Place step = place_of(blocks, n, segments);
     Place next = place_of(blockIdx.x, n, segments), own = next, ready = next;
     float middle = mean[own.channel];
-    for (int i = -AHEAD; i < rounds + lag; i++) {
-        if (i + AHEAD < rounds) {
+    // Commits a copy group even if nothing is left, so that AHEAD of them are always behind the round's own.
+    auto request = [&](int round) {
+        if (!helper && round < rounds) {
             const size_t first = first_of(next, channels, space);
-            copy_ahead(ring + (i + AHEAD) % SLOTS * SLOT, x + first, dy + first, eights_of(next, space));
+            copy_ahead(ring + round % SLOTS * SLOT, x + first, dy + first, eights_of(next, space));
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
         advance(next, step, n, segments);
-        if (i < 0)
-            continue;
-        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
-        if (i < rounds) {
-            const uint4 *slot = ring + i % SLOTS * SLOT;
-            const int eights = eights_of(own, space);
-            float2 sums = make_float2(0.0f, 0.0f);
+    };
+    for (int i = 0; i < AHEAD; i++)
+        request(i);
+    // While the first copies are under way, the grid agrees that nothing has been posted.
+    for (int i = threadIdx.x; i < rounds; i += THREADS + 32)
+        posted[i * blocks + blockIdx.x] = 0;
+    cooperative_groups::this_grid().sync();
+    for (int i = 0; i < rounds + lag; i++) {
+        if (!helper) {
+            request(i + AHEAD);
+            asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
+            if (i < rounds) {
+                const uint4 *slot = ring + i % SLOTS * SLOT;
+                const int eights = eights_of(own, space);
+                float2 sums = make_float2(0.0f, 0.0f);
 #pragma unroll
-            for (int q = 0; q < EIGHTS; q++) {
-                const int eight = q * THREADS + threadIdx.x;
-                if (eight < eights)
-                    add_eight(sums, slot[eight], slot[SLOT / 2 + eight], middle);
+                for (int q = 0; q < EIGHTS; q++) {
+                    const int eight = q * THREADS + threadIdx.x;
+                    if (eight < eights)
+                        add_eight(sums, slot[eight], slot[SLOT / 2 + eight], middle);
+                }
+                sums = warp_sums(sums);
+                if (lane == 0)
+                    unit_warps[i % 2][warp] = sums;
+                advance(own, step, n, segments);
+                middle = mean[min(own.channel, channels - 1)];
+            }
+        } else if (i >= lag) {
+            const float gain = weight[ready.channel], centre = mean[ready.channel], scale = rstd[ready.channel];
+            const word *const channel_posts = posted + ready.channel * parts;
+            float2 sums = make_float2(0.0f, 0.0f);
+            for (int first = lane; first < parts; first += 32 * LOOKS) {
+                word early[LOOKS];
+#pragma unroll
+                for (int u = 0; u < LOOKS; u++)
+                    early[u] = first + 32 * u < parts ? look(channel_posts + first + 32 * u) : 0;
+#pragma unroll
+                for (int u = 0; u < LOOKS; u++)
+                    if (first + 32 * u < parts) {
+                        const float2 one = await(channel_posts + first + 32 * u, early[u]);
+                        sums = make_float2(sums.x + one.x, sums.y + one.y);
+                    }
             }
             sums = warp_sums(sums);
-            if (lane == 0)
-                unit_warps[i % 2][warp] = sums;
-            advance(own, step, n, segments);
-            middle = mean[min(own.channel, channels - 1)];
-        }
-        if (i >= lag) {
-            float2 sums = make_float2(0.0f, 0.0f);
-            for (int part = threadIdx.x; part < parts; part += THREADS) {
-                const float2 one = await(posted + ready.channel * parts + part);
-                sums = make_float2(sums.x + one.x, sums.y + one.y);
+            if (lane == 0) {
+                lines[i % 2] = line_of(sums.x * scale, sums.y, gain, centre, scale, share_of_one);
+                if (ready.image == 0 && ready.segment == 0) {
+                    dweight[ready.channel] = sums.x * scale;
+                    dbias[ready.channel] = sums.y;
+                }
             }
-            if (32 * warp < parts)
-                sums = warp_sums(sums);
-            if (lane == 0)
-                channel_warps[i % 2][warp] = sums;
         }
-        const int channel = min(ready.channel, channels - 1);
-        const float gain = weight[channel], centre = mean[channel], scale = rstd[channel];
         __syncthreads();
-        if (i < rounds && warp == WARPS - 1) {
+        if (helper && i < rounds) {
             const float2 sums = warp_sums(lane < WARPS ? unit_warps[i % 2][lane] : make_float2(0.0f, 0.0f));
             if (lane == 0)
                 post(posted + i * blocks + blockIdx.x, sums);
         }
         if (i < lag)
             continue;
-        float2 sums = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            const float2 part = channel_warps[i % 2][w];
-            sums = make_float2(sums.x + part.x, sums.y + part.y);
+        if (helper) {
+            advance(ready, step, n, segments);
+            continue;
         }
-        if (ready.image == 0 && ready.segment == 0 && threadIdx.x == 0) {
-            dweight[channel] = sums.x * scale;
-            dbias[channel] = sums.y;
-        }
-        const Line line = line_of(sums.x * scale, sums.y, gain, centre, scale, share_of_one);
+        const Line line = lines[i % 2];
         const size_t first = first_of(ready, channels, space);
         const uint4 *slot = ring + (i - lag) % SLOTS * SLOT;
         const uint4 *from = reinterpret_cast<const uint4 *>(x + first), *grad = reinterpret_cast<const uint4 *>(dy + first);

@@ -1,12 +1,15 @@
 // One cooperative launch that flows through the channels: a block copies a stretch of a plane to its ring in shared
-// memory, posts the stretch's moments and, two rounds later, when all blocks have posted theirs, normalises it from the
+// memory, posts the stretch's moments and, LAG rounds later, when all blocks have posted theirs, normalises it from the
 // ring. So memory is read once and written once, with copies ahead and stores under way all the time.
+#include <cooperative_groups.h>
+
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define QUADS 4
 #define UNIT (THREADS * QUADS * 4)
-#define SLOTS 7
-#define AHEAD 3
+#define SLOTS 4
+#define AHEAD 1
+#define LAG 2
 #define ALL 0xffffffffu
 
 typedef unsigned long long word;
@@ -56,45 +59,46 @@ __device__ __forceinline__ float warp_sum(float value)
     return value;
 }
 
-// The moments of what the lanes have.
+// The moments of what the lanes have, of which the first has some, about that one's mean: so the squares cancel little.
 __device__ __forceinline__ Moments warp_merge(const Moments &mine)
 {
-    const float count = warp_sum(mine.count);
-    const float mean = __fdividef(warp_sum(mine.count * mine.mean), fmaxf(count, 1.0f));
-    const float off = mine.mean - mean;
-    return {count, mean, warp_sum(fmaf(mine.count * off, off, mine.square))};
+    const float pivot = __shfl_sync(ALL, mine.mean, 0), off = mine.mean - pivot;
+    const float count = warp_sum(mine.count), sum = warp_sum(mine.count * off);
+    const float square = warp_sum(fmaf(mine.count * off, off, mine.square));
+    const float shift = __fdividef(sum, fmaxf(count, 1.0f));
+    return {count, pivot + shift, fmaxf(fmaf(-sum, shift, square), 0.0f)};
 }
 
-// The moments of a warp's values in the ring, about their mean. Unless FULL, values past the unit's end do not count.
+// The moments of a warp's values in the ring, in one pass about the first of them. Unless FULL, values past the unit's
+// end do not count.
 template <bool FULL> __device__ __forceinline__ Moments own_moments(const float4 *slot, int length)
 {
-    float own[QUADS][4], sum = 0.0f, square = 0.0f;
+    float4 own[QUADS];
     const int left = length - 4 * static_cast<int>(threadIdx.x);
 #pragma unroll
-    for (int q = 0; q < QUADS; q++) {
-        const float4 quad = FULL || 4 * q * THREADS < left ? slot[q * THREADS + threadIdx.x]
-                                                           : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            own[q][i] = FULL || 4 * q * THREADS + i < left ? reinterpret_cast<const float *>(&quad)[i] : 0.0f;
-            sum += own[q][i];
-        }
-    }
+    for (int q = 0; q < QUADS; q++)
+        own[q] = FULL || 4 * q * THREADS < left ? slot[q * THREADS + threadIdx.x] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     float count = 128.0f * QUADS;
     if (!FULL) {
         count = 0.0f;
         for (int q = 0; q < QUADS; q++)
             count += min(128, max(0, length - 4 * (q * THREADS + static_cast<int>(threadIdx.x & ~31))));
     }
-    const float mean = __fdividef(warp_sum(sum), fmaxf(count, 1.0f));
+    const float pivot = __shfl_sync(ALL, own[0].x, 0);
+    float sum = 0.0f, square = 0.0f;
 #pragma unroll
     for (int q = 0; q < QUADS; q++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float off = FULL || 4 * q * THREADS + i < left ? own[q][i] - mean : 0.0f;
+            const float off =
+                FULL || 4 * q * THREADS + i < left ? reinterpret_cast<const float *>(&own[q])[i] - pivot : 0.0f;
+            sum += off;
             square = fmaf(off, off, square);
         }
-    return {count, mean, warp_sum(square)};
+    sum = warp_sum(sum);
+    square = warp_sum(square);
+    const float shift = __fdividef(sum, fmaxf(count, 1.0f));
+    return {count, pivot + shift, fmaxf(fmaf(-sum, shift, square), 0.0f)};
 }
 
 // A thread copies what it will read itself, so that the ring needs no barriers.
@@ -124,12 +128,18 @@ __device__ __forceinline__ void post(word *to, const Moments &moments)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(max(~bits, 1ull)) : "memory");
 }
 
-__device__ __forceinline__ Moments await(const word *from, float count)
+__device__ __forceinline__ word look(const word *from)
 {
     word bits;
-    do {
-        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
-    } while (bits == 0);
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
+    return bits;
+}
+
+// From `bits` on, which may have been looked at early.
+__device__ __forceinline__ Moments await(const word *from, word bits, float count)
+{
+    while (bits == 0)
+        bits = look(from);
     return {count, __uint_as_float(static_cast<unsigned>(~bits >> 32)), __uint_as_float(static_cast<unsigned>(~bits))};
 }
 
@@ -141,30 +151,41 @@ __device__ __forceinline__ float4 normal(const float4 &v, float mean, float scal
 
 // In round i block b has unit i * gridDim.x + b; the units of a channel follow one another, so they are in at most
 // `span` + 1 rounds. A block waits only for what others post in rounds before its own.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     normalise(const float *__restrict__ in, const float *__restrict__ weight, const float *__restrict__ bias,
               float *__restrict__ out, float *__restrict__ mean, float *__restrict__ variance, word *posted, int n, int c,
               int space, float eps)
 {
     extern __shared__ float4 ring[];
-    __shared__ Moments unit_warps[2][WARPS];
-    __shared__ float4 channel_warps[2][WARPS];
+    __shared__ Moments unit_warps[2][WARPS], channel_warps[2][WARPS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = gridDim.x;
     const int segments = (space + UNIT - 1) / UNIT, parts = n * segments, units = parts * c;
     const int rounds = (units - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
-    const int span = (parts + blocks - 2) / blocks, lag = max(2, span + 1);
+    const int span = (parts + blocks - 2) / blocks, lag = max(LAG, span + 1);
+    const int used_warps = min(WARPS, (parts + 31) / 32);
     const bool aligned = space % 4 == 0, held = lag + AHEAD < SLOTS;
     const float share_of_one = 1.0f / (static_cast<float>(n) * space);
     const Place step = place_of(blocks, n, segments);
     Place next = place_of(blockIdx.x, n, segments), own = next, ready = next;
-    for (int i = -AHEAD; i < rounds + lag; i++) {
-        if (i + AHEAD < rounds)
-            copy_ahead(ring + (i + AHEAD) % SLOTS * (UNIT / 4), in + first_of(next, c, space), length_of(next, space),
-                       aligned);
+    // Commits a copy group even if nothing is left, so that AHEAD of them are always behind the round's own.
+    auto request = [&](int round) {
+        if (round < rounds)
+            copy_ahead(ring + round % SLOTS * (UNIT / 4), in + first_of(next, c, space), length_of(next, space), aligned);
         asm volatile("cp.async.commit_group;" ::: "memory");
         advance(next, step, n, segments);
-        if (i < 0)
-            continue;
+    };
+    for (int i = 0; i < AHEAD; i++)
+        request(i);
+    // While the first copies are under way, the grid agrees that nothing has been posted.
+    for (int i = threadIdx.x; i < rounds; i += THREADS)
+        posted[i * blocks + blockIdx.x] = 0;
+    cooperative_groups::this_grid().sync();
+    for (int i = 0; i < rounds + lag; i++) {
+        request(i + AHEAD);
+        const word *const channel_posts = posted + ready.channel * parts;
+        word early = 0;
+        if (i >= lag && static_cast<int>(threadIdx.x) < parts)
+            early = look(channel_posts + threadIdx.x);
         asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
         if (i < rounds) {
             const float4 *slot = ring + i % SLOTS * (UNIT / 4);
@@ -174,18 +195,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
                 unit_warps[i % 2][warp] = mine;
             advance(own, step, n, segments);
         }
-        if (i >= lag) {
+        if (i >= lag && warp < used_warps) {
             Moments mine = {0.0f, 0.0f, 0.0f};
             for (int part = threadIdx.x; part < parts; part += THREADS) {
                 const float count = length_of({0, 0, part % segments}, space), both = mine.count + count;
-                const Moments one = await(posted + ready.channel * parts + part, count);
+                const Moments one = await(channel_posts + part, early, count);
+                early = 0;
                 const float off = one.mean - mine.mean, share = __fdividef(count, both);
                 mine = {both, fmaf(off, share, mine.mean), mine.square + fmaf(off * off, mine.count * share, one.square)};
             }
-            if (32 * warp < parts)
-                mine = warp_merge(mine);
+            mine = warp_merge(mine);
             if (lane == 0)
-                channel_warps[i % 2][warp] = make_float4(mine.count, mine.mean, mine.square, 0.0f);
+                channel_warps[i % 2][warp] = mine;
         }
         const int channel = min(ready.channel, c - 1);
         const float gain = weight[channel], shift = bias[channel];
@@ -198,14 +219,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         if (i < lag)
             continue;
         float sum = 0.0f, square = 0.0f;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            sum = fmaf(channel_warps[i % 2][w].x, channel_warps[i % 2][w].y, sum);
+        for (int w = 0; w < used_warps; w++)
+            sum = fmaf(channel_warps[i % 2][w].count, channel_warps[i % 2][w].mean, sum);
         const float middle = sum * share_of_one;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            const float4 part = channel_warps[i % 2][w];
-            square += fmaf(part.x * (part.y - middle), part.y - middle, part.z);
+        for (int w = 0; w < used_warps; w++) {
+            const Moments part = channel_warps[i % 2][w];
+            square += fmaf(part.count * (part.mean - middle), part.mean - middle, part.square);
         }
         const float spread = square * share_of_one;
         if (ready.image == 0 && ready.segment == 0 && threadIdx.x == 0) {

@@ -1,11 +1,17 @@
 #include <cuda_fp16.h>
 
-#define TILES 14
-#define SHARES 2
+#define WARPS 16
+#define THREADS (32 * WARPS)
 #define ROWS 16
-#define GROUP 128
+#define COLS 8
+#define PARTS 2
+#define PART 128
+#define SPAN (PARTS * PART)
+#define STEP (WARPS * SPAN)
+#define STEPS 2
+#define PANEL (STEPS * STEP)
 #define STAGES 3
-#define WARP_BYTES (STAGES * 1024)
+#define STAGE (ROWS * 4 * PARTS)
 #define ALL 0xffffffffu
 
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
@@ -49,102 +55,146 @@ __device__ __forceinline__ void multiply_eight(float (&sum)[4], unsigned upper, 
     multiply(sum, second, x.z, x.w);
 }
 
-// 16 bytes to shared memory in the background.
-__device__ __forceinline__ void copy_async(uint4 *to, const uint4 *from)
+// 16 bytes to shared memory in the background, past the first-level cache; zeros where nothing is left.
+__device__ __forceinline__ void copy_async(uint4 *to, const void *from, bool inside)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
 
-// Two rows' weights of a group for this lane, which alone reads them: no thread waits for another.
-__device__ __forceinline__ void fetch(uint4 *slot, const uint4 *upper, const uint4 *lower, int group, int groups)
+// Where a warp's next step of weights lies: a lane copies 16 bytes of every fourth row.
+struct Source {
+    unsigned from;
+    int tile, step, rows;
+};
+
+__device__ __forceinline__ Source source(int tile, int n, int k)
 {
-    if (group < groups) {
-        copy_async(slot, upper + group * 4);
-        copy_async(slot + 32, lower + group * 4);
+    const int lane = threadIdx.x % 32, row = min(tile * ROWS + lane / 8, n - 1);
+    return {static_cast<unsigned>(row) * (k / 32) + (threadIdx.x / 32 * 8 + lane % 8), tile, 0, n - 1 - row};
+}
+
+// A step's weights for this warp, which alone reads them: the 128 bytes of a row lie side by side, so that memory is
+// asked for whole lines; odd rows change halves, so that the reading lanes meet no bank twice.
+__device__ __forceinline__ void fetch(uint4 *stage, const uint4 *w, Source &next, int n, int k)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool inside = next.tile * ROWS < n && next.step + warp * SPAN + lane % 8 * 32 < k;
+    const unsigned from = inside ? next.from + next.step / 32 : 0;
+    uint4 *to = stage + (lane ^ lane / 8 % 2 * 4);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const unsigned row = inside ? min(4 * i, next.rows) * (k / 32) : 0;
+        copy_async(to + 32 * i, w + from + row, inside);
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
+    next.step += STEP;
+    if (next.step >= k)
+        next = source(next.tile + gridDim.x, n, k);
 }
 
-// One block a multiprocessor. All tokens lie in shared memory in the order in which tensor cores take them; two warps
-// share the groups of 16 rows, and each lane keeps two groups of weights under way in shared memory of its own.
-extern "C" __global__ void __launch_bounds__(32 * SHARES * TILES, 1)
+// A lane's part of the tokens in a panel: the same for all tiles, so it stays in registers.
+__device__ __forceinline__ void hold(uint4 (&held)[STEPS * PARTS][4], const half *x, int at, int m, int k)
+{
+    const half *from = x + static_cast<size_t>(min(static_cast<int>(threadIdx.x) % 32 / 4, m - 1)) * k;
+#pragma unroll
+    for (int item = 0; item < STEPS * PARTS; item++) {
+        const int here = at + item / PARTS * STEP + item % PARTS * PART;
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            const uint4 v = here < k ? __ldg(reinterpret_cast<const uint4 *>(from + here) + part)
+                                     : make_uint4(0, 0, 0, 0);
+            held[item][part] = make_uint4(__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632),
+                                          __byte_perm(v.y, v.w, 0x5410), __byte_perm(v.y, v.w, 0x7632));
+        }
+    }
+}
+
+// One block a multiprocessor, whose warps share the features of 16 rows at a time. Each warp keeps STAGES - 1 steps of
+// weights under way in shared memory of its own, from one tile to the next.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     decode_linear(const half *__restrict__ x, const uint4 *__restrict__ w, const half *__restrict__ scales,
                   half *__restrict__ y, int m, int n, int k)
 {
-    extern __shared__ uint4 room[];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, share = warp % SHARES, groups = k / GROUP;
-    const int first = (blockIdx.x * (blockDim.x / (32 * SHARES)) + warp / SHARES) * ROWS;
-    const size_t upper = min(first + lane / 4, n - 1), lower = min(first + lane / 4 + 8, n - 1);
-    const uint4 *from_upper = w + upper * groups * 4 + lane % 4, *from_lower = w + lower * groups * 4 + lane % 4;
-    const half *scale_upper = scales + upper * groups, *scale_lower = scales + lower * groups;
-    uint4 *own = room + warp * (WARP_BYTES / 16) + lane;
-    uint4 *tokens = room + blockDim.x / 32 * (WARP_BYTES / 16);
+    extern __shared__ uint4 ring[];
+    __shared__ float parts[2][WARPS][ROWS * COLS];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp * SPAN + lane % 4 * 32;
+    const int tiles = (n + ROWS - 1) / ROWS, steps = (k + STEP - 1) / STEP, panels = (k + PANEL - 1) / PANEL;
+    uint4 *stages = ring + warp * STAGES * STAGE;
+    int tile = blockIdx.x, stage = 0, before = STAGES - 1, turn = 0;
+    Source next = source(tile, n, k);
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++)
-        fetch(own + s * 64, from_upper, from_lower, share + s * SHARES, groups);
-    // A lane of four has the scales of one of four steps.
-    int ahead = min(share + lane % 4 * SHARES, groups - 1);
-    half next_upper = scale_upper[ahead], next_lower = scale_lower[ahead];
-    for (int base = threadIdx.x; base < m * (k / 8); base += 4 * blockDim.x) {
-        uint4 v[4];
-#pragma unroll
-        for (int u = 0; u < 4; u++)
-            v[u] = __ldg(reinterpret_cast<const uint4 *>(x) + min(base + u * static_cast<int>(blockDim.x), m * (k / 8) - 1));
-#pragma unroll
-        for (int u = 0; u < 4; u++) {
-            const int item = base + u * blockDim.x, token = item / (k / 8), eight = item % (k / 8);
-            if (item < m * (k / 8))
-                tokens[((eight / 16 * 4 + eight % 4) * m + token) * 4 + eight / 4 % 4] =
-                    make_uint4(__byte_perm(v[u].x, v[u].z, 0x5410), __byte_perm(v[u].x, v[u].z, 0x7632),
-                               __byte_perm(v[u].y, v[u].w, 0x5410), __byte_perm(v[u].y, v[u].w, 0x7632));
-        }
-    }
-    __syncthreads();
-    const uint4 *from_x = tokens + min(lane / 4, m - 1) * 4 + lane % 4;
+        fetch(stages + s * STAGE, w, next, n, k);
+    // A lane of four has the scales of one of four groups.
+    const int groups = k / PART, item_of = lane % 4;
+    const int scaled = item_of / PARTS * (WARPS * PARTS) + warp * PARTS + item_of % PARTS;
+    const half *scale_upper = scales + static_cast<size_t>(min(tile * ROWS + lane / 4, n - 1)) * groups;
+    const half *scale_lower = scales + static_cast<size_t>(min(tile * ROWS + lane / 4 + 8, n - 1)) * groups;
+    half next_upper = scale_upper[min(scaled, groups - 1)], next_lower = scale_lower[min(scaled, groups - 1)];
+    uint4 held[STEPS * PARTS][4];
+    hold(held, x, own, m, k);
     float sum[4] = {};
-    int slot = 0, empty = STAGES - 1;
-#pragma unroll 1
-    for (int base = share; base < groups; base += 4 * SHARES) {
-        const half now_upper = next_upper, now_lower = next_lower;
-        ahead = min(base + (4 + lane % 4) * SHARES, groups - 1);
-        next_upper = scale_upper[ahead];
-        next_lower = scale_lower[ahead];
-#pragma unroll 1
-        for (int step = 0; step < 4; step++) {
-            const int group = base + step * SHARES;
-            if (group >= groups)
-                break;
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-            const uint4 p = own[slot * 64], q = own[slot * 64 + 32];
-            fetch(own + empty * 64, from_upper, from_lower, group + (STAGES - 1) * SHARES, groups);
-            empty = slot;
-            slot = slot + 1 == STAGES ? 0 : slot + 1;
-            const uint4 *v = from_x + group * 16 * m;
-            float part[2][4] = {};
-            multiply_eight(part[0], p.x, q.x, v[0]);
-            multiply_eight(part[1], p.y, q.y, v[4 * m]);
-            multiply_eight(part[0], p.z, q.z, v[8 * m]);
-            multiply_eight(part[1], p.w, q.w, v[12 * m]);
-            const float by_upper = __half2float(__shfl_sync(ALL, now_upper, step, 4));
-            const float by_lower = __half2float(__shfl_sync(ALL, now_lower, step, 4));
+    while (tile < tiles) {
+        for (int panel = 0; panel < panels; panel++) {
+            if (panels > 1)
+                hold(held, x, panel * PANEL + own, m, k);
+            const bool last = panel + 1 == panels;
+            const half now_upper = next_upper, now_lower = next_lower;
+            const int ahead = min((last ? 0 : panel + 1) * (PANEL / PART) + scaled, groups - 1);
+            const int row_ahead = (last ? tile + gridDim.x : tile) * ROWS + lane / 4;
+            next_upper = scales[static_cast<size_t>(min(row_ahead, n - 1)) * groups + ahead];
+            next_lower = scales[static_cast<size_t>(min(row_ahead + 8, n - 1)) * groups + ahead];
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                sum[e] = fmaf(part[0][e] + part[1][e], e < 2 ? by_upper : by_lower, sum[e]);
+            for (int step = 0; step < STEPS; step++) {
+                if (panel * STEPS + step >= steps)
+                    break;
+                uint4 p[PARTS], q[PARTS];
+                asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+                __syncwarp();
+                const uint4 *from = stages + stage * STAGE + lane / 4 * (4 * PARTS) + lane % 4;
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) {
+                    const int at = (part ^ lane / 4 % 2) * 4;
+                    p[part] = from[at];
+                    q[part] = from[at + 8 * 4 * PARTS];
+                }
+                // The stage that the step before has read.
+                fetch(stages + before * STAGE, w, next, n, k);
+                before = stage;
+                stage = stage + 1 == STAGES ? 0 : stage + 1;
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) {
+                    const int item = step * PARTS + part;
+                    float products[2][4] = {};
+                    multiply_eight(products[0], p[part].x, q[part].x, held[item][0]);
+                    multiply_eight(products[1], p[part].y, q[part].y, held[item][1]);
+                    multiply_eight(products[0], p[part].z, q[part].z, held[item][2]);
+                    multiply_eight(products[1], p[part].w, q[part].w, held[item][3]);
+                    const float by_upper = __half2float(__shfl_sync(ALL, now_upper, item, 4));
+                    const float by_lower = __half2float(__shfl_sync(ALL, now_lower, item, 4));
+#pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        sum[e] = fmaf(products[0][e] + products[1][e], e < 2 ? by_upper : by_lower, sum[e]);
+                }
+            }
         }
-    }
-    float4 *parts = reinterpret_cast<float4 *>(own);
-    if (share == 1)
-        *parts = make_float4(sum[0], sum[1], sum[2], sum[3]);
-    __syncthreads();
-    if (share == 1)
-        return;
-    const float4 other = parts[WARP_BYTES / 16];
-    const float total[4] = {sum[0] + other.x, sum[1] + other.y, sum[2] + other.z, sum[3] + other.w};
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        const int row = first + lane / 4 + e / 2 * 8, token = lane % 4 * 2 + e % 2;
-        if (row < n && token < m)
-            y[static_cast<size_t>(token) * n + row] = __float2half(total[e]);
+        for (int e = 0; e < 4; e++) {
+            parts[turn][warp][(lane % 4 * 2 + e % 2) * ROWS + lane / 4 + e / 2 * 8] = sum[e];
+            sum[e] = 0.0f;
+        }
+        __syncthreads();
+        const int row = tile * ROWS + threadIdx.x % ROWS, col = threadIdx.x / ROWS;
+        if (col < m && row < n) {
+            float total = 0.0f;
+#pragma unroll
+            for (int part = 0; part < WARPS; part++)
+                total += parts[turn][part][threadIdx.x];
+            y[static_cast<size_t>(col) * n + row] = __float2half(total);
+        }
+        tile += gridDim.x;
+        turn ^= 1;
     }
+    asm volatile("cp.async.wait_all;" ::: "memory");
 }

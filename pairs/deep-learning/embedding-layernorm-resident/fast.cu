@@ -2,6 +2,7 @@
 
 #define ROWS 4
 #define LONGEST 1024
+#define AHEAD 4
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
@@ -38,19 +39,31 @@ __device__ __forceinline__ void row_any(const bf16 *__restrict__ word, const bf1
     }
 }
 
-// A warp a position, for every `gridDim.y`-th row of the batch: the position's embedding, weights and biases stay in
-// registers, and the next word is fetched while this one is normalised.
+// A warp a position, for every `gridDim.y`-th row of the batch: two rows at a time, which share what they read of the
+// block's weights and biases in shared memory. The position's embedding stays in registers, and the next AHEAD words
+// are on their way to the warp's ring, where each lane reads only what it copied.
 template <int HELD>
 __global__ void __launch_bounds__(32 * ROWS)
     embed(const int *__restrict__ tokens, const bf16 *__restrict__ table, const bf16 *__restrict__ positions,
           const float *__restrict__ weight, const float *__restrict__ bias, bf16 *__restrict__ out, int batch,
           int length, int dim, float eps)
 {
+    __shared__ uint4 rings[ROWS][AHEAD][32 * HELD];
+    __shared__ float4 scales[HELD][2][32], shifts[HELD][2][32];
     const int position = blockIdx.x * ROWS + threadIdx.x / 32, lane = threadIdx.x % 32, groups = dim / 8;
+    const bool any = dim % 8 != 0 || dim > LONGEST;
+    if (!any) {
+        for (int i = threadIdx.x; i < dim / 4; i += 32 * ROWS) {
+            const int u = i / 64, half = i % 2, at_lane = i / 2 % 32;
+            scales[u][half][at_lane] = reinterpret_cast<const float4 *>(weight)[i];
+            shifts[u][half][at_lane] = reinterpret_cast<const float4 *>(bias)[i];
+        }
+        __syncthreads();
+    }
     if (position >= length)
         return;
     const bf16 *there = positions + static_cast<size_t>(position) * dim;
-    if (dim % 8 != 0 || dim > LONGEST) {
+    if (any) {
         for (int b = blockIdx.y; b < batch; b += gridDim.y) {
             const int row = b * length + position;
             row_any(table + static_cast<size_t>(tokens[row]) * dim, there, weight, bias,
@@ -58,65 +71,97 @@ __global__ void __launch_bounds__(32 * ROWS)
         }
         return;
     }
-    const uint4 none = make_uint4(0, 0, 0, 0);
-    uint4 add[HELD], next[HELD];
-    float w[HELD][8], c[HELD][8];
-    auto fetch = [&](int token) {
-        const uint4 *word = reinterpret_cast<const uint4 *>(table + static_cast<size_t>(token) * dim);
+    const int rows = (batch - static_cast<int>(blockIdx.y) + gridDim.y - 1) / gridDim.y;
+    uint4(*const ring)[32 * HELD] = rings[threadIdx.x / 32];
+    // A lane keeps the token of one row in 32; `fetching` is the next row whose word is asked for. A copy group is
+    // committed even if no row is left.
+    int token = 0, fetching = 0;
+    auto fetch = [&]() {
+        if (fetching % 32 == 0 && fetching + lane < rows)
+            token = tokens[(blockIdx.y + (fetching + lane) * gridDim.y) * length + position];
+        const int wanted = __shfl_sync(ALL, token, fetching % 32);
+        if (fetching < rows) {
+            const uint4 *word = reinterpret_cast<const uint4 *>(table + static_cast<size_t>(wanted) * dim) + lane;
+            const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(ring[fetching % AHEAD] + lane));
 #pragma unroll
-        for (int u = 0; u < HELD; u++)
-            next[u] = lane + 32 * u < groups ? __ldg(word + lane + 32 * u) : none;
+            for (int u = 0; u < HELD; u++)
+                if (lane + 32 * u < groups)
+                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 512 * u), "l"(word + 32 * u)
+                                 : "memory");
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        fetching++;
     };
+#pragma unroll 1
+    for (int r = 0; r < AHEAD; r++)
+        fetch();
+    uint4 add[HELD];
 #pragma unroll
-    for (int u = 0; u < HELD; u++) {
-        const int i = lane + 32 * u;
-        add[u] = i < groups ? reinterpret_cast<const uint4 *>(there)[i] : none;
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            w[u][j] = i < groups ? weight[8 * i + j] : 0.0f;
-            c[u][j] = i < groups ? bias[8 * i + j] : 0.0f;
-        }
-    }
-    int b = blockIdx.y;
-    if (b >= batch)
-        return;
-    fetch(tokens[b * length + position]);
-    int token = b + gridDim.y < batch ? tokens[(b + gridDim.y) * length + position] : 0;
-    for (; b < batch; b += gridDim.y) {
-        float value[HELD][8], sum = 0.0f, squares = 0.0f;
+    for (int u = 0; u < HELD; u++)
+        add[u] = lane + 32 * u < groups ? reinterpret_cast<const uint4 *>(there)[lane + 32 * u]
+                                        : make_uint4(0, 0, 0, 0);
+    const float share_of_one = 1.0f / dim;
+    const size_t stride = static_cast<size_t>(gridDim.y) * length * dim;
+    bf16 *row = out + (static_cast<size_t>(blockIdx.y) * length + position) * dim;
+    for (int r = 0; r < rows; r += 2) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
+        // The last row of an odd number is taken twice and written once.
+        const int slots[2] = {r % AHEAD, min(r + 1, rows - 1) % AHEAD};
+        // The squares' sum is exact enough without the mean: bfloat16's eight bits leave little to cancel.
+        float value[2][HELD][8], sum[2] = {0.0f, 0.0f}, squares[2] = {0.0f, 0.0f};
 #pragma unroll
         for (int u = 0; u < HELD; u++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                value[u][2 * j] = at(next[u], j).x + at(add[u], j).x;
-                value[u][2 * j + 1] = at(next[u], j).y + at(add[u], j).y;
-                sum += value[u][2 * j] + value[u][2 * j + 1];
+            for (int k = 0; k < 2; k++) {
+                const uint4 bits =
+                    lane + 32 * u < groups ? ring[slots[k]][lane + 32 * u] : make_uint4(0, 0, 0, 0);
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const float left = at(bits, j).x + at(add[u], j).x, right = at(bits, j).y + at(add[u], j).y;
+                    value[k][u][2 * j] = left;
+                    value[k][u][2 * j + 1] = right;
+                    sum[k] += left + right;
+                    squares[k] = fmaf(left, left, fmaf(right, right, squares[k]));
+                }
             }
-        if (b + static_cast<int>(gridDim.y) < batch) {
-            fetch(token);
-            if (b + 2 * static_cast<int>(gridDim.y) < batch)
-                token = tokens[(b + 2 * gridDim.y) * length + position];
+        fetch();
+        fetch();
+#pragma unroll
+        for (int offset = 16; offset > 0; offset /= 2)
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                sum[k] += __shfl_xor_sync(ALL, sum[k], offset);
+                squares[k] += __shfl_xor_sync(ALL, squares[k], offset);
+            }
+        float rstd[2], shift[2];
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const float mean = sum[k] * share_of_one;
+            rstd[k] = rsqrtf(fmaxf(fmaf(squares[k], share_of_one, -mean * mean), 0.0f) + eps);
+            shift[k] = -mean * rstd[k];
         }
-        const float mean = warp_sum(sum) / dim;
-#pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (lane + 32 * u < groups)
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    squares = fmaf(value[u][j] - mean, value[u][j] - mean, squares);
-        const float rstd = rsqrtf(warp_sum(squares) / dim + eps);
-        uint4 *to = reinterpret_cast<uint4 *>(out + static_cast<size_t>(b * length + position) * dim);
 #pragma unroll
         for (int u = 0; u < HELD; u++) {
             if (lane + 32 * u >= groups)
                 continue;
-            uint4 result;
+            uint4 result[2];
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                reinterpret_cast<__nv_bfloat162 *>(&result)[j] =
-                    __floats2bfloat162_rn(fmaf((value[u][2 * j] - mean) * rstd, w[u][2 * j], c[u][2 * j]),
-                                          fmaf((value[u][2 * j + 1] - mean) * rstd, w[u][2 * j + 1], c[u][2 * j + 1]));
-            __stcs(to + lane + 32 * u, result);
+            for (int h = 0; h < 2; h++) {
+                const float4 w = scales[u][h][lane], c = shifts[u][h][lane];
+#pragma unroll
+                for (int k = 0; k < 2; k++) {
+                    const float *v = value[k][u] + 4 * h;
+                    __nv_bfloat162 *const to = reinterpret_cast<__nv_bfloat162 *>(&result[k]) + 2 * h;
+                    to[0] = __floats2bfloat162_rn(fmaf(fmaf(v[0], rstd[k], shift[k]), w.x, c.x),
+                                                  fmaf(fmaf(v[1], rstd[k], shift[k]), w.y, c.y));
+                    to[1] = __floats2bfloat162_rn(fmaf(fmaf(v[2], rstd[k], shift[k]), w.z, c.z),
+                                                  fmaf(fmaf(v[3], rstd[k], shift[k]), w.w, c.w));
+                }
+            }
+            __stcs(reinterpret_cast<uint4 *>(row) + lane + 32 * u, result[0]);
+            if (r + 1 < rows)
+                __stcs(reinterpret_cast<uint4 *>(row + stride) + lane + 32 * u, result[1]);
         }
+        row += 2 * stride;
     }
 }

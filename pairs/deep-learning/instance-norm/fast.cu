@@ -1,14 +1,16 @@
 // One cooperative launch that flows through the planes: a block copies a stretch of a plane to its ring in shared memory,
-// posts the stretch's moments and, two rounds later, when all blocks have posted theirs, normalises it from the ring. So
+// posts the stretch's moments and, LAG rounds later, when all blocks have posted theirs, normalises it from the ring. So
 // memory is read once and written once, with copies ahead and stores under way all the time.
+#include <cooperative_groups.h>
 #include <cuda_fp16.h>
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define EIGHTS 4
 #define UNIT (THREADS * EIGHTS * 8)
-#define SLOTS 7
-#define AHEAD 3
+#define SLOTS 4
+#define AHEAD 1
+#define LAG 2
 #define ALL 0xffffffffu
 
 typedef unsigned long long word;
@@ -52,41 +54,47 @@ __device__ __forceinline__ float warp_sum(float value)
     return value;
 }
 
-// The moments of what the lanes have.
+// The moments of what the lanes have, of which the first has some, about that one's mean: so the squares cancel little.
 __device__ __forceinline__ Moments warp_merge(const Moments &mine)
 {
-    const float count = warp_sum(mine.count);
-    const float mean = __fdividef(warp_sum(mine.count * mine.mean), fmaxf(count, 1.0f));
-    const float off = mine.mean - mean;
-    return {count, mean, warp_sum(fmaf(mine.count * off, off, mine.square))};
+    const float pivot = __shfl_sync(ALL, mine.mean, 0), off = mine.mean - pivot;
+    const float count = warp_sum(mine.count), sum = warp_sum(mine.count * off);
+    const float square = warp_sum(fmaf(mine.count * off, off, mine.square));
+    const float shift = __fdividef(sum, fmaxf(count, 1.0f));
+    return {count, pivot + shift, fmaxf(fmaf(-sum, shift, square), 0.0f)};
 }
 
-// The moments of a warp's values in the ring, about their mean.
-__device__ __forceinline__ Moments own_moments(const uint4 *slot, int eights)
+// The moments of a warp's values in the ring, in one pass about the first of them. Unless FULL, eights past the unit's
+// end do not count.
+template <bool FULL> __device__ __forceinline__ Moments own_moments(const uint4 *slot, int eights)
 {
     uint4 own[EIGHTS];
-    float sum = 0.0f, square = 0.0f;
-    int count = 0;
+    int warp_eights = 32 * EIGHTS;
+    if (!FULL)
+        warp_eights = 0;
 #pragma unroll
     for (int q = 0; q < EIGHTS; q++) {
         const int eight = q * THREADS + threadIdx.x;
-        own[q] = eight < eights ? slot[eight] : make_uint4(0, 0, 0, 0);
-        count += min(32, max(0, eights - (eight & ~31)));
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            sum += at(own[q], j).x + at(own[q], j).y;
+        own[q] = FULL || eight < eights ? slot[eight] : make_uint4(0, 0, 0, 0);
+        if (!FULL)
+            warp_eights += min(32, max(0, eights - (eight & ~31)));
     }
-    const float mean = __fdividef(warp_sum(sum), 8.0f * max(count, 1));
+    const float count = 8.0f * warp_eights, pivot = __shfl_sync(ALL, at(own[0], 0).x, 0);
+    float sum = 0.0f, square = 0.0f;
 #pragma unroll
     for (int q = 0; q < EIGHTS; q++)
-        if (q * THREADS + static_cast<int>(threadIdx.x) < eights) {
+        if (FULL || q * THREADS + static_cast<int>(threadIdx.x) < eights) {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const float left = at(own[q], j).x - mean, right = at(own[q], j).y - mean;
+                const float left = at(own[q], j).x - pivot, right = at(own[q], j).y - pivot;
+                sum += left + right;
                 square = fmaf(left, left, fmaf(right, right, square));
             }
         }
-    return {8.0f * count, mean, warp_sum(square)};
+    sum = warp_sum(sum);
+    square = warp_sum(square);
+    const float shift = __fdividef(sum, fmaxf(count, 1.0f));
+    return {count, pivot + shift, fmaxf(fmaf(-sum, shift, square), 0.0f)};
 }
 
 // The same by single elements from memory, for planes that do not begin at 16 bytes.
@@ -126,16 +134,26 @@ __device__ __forceinline__ void post(word *to, const Moments &moments)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(max(~bits, 1ull)) : "memory");
 }
 
-__device__ __forceinline__ Moments await(const word *from, float count)
+__device__ __forceinline__ word look(const word *from)
 {
     word bits;
-    do {
-        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
-    } while (bits == 0);
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
+    return bits;
+}
+
+// From `bits` on, which may have been looked at early.
+__device__ __forceinline__ Moments await(const word *from, word bits, float count)
+{
+    while (bits == 0)
+        bits = look(from);
     return {count, __uint_as_float(static_cast<unsigned>(~bits >> 32)), __uint_as_float(static_cast<unsigned>(~bits))};
 }
 
-__device__ __forceinline__ float leaky(float x, float slope) { return fmaxf(x, 0.0f) + slope * fminf(x, 0.0f); }
+// A slope above one turns the corner downwards.
+__device__ __forceinline__ float leaky(float x, float slope)
+{
+    return slope <= 1.0f ? fmaxf(x, slope * x) : fminf(x, slope * x);
+}
 
 __device__ __forceinline__ uint4 scaled(const uint4 &bits, float by, float shift, float slope)
 {
@@ -149,51 +167,64 @@ __device__ __forceinline__ uint4 scaled(const uint4 &bits, float by, float shift
 
 // In round i block b has unit i * gridDim.x + b; the units of a plane follow one another, so they are in at most
 // `span` + 1 rounds. A block waits only for what others post in rounds before its own.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     instance_norm(const half *__restrict__ in, const half *__restrict__ weight, const half *__restrict__ bias,
                   half *__restrict__ out, word *posted, int planes, int channels, int space, float eps, float slope)
 {
     extern __shared__ uint4 ring[];
-    __shared__ Moments unit_warps[2][WARPS];
-    __shared__ float4 plane_warps[2][WARPS];
+    __shared__ Moments unit_warps[2][WARPS], plane_warps[2][WARPS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = gridDim.x;
     const int segments = (space + UNIT - 1) / UNIT, units = segments * planes;
     const int rounds = (units - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
-    const int span = (segments + blocks - 2) / blocks, lag = max(2, span + 1);
+    const int span = (segments + blocks - 2) / blocks, lag = max(LAG, span + 1);
+    const int used_warps = min(WARPS, (segments + 31) / 32);
     const bool aligned = space % 8 == 0, held = lag + AHEAD < SLOTS;
     const float share_of_one = 1.0f / space;
     const Place step = {blocks / segments, blocks % segments};
     Place next = {static_cast<int>(blockIdx.x) / segments, static_cast<int>(blockIdx.x) % segments};
     Place own = next, ready = next;
-    for (int i = -AHEAD; i < rounds + lag; i++) {
-        if (aligned && i + AHEAD < rounds)
-            copy_ahead(ring + (i + AHEAD) % SLOTS * (UNIT / 8), in + first_of(next, space),
-                       length_of(next.segment, space) / 8);
+    // Commits a copy group even if nothing is left, so that AHEAD of them are always behind the round's own.
+    auto request = [&](int round) {
+        if (aligned && round < rounds)
+            copy_ahead(ring + round % SLOTS * (UNIT / 8), in + first_of(next, space), length_of(next.segment, space) / 8);
         asm volatile("cp.async.commit_group;" ::: "memory");
         advance(next, step, segments);
-        if (i < 0)
-            continue;
+    };
+    for (int i = 0; i < AHEAD; i++)
+        request(i);
+    // While the first copies are under way, the grid agrees that nothing has been posted.
+    for (int i = threadIdx.x; i < rounds; i += THREADS)
+        posted[static_cast<size_t>(i) * blocks + blockIdx.x] = 0;
+    cooperative_groups::this_grid().sync();
+    for (int i = 0; i < rounds + lag; i++) {
+        request(i + AHEAD);
+        const word *const plane_posts = posted + static_cast<size_t>(ready.plane) * segments;
+        word early = 0;
+        if (i >= lag && static_cast<int>(threadIdx.x) < segments)
+            early = look(plane_posts + threadIdx.x);
         asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
         if (i < rounds) {
             const int length = length_of(own.segment, space);
-            const Moments mine = aligned ? own_moments(ring + i % SLOTS * (UNIT / 8), length / 8)
-                                         : element_moments(in + first_of(own, space), length);
+            const uint4 *slot = ring + i % SLOTS * (UNIT / 8);
+            const Moments mine = !aligned ? element_moments(in + first_of(own, space), length)
+                                 : length == UNIT ? own_moments<true>(slot, UNIT / 8)
+                                                  : own_moments<false>(slot, length / 8);
             if (lane == 0)
                 unit_warps[i % 2][warp] = mine;
             advance(own, step, segments);
         }
-        if (i >= lag) {
+        if (i >= lag && warp < used_warps) {
             Moments mine = {0.0f, 0.0f, 0.0f};
             for (int part = threadIdx.x; part < segments; part += THREADS) {
                 const float count = length_of(part, space), both = mine.count + count;
-                const Moments one = await(posted + static_cast<size_t>(ready.plane) * segments + part, count);
+                const Moments one = await(plane_posts + part, early, count);
+                early = 0;
                 const float off = one.mean - mine.mean, share = __fdividef(count, both);
                 mine = {both, fmaf(off, share, mine.mean), mine.square + fmaf(off * off, mine.count * share, one.square)};
             }
-            if (32 * warp < segments)
-                mine = warp_merge(mine);
+            mine = warp_merge(mine);
             if (lane == 0)
-                plane_warps[i % 2][warp] = make_float4(mine.count, mine.mean, mine.square, 0.0f);
+                plane_warps[i % 2][warp] = mine;
         }
         const int channel = ready.plane % channels;
         const float gain = __half2float(weight[channel]), offset = __half2float(bias[channel]);
@@ -206,14 +237,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         if (i < lag)
             continue;
         float sum = 0.0f, square = 0.0f;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            sum = fmaf(plane_warps[i % 2][w].x, plane_warps[i % 2][w].y, sum);
+        for (int w = 0; w < used_warps; w++)
+            sum = fmaf(plane_warps[i % 2][w].count, plane_warps[i % 2][w].mean, sum);
         const float mean = sum * share_of_one;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            const float4 part = plane_warps[i % 2][w];
-            square += fmaf(part.x * (part.y - mean), part.y - mean, part.z);
+        for (int w = 0; w < used_warps; w++) {
+            const Moments part = plane_warps[i % 2][w];
+            square += fmaf(part.count * (part.mean - mean), part.mean - mean, part.square);
         }
         const float by = rsqrtf(fmaf(square, share_of_one, eps)) * gain, shift = fmaf(-mean, by, offset);
         const half *from = in + first_of(ready, space);

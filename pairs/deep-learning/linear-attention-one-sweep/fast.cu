@@ -87,7 +87,8 @@ __device__ __forceinline__ void add_state(float (&state)[8][4], const unsigned c
 
 // What a chunk adds to the state; the last one's nobody asks for.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    chunk_states(const bf16 *__restrict__ k, const bf16 *__restrict__ v, float *__restrict__ states, int length, int share)
+    chunk_states(const bf16 *__restrict__ k, const bf16 *__restrict__ v, float *__restrict__ states, int length,
+                 int share)
 {
     if (blockIdx.x + 1 == gridDim.x)
         return;
@@ -235,15 +236,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         add_within(sum, query, keys, values);
         if (tile + 1 < tiles)
             add_state(state, keys, values);
-        const int t = first + tile * SUB;
+        // The results go where this warp's queries were, and from there in whole lines.
+        unsigned char *own = stages + tile % STAGES * STAGE_BYTES;
+        __syncwarp();
 #pragma unroll
         for (int s = 0; s < 8; s++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                if (t + row + 8 * half < length)
-                    *reinterpret_cast<__nv_bfloat162 *>(out + head + static_cast<size_t>(t + row + 8 * half) * DIM +
-                                                        8 * s + lane % 4 * 2) =
-                        __floats2bfloat162_rn(sum[s][2 * half], sum[s][2 * half + 1]);
+                *reinterpret_cast<__nv_bfloat162 *>(own + place(row + 8 * half, s) + lane % 4 * 4) =
+                    __floats2bfloat162_rn(sum[s][2 * half], sum[s][2 * half + 1]);
+        __syncwarp();
+        const int t = first + tile * SUB + warp * 16;
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            const int line = part * 4 + lane / 8;
+            const int4 eight = *reinterpret_cast<const int4 *>(own + place(warp * 16 + line, lane % 8));
+            if (t + line < length)
+                *reinterpret_cast<int4 *>(out + head + static_cast<size_t>(t + line) * DIM + lane % 8 * 8) = eight;
+        }
         __syncthreads();
     }
 }

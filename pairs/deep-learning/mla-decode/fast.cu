@@ -4,9 +4,11 @@
 #define WIDTH 576
 #define DIM 512
 #define KEYS 64
+#define TILES 3
 #define WARPS 8
 #define THREADS (32 * WARPS)
 #define TILE (KEYS * WIDTH)
+#define COPIES (TILE / 2 / 8 / THREADS)
 #define LOG2E 1.4426950408889634f
 #define LOWEST -1.0e30f
 #define ALL 0xffffffffu
@@ -71,28 +73,57 @@ template <int LENGTH> __device__ __forceinline__ int place(int row, int chunk)
 }
 
 template <int COUNT>
-__device__ __forceinline__ void copy_rows(__nv_bfloat16 *to, const __nv_bfloat16 *__restrict__ from, int row, int rows)
+__device__ __forceinline__ void copy_rows(__nv_bfloat16 *to, const __nv_bfloat16 *__restrict__ from)
 {
-#pragma unroll 6
-    for (int item = threadIdx.x; item < COUNT * WIDTH / 8; item += THREADS) {
-        const int i = item / (WIDTH / 8), chunk = item % (WIDTH / 8);
-        const bool inside = row + i < rows;
-        copy_async(to + place<WIDTH>(i, chunk), inside ? from + static_cast<size_t>(row + i) * WIDTH + chunk * 8 : from,
-                   inside);
+#pragma unroll
+    for (int item = threadIdx.x; item < COUNT * WIDTH / 8; item += THREADS)
+        copy_async(to + place<WIDTH>(item / (WIDTH / 8), item % (WIDTH / 8)), from + item * 8, true);
+}
+
+// A thread's places in the first half of a tile: they are the same in each half of each tile.
+__device__ __forceinline__ void find_places(unsigned (&places)[COPIES])
+{
+#pragma unroll
+    for (int i = 0; i < COPIES; i++) {
+        const int item = threadIdx.x + i * THREADS;
+        places[i] = 2 * place<WIDTH>(item / (WIDTH / 8), item % (WIDTH / 8));
     }
 }
 
-// The scores of all heads and this warp's eight keys.
+// A half of a tile, which lies in memory in one piece; `left` counts rows from its first.
+__device__ __forceinline__ void copy_half(__nv_bfloat16 *to, const __nv_bfloat16 *__restrict__ from,
+                                          const unsigned (&places)[COPIES], int left)
+{
+#pragma unroll
+    for (int i = 0; i < COPIES; i++) {
+        const int item = threadIdx.x + i * THREADS;
+        const bool inside = item < left * (WIDTH / 8);
+        copy_async(reinterpret_cast<char *>(to) + places[i], inside ? from + item * 8 : from, inside);
+    }
+}
+
+__device__ __forceinline__ void copy_tile(__nv_bfloat16 *to, const __nv_bfloat16 *__restrict__ from,
+                                          const unsigned (&places)[COPIES], int left)
+{
+    copy_half(to, from, places, left);
+    copy_half(to + TILE / 2, left > KEYS / 2 ? from + TILE / 2 : from, places, left - KEYS / 2);
+}
+
+// The scores of all heads and this warp's eight keys, in two chains of products.
 __device__ __forceinline__ void score(float (&s)[4], const unsigned (&query)[WIDTH / 16][4], const __nv_bfloat16 *tile)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float odd[4] = {};
 #pragma unroll
     for (int step = 0; step < WIDTH / 16; step += 2) {
         unsigned b[4];
         load_matrices(b, tile + place<WIDTH>(warp * 8 + lane % 8, 2 * step + lane / 8));
         multiply(s, query[step], b[0], b[1]);
-        multiply(s, query[step + 1], b[2], b[3]);
+        multiply(odd, query[step + 1], b[2], b[3]);
     }
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        s[e] += odd[e];
 }
 
 // A tile's scores become weights in shared memory; the warps first agree on the largest of each head.
@@ -152,36 +183,45 @@ __device__ __forceinline__ void add_values(float (&o)[DIM / WARPS / 8][4], const
     }
 }
 
-// A block has a span of a sequence's latents and all heads: each latent is read once, as key and as value.
+// A block has a span of a sequence's latents and all heads: each latent is read once, as key and as value. Of three
+// tiles in shared memory one is used and two are on their way, so that a whole one always is.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     decode(const __nv_bfloat16 *__restrict__ q, const __nv_bfloat16 *__restrict__ latents, float *__restrict__ results,
            float2 *__restrict__ stats, int n, int span, float scale)
 {
     extern __shared__ __align__(128) __nv_bfloat16 room[];
     __shared__ float tops[WARPS][HEADS];
-    __nv_bfloat16 *weights = room + 2 * TILE;
+    __nv_bfloat16 *weights = room + TILES * TILE;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int begin = blockIdx.x * span, end = min(begin + span, n), tiles = (end - begin + KEYS - 1) / KEYS;
     const size_t part = static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x;
-    latents += static_cast<size_t>(blockIdx.y) * n * WIDTH;
-    copy_rows<HEADS>(room + TILE, q + static_cast<size_t>(blockIdx.y) * HEADS * WIDTH, 0, HEADS);
+    latents += (static_cast<size_t>(blockIdx.y) * n + begin) * WIDTH;
+    copy_rows<HEADS>(room + 2 * TILE, q + static_cast<size_t>(blockIdx.y) * HEADS * WIDTH);
     commit();
-    copy_rows<KEYS>(room, latents, begin, end);
+    unsigned places[COPIES];
+    find_places(places);
+    copy_tile(room, latents, places, end - begin);
     commit();
-    wait_copies<1>();
+    if (tiles > 1)
+        copy_tile(room + TILE, latents + TILE, places, end - begin - KEYS);
+    commit();
+    wait_copies<2>();
     __syncthreads();
     unsigned query[WIDTH / 16][4];
 #pragma unroll
     for (int step = 0; step < WIDTH / 16; step++)
-        load_matrices(query[step], room + TILE + place<WIDTH>(lane % 16, 2 * step + lane / 16));
+        load_matrices(query[step], room + 2 * TILE + place<WIDTH>(lane % 16, 2 * step + lane / 16));
     float o[DIM / WARPS / 8][4] = {}, largest[2] = {LOWEST, LOWEST}, sum[2] = {};
     for (int tile = 0; tile < tiles; tile++) {
-        const __nv_bfloat16 *here = room + tile % 2 * TILE;
-        wait_copies<0>();
+        const __nv_bfloat16 *here = room + tile % TILES * TILE;
+        wait_copies<1>();
         __syncthreads();
-        if (tile + 1 < tiles)
-            copy_rows<KEYS>(room + (tile + 1) % 2 * TILE, latents, begin + (tile + 1) * KEYS, end);
-        commit();
+        // Half of the tile after next; the other half is asked for between the products.
+        __nv_bfloat16 *there = room + (tile + 2) % TILES * TILE;
+        const __nv_bfloat16 *from = latents + static_cast<size_t>(tile + 2) * TILE;
+        const int left = end - begin - (tile + 2) * KEYS;
+        if (left > 0)
+            copy_half(there, from, places, left);
         float s[4] = {};
         score(s, query, here);
 #pragma unroll
@@ -189,6 +229,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (begin + tile * KEYS + warp * 8 + lane % 4 * 2 + e % 2 >= end)
                 s[e] = LOWEST;
         weigh(s, largest, sum, o, tops, weights, scale * LOG2E);
+        if (left > 0)
+            copy_half(there + TILE / 2, left > KEYS / 2 ? from + TILE / 2 : from, places, left - KEYS / 2);
+        commit();
         add_values(o, weights, here);
     }
 #pragma unroll

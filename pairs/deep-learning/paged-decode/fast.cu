@@ -1,5 +1,6 @@
-// A warp's keys are asked for again as soon as the last ones are multiplied, its values likewise, so that half a page is
-// always under way; the pages' numbers are read at once, before the length is known.
+// Blocks are all resident and share the pages evenly: each has one head of the keys and a run of the batch's pages,
+// which may be of several sequences. A warp's keys are asked for again as soon as the last ones are multiplied, its
+// values likewise, so that half a page is always under way.
 #include <cuda_bf16.h>
 
 #define DIM 128
@@ -7,8 +8,6 @@
 #define GROUP 8
 #define WARPS 4
 #define THREADS (32 * WARPS)
-#define SPAN 256
-#define ROUNDS (SPAN / PAGE / WARPS)
 #define LOG2E 1.4426950408889634f
 #define LOWEST -1.0e30f
 #define ALL 0xffffffffu
@@ -133,6 +132,28 @@ __device__ __forceinline__ void merge(const State &state, float *results, float2
         if (threadIdx.x == 0)
             stats[query] = make_float2(top, total);
     }
+    __syncthreads();
+}
+
+__device__ __forceinline__ int pages_of(int length)
+{
+    return (length + PAGE - 1) / PAGE;
+}
+
+// The pages of the sequences before COUNT; the same for all lanes.
+__device__ __forceinline__ int pages_before(const int *__restrict__ lengths, int count)
+{
+    int sum = 0;
+#pragma unroll 1
+    for (int i = threadIdx.x % 32; i < count; i += 32)
+        sum += pages_of(lengths[i]);
+    return __reduce_add_sync(ALL, sum);
+}
+
+// How many pages a block takes of TOTAL.
+__device__ __forceinline__ int share_of(int total, int blocks)
+{
+    return max(WARPS, (total + blocks - 1) / blocks);
 }
 
 // Where a lane's part of a page begins.
@@ -162,75 +183,115 @@ __device__ __forceinline__ void load_values(uint4 (&value)[2][4], const uint4 *_
             value[half][key] = __ldcs(v + (lane % 4 * 2 + key / 2 * 8 + key % 2) * stride + half * 8 + lane / 4);
 }
 
-// A block has a span of a sequence's keys and eight queries that share them; a warp takes a page at a time, keys as
-// left factor of the scores and values, transposed, as left factor of the sums.
+// A warp takes a page at a time, keys as left factor of the scores and values, transposed, as left factor of the sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     decode(const uint4 *__restrict__ q, const uint4 *__restrict__ k, const uint4 *__restrict__ v,
            const int *__restrict__ table, const int *__restrict__ lengths, float *__restrict__ results,
-           float2 *__restrict__ stats, int max_pages, float scale)
+           float2 *__restrict__ stats, int sequences, int max_pages, float scale)
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int head = blockIdx.y, kv_heads = gridDim.y, sequence = blockIdx.z, stride = kv_heads * (DIM / 8);
-    const int number = blockIdx.x * (SPAN / PAGE) + lane % ROUNDS * WARPS + warp;
-    const int pages = table[sequence * max_pages + min(number, max_pages - 1)];
-    const int length = lengths[sequence], begin = blockIdx.x * SPAN, end = min(begin + SPAN, length);
-    if (begin >= length)
-        return;
-    const size_t group = static_cast<size_t>(sequence) * kv_heads + head;
-    State state = {{LOWEST, LOWEST}, {}, {}};
-    uint4 upper[4], lower[4], value[2][4], query[4];
-    if (begin + warp * PAGE < end) {
-        const size_t first = page_at(__shfl_sync(ALL, pages, 0), head, kv_heads);
-        load_keys(upper, lower, k + first, stride);
-        load_values(value, v + first, stride);
-    }
+    const int head = blockIdx.x, kv_heads = gridDim.x, stride = kv_heads * (DIM / 8), blocks = gridDim.y;
+    // The table is on its way to the L2 while the lengths are.
+    const int line = (blockIdx.y * kv_heads + head) * THREADS + threadIdx.x;
+    if (line < (sequences * max_pages + 31) / 32)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(table + line * 32));
+    const int total = pages_before(lengths, sequences), share = share_of(total, blocks);
+    int at = blockIdx.y * share;
+    const int stop = min(at + share, total);
+    // The sequence of the first page, and how many pages lie before it.
+    int sequence = 0, before = 0;
+    for (int base = 0; at < stop && base < sequences; base += 32) {
+        const int own = base + lane < sequences ? pages_of(lengths[base + lane]) : 0;
+        int until = own;
 #pragma unroll
-    for (int part = 0; part < 4; part++)
-        query[part] = q[(group * GROUP + lane / 4) * (DIM / 8) + part * 4 + lane % 4];
+        for (int offset = 1; offset < 32; offset *= 2) {
+            const int other = __shfl_up_sync(ALL, until, offset);
+            if (lane >= offset)
+                until += other;
+        }
+        const unsigned beyond = __ballot_sync(ALL, before + until > at);
+        if (beyond) {
+            const int first = __ffs(beyond) - 1;
+            sequence = base + first;
+            before += __shfl_sync(ALL, until - own, first);
+            break;
+        }
+        before += __shfl_sync(ALL, until, 31);
+    }
+    for (; at < stop; sequence++) {
+        const int length = lengths[sequence], count = pages_of(length);
+        const int last = min(count, stop - before);
+        int number = at - before + warp;
+        const int *pages = table + static_cast<size_t>(sequence) * max_pages;
+        before += count;
+        if (count == 0)
+            continue;
+        at = min(before, stop);
+        const size_t group = static_cast<size_t>(sequence) * kv_heads + head;
+        State state = {{LOWEST, LOWEST}, {}, {}};
+        uint4 upper[4], lower[4], value[2][4], query[4];
+        if (number < last) {
+            const size_t first = page_at(pages[number], head, kv_heads);
+            load_keys(upper, lower, k + first, stride);
+            load_values(value, v + first, stride);
+        }
+        int later = pages[min(number + WARPS, count - 1)];
+#pragma unroll
+        for (int part = 0; part < 4; part++)
+            query[part] = q[(group * GROUP + lane / 4) * (DIM / 8) + part * 4 + lane % 4];
 #pragma unroll 1
-    for (int base = begin + warp * PAGE, round = 1; base < end; base += WARPS * PAGE, round++) {
-        const bool more = base + WARPS * PAGE < end;
-        const size_t next = page_at(__shfl_sync(ALL, pages, round), head, kv_heads);
-        float s[4] = {};
-        score(s, upper, lower, query);
-        if (more)
-            load_keys(upper, lower, k + next, stride);
+        for (; number < last; number += WARPS) {
+            const bool more = number + WARPS < last;
+            const size_t next = page_at(later, head, kv_heads);
+            later = pages[min(number + 2 * WARPS, count - 1)];
+            const int base = number * PAGE;
+            float s[4] = {};
+            score(s, upper, lower, query);
+            if (more)
+                load_keys(upper, lower, k + next, stride);
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            if (base + e / 2 * 8 + lane / 4 >= end)
-                s[e] = LOWEST;
-        weigh(state, s, scale * LOG2E);
-        if (base + PAGE > end)
+            for (int e = 0; e < 4; e++)
+                if (base + e / 2 * 8 + lane / 4 >= length)
+                    s[e] = LOWEST;
+            weigh(state, s, scale * LOG2E);
+            if (base + PAGE > length)
 #pragma unroll
-            for (int half = 0; half < 2; half++)
+                for (int half = 0; half < 2; half++)
 #pragma unroll
-                for (int key = 0; key < 4; key++)
-                    if (base + lane % 4 * 2 + key / 2 * 8 + key % 2 >= end)
-                        value[half][key] = make_uint4(0, 0, 0, 0);
-        add_values(state.o, value, transposed(s[0], s[1]), transposed(s[2], s[3]));
-        if (more)
-            load_values(value, v + next, stride);
+                    for (int key = 0; key < 4; key++)
+                        if (base + lane % 4 * 2 + key / 2 * 8 + key % 2 >= length)
+                            value[half][key] = make_uint4(0, 0, 0, 0);
+            add_values(state.o, value, transposed(s[0], s[1]), transposed(s[2], s[3]));
+            if (more)
+                load_values(value, v + next, stride);
+        }
+        // Along the runs either the block or the sequence goes up: no other pair has this sum.
+        const size_t part = (static_cast<size_t>(head) * (blocks + sequences) + blockIdx.y + sequence) * GROUP;
+        merge(state, results + part * DIM, stats + part, scale * LOG2E);
     }
-    const size_t part = (group * gridDim.x + blockIdx.x) * GROUP;
-    merge(state, results + part * DIM, stats + part, scale * LOG2E);
 }
 
 extern "C" __global__ void __launch_bounds__(DIM)
     combine(const float *__restrict__ results, const float2 *__restrict__ stats, const int *__restrict__ lengths,
-            __nv_bfloat16 *__restrict__ out, int kv_heads, int spans, float scale)
+            __nv_bfloat16 *__restrict__ out, int sequences, int blocks, float scale)
 {
-    const int head = blockIdx.x, sequence = blockIdx.y, count = (lengths[sequence] + SPAN - 1) / SPAN;
-    const size_t group = static_cast<size_t>(sequence) * kv_heads + head / GROUP;
-    const size_t first = group * spans * GROUP + head % GROUP;
+    const int head = blockIdx.x, sequence = blockIdx.y;
+    const int share = share_of(pages_before(lengths, sequences), blocks);
+    const int begin = pages_before(lengths, sequence), count = pages_of(lengths[sequence]);
+    const int low = begin / share, parts = count > 0 ? (begin + count - 1) / share - low + 1 : 0;
+    const size_t slot = static_cast<size_t>(head / GROUP) * (blocks + sequences) + low + sequence;
+    const size_t first = slot * GROUP + head % GROUP;
     float top = LOWEST, total = 0.0f, value = 0.0f;
-    for (int i = 0; i < count; i++)
+#pragma unroll 4
+    for (int i = 0; i < parts; i++)
         top = fmaxf(top, stats[first + i * GROUP].x);
 #pragma unroll 4
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < parts; i++) {
         const float2 part = stats[first + i * GROUP];
         const float by = power_of_2((part.x - top) * scale * LOG2E);
         total = fmaf(part.y, by, total);
         value = fmaf(results[(first + i * GROUP) * DIM + threadIdx.x], by, value);
     }
-    out[(group * GROUP + head % GROUP) * DIM + threadIdx.x] = __float2bfloat16(count > 0 ? value / total : 0.0f);
+    out[(static_cast<size_t>(sequence) * gridDim.x + head) * DIM + threadIdx.x] =
+        __float2bfloat16(parts > 0 ? value / total : 0.0f);
 }
