@@ -231,7 +231,17 @@ def test_what_lies_outside_is_nan_where_the_map_says_so(dtype: Any) -> None:
     assert np.array_equal(found[:3, 8:], array[2:, :8])
 
 
-@pytest.mark.parametrize("at", [(0, 0), (8, 5), (32, 17), (-8, -3), (40, 0), (0, 19)])
+@pytest.mark.parametrize("at", [(-8, -3), (-8, 0), (0, -3)])
+@pytest.mark.parametrize("code", [storing(2), storing(2, "add")])
+def test_a_store_does_not_begin_before_the_tensor(code: str, at: tuple[int, int]) -> None:
+    """As on an H200, where each of these stores ended as an illegal instruction."""
+    tensor = Tensor(Program(code), array_of(np.float16, 19, 40), box=(64, 16))
+    with pytest.raises(KernelFault, match="negative coordinate") as caught:
+        moved(tensor, at, np.zeros(2048, np.uint8))
+    assert caught.value.reason == "launch_error"
+
+
+@pytest.mark.parametrize("at", [(0, 0), (8, 5), (32, 17), (40, 0), (0, 19)])
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 def test_a_store_drops_what_lies_outside(swizzle: str, at: tuple[int, int]) -> None:
     inner = 64 if swizzle == "none" else SWIZZLES[swizzle] * 8 + 8
