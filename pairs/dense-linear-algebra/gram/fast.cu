@@ -1,13 +1,18 @@
-// Tensor cores in place of shared memory: a lane's four neighbouring columns of two rows are its share of both factors of
-// a 16x8x8 product, so rows go from memory straight to `mma`. Split into two tf32 parts, they keep single precision.
+// Tensor cores in place of shared memory: a lane's four neighbouring columns of two rows are its share of both factors
+// of a 16x8x8 product, so rows go from memory straight to `mma`. Split into two tf32 parts, they keep single precision.
+#include <cooperative_groups.h>
+
 #define WIDTH 32
-#define THREADS 256
+#define THREADS 512
 #define WARPS (THREADS / 32)
 #define GROUPS 4
 #define ROWS (8 * GROUPS)
 #define TILES 6
 #define SLOTS (TILES * 4 * 32)
-#define COMBINERS 1024
+#define PARTS 128
+#define COLUMNS 8
+#define SLICES (THREADS / COLUMNS)
+#define ALL 0xffffffffu
 
 struct Rows {
     float4 upper[GROUPS], lower[GROUPS];
@@ -36,8 +41,8 @@ __device__ __forceinline__ Rows load_rows(const float4 *__restrict__ a, long lon
     return rows;
 }
 
-// Column classes modulo four: class c is the c-th of a lane's columns. Tiles of classes {0, 1} with 0 to 3, and of {2, 3}
-// with 2 and 3; the rest of the matrix is their mirror image.
+// Column classes modulo four: class c is the c-th of a lane's columns. Tiles of classes {0, 1} with 0 to 3, and of
+// {2, 3} with 2 and 3; the rest of the matrix is their mirror image.
 __device__ __forceinline__ void add_rows(float (&sum)[TILES][4], const float4 &upper, const float4 &lower)
 {
     const float value[2][4] = {{upper.x, upper.y, upper.z, upper.w}, {lower.x, lower.y, lower.z, lower.w}};
@@ -65,8 +70,10 @@ __device__ __forceinline__ void add_rows(float (&sum)[TILES][4], const float4 &u
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    gram(const float4 *__restrict__ a, float *__restrict__ partial, int n)
+// The blocks, all of them resident, meet once; then each sums some registers of one tile over the blocks, which go to
+// their place and its mirror image.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    gram(const float4 *__restrict__ a, float *partial, float *__restrict__ g, int n)
 {
     __shared__ float room[WARPS][SLOTS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -94,30 +101,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             whole += room[other][slot];
         partial[blockIdx.x * SLOTS + slot] = whole;
     }
-}
-
-// A block one register of one tile, a lane its lane's: sum over the blocks, then to its place and its mirror image.
-extern "C" __global__ void __launch_bounds__(COMBINERS)
-    combine(const float *__restrict__ partial, float *__restrict__ g, int parts)
-{
-    __shared__ float room[COMBINERS / 32][32];
-    const int lane = threadIdx.x % 32, slice = threadIdx.x / 32;
-    float sum = 0.0f;
-#pragma unroll 4
-    for (int part = slice; part < parts; part += COMBINERS / 32)
-        sum += partial[part * SLOTS + blockIdx.x * 32 + lane];
-    room[slice][lane] = sum;
-    __syncthreads();
-    if (slice == 0) {
-        sum = room[0][lane];
+    cooperative_groups::this_grid().sync();
+    const int column = threadIdx.x % COLUMNS, slice = threadIdx.x / COLUMNS, parts = gridDim.x;
+    for (int first_slot = blockIdx.x * COLUMNS; first_slot < SLOTS; first_slot += parts * COLUMNS) {
+        const int slot = first_slot + column;
+        float value[(PARTS + SLICES - 1) / SLICES], whole = 0.0f;
 #pragma unroll
-        for (int other = 1; other < COMBINERS / 32; other++)
-            sum += room[other][lane];
-        const int tile = blockIdx.x / 4, e = blockIdx.x % 4;
-        const int half = tile / 4, column_class = half ? tile - 2 : tile;
-        const int i = 4 * (lane / 4) + 2 * half + e / 2, j = 4 * (2 * (lane % 4) + e % 2) + column_class;
-        g[i * WIDTH + j] = sum;
-        if (half == 0 && column_class >= 2)
-            g[j * WIDTH + i] = sum;
+        for (int i = 0; i < (PARTS + SLICES - 1) / SLICES; i++) {
+            const int part = slice + i * SLICES;
+            value[i] = part < parts ? __ldcg(partial + part * SLOTS + slot) : 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < (PARTS + SLICES - 1) / SLICES; i++)
+            whole += value[i];
+#pragma unroll
+        for (int offset = COLUMNS; offset < 32; offset *= 2)
+            whole += __shfl_xor_sync(ALL, whole, offset);
+        if (lane < COLUMNS)
+            room[warp][column] = whole;
+        __syncthreads();
+        if (threadIdx.x < COLUMNS) {
+            whole = room[0][column];
+#pragma unroll
+            for (int other = 1; other < WARPS; other++)
+                whole += room[other][column];
+            const int tile = slot / 128, e = slot / 32 % 4, owner = slot % 32;
+            const int half = tile / 4, column_class = half ? tile - 2 : tile;
+            const int i = 4 * (owner / 4) + 2 * half + e / 2, j = 4 * (2 * (owner % 4) + e % 2) + column_class;
+            g[i * WIDTH + j] = whole;
+            if (half == 0 && column_class >= 2)
+                g[j * WIDTH + i] = whole;
+        }
+        __syncthreads();
     }
 }

@@ -1,6 +1,7 @@
-#define THREADS 256
+#define THREADS 640
 #define WARPS (THREADS / 32)
-#define CHUNKS 4
+#define CHUNKS 8
+#define WINDOWS 2
 #define TILE (THREADS * CHUNKS * 4)
 #define FULL 0xffffffffu
 #define HAS_TOTAL 1
@@ -24,6 +25,7 @@ __device__ __forceinline__ int warp_inclusive(int value, int lane)
     return value;
 }
 
+// The sum of all tiles before this one, from as many states at a time as come with one wait.
 __device__ int look_back(volatile word *states, int tile, int total, int lane)
 {
     int before = 0;
@@ -31,15 +33,28 @@ __device__ int look_back(volatile word *states, int tile, int total, int lane)
         if (lane == 0)
             states[tile] = pack(HAS_TOTAL, total);
         bool found = false;
-        for (int base = tile - 1; !found; base -= 32) {
-            word state;
-            do {
-                state = base >= lane ? states[base - lane] : pack(HAS_PREFIX, 0);
-            } while (__any_sync(FULL, (state >> 32) == 0));
-            unsigned prefixes = __ballot_sync(FULL, (state >> 32) == HAS_PREFIX);
-            int last = prefixes ? __ffs(prefixes) - 1 : 31;
-            before += __reduce_add_sync(FULL, lane <= last ? static_cast<int>(state) : 0);
-            found = prefixes != 0;
+        for (int base = tile - 1; !found; base -= 32 * WINDOWS) {
+            word state[WINDOWS];
+#pragma unroll
+            for (int w = 0; w < WINDOWS; w++)
+                state[w] = base - 32 * w >= lane ? states[base - 32 * w - lane] : pack(HAS_PREFIX, 0);
+#pragma unroll
+            for (int w = 0; w < WINDOWS; w++) {
+                if (found)
+                    break;
+                // Only what lies nearer than the nearest prefix need be there.
+                unsigned missing, prefixes;
+                while (true) {
+                    missing = __ballot_sync(FULL, (state[w] >> 32) == 0);
+                    prefixes = __ballot_sync(FULL, (state[w] >> 32) == HAS_PREFIX);
+                    if ((missing & ((prefixes & -prefixes) - 1)) == 0)
+                        break;
+                    state[w] = base - 32 * w >= lane ? states[base - 32 * w - lane] : pack(HAS_PREFIX, 0);
+                }
+                const int last = prefixes ? __ffs(prefixes) - 1 : 31;
+                before += __reduce_add_sync(FULL, lane <= last ? static_cast<int>(state[w]) : 0);
+                found = prefixes != 0;
+            }
         }
     }
     if (lane == 0)
@@ -47,14 +62,15 @@ __device__ int look_back(volatile word *states, int tile, int total, int lane)
     return before;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    scan(const int *__restrict__ values, int *__restrict__ sums, word *states, int *ticket, int n)
+// The number of the next tile lies behind the states, so that one fill clears both.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    scan(const int *__restrict__ values, int *__restrict__ sums, word *states, int tiles, int n)
 {
     __shared__ int warp_totals[WARPS];
     __shared__ int shared_tile;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (threadIdx.x == 0)
-        shared_tile = atomicAdd(ticket, 1);
+        shared_tile = static_cast<int>(atomicAdd(states + tiles, 1ull));
     __syncthreads();
     const int tile = shared_tile;
     const int first = tile * TILE + warp * (TILE / WARPS) + lane * 4;

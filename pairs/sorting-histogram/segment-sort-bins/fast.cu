@@ -1,9 +1,10 @@
-// A warp a row: keys go to 1024 bins by their leading bits within the row's range, about one a bin, with one atomic a key.
-// Then a lane has 32 keys in a row in registers, and as many rounds of odd-even transposition as the fullest bin has
-// keys, about seven, put all bins in order. Rows with a crowded bin go through a bitonic network instead.
-#define WARPS 4
+// A warp a row: keys go to 1024 bins by their leading bits within the row's range, about one a bin, with one atomic a
+// key. Then a lane has 32 keys in a row in registers, and as many rounds of odd-even transposition as the fullest bin
+// has keys, about seven, put all bins in order. Rows with a crowded bin go through a bitonic network instead.
+#define WARPS 2
 #define WIDTH 1024
 #define CROWD 24
+#define STRIDE 36
 #define FULL 0xffffffffu
 
 __device__ __forceinline__ void order(int &a, int &b)
@@ -62,48 +63,64 @@ __device__ __forceinline__ void merge_lanes(int (&key)[32], int lane)
         merge_lanes<LANES * 2>(key, lane);
 }
 
-__device__ __forceinline__ int warp_inclusive(int value, int lane)
+// Counts become the sums of those before them, as halves. Sums of the bins' lower and upper half share a word, so that
+// shuffles serve both. Returns the largest count.
+__device__ __forceinline__ int scan_bins(const int *bins, unsigned short *starts, int lane)
 {
+    const int4 *own = reinterpret_cast<const int4 *>(bins) + lane;
+    unsigned running = 0;
+    unsigned upto[WIDTH / 256], sums[WIDTH / 256];
+    int largest = 0;
 #pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const int other = __shfl_up_sync(FULL, value, distance);
-        if (lane >= distance)
-            value += other;
+    for (int r = 0; r < WIDTH / 256; r++) {
+        const int4 low = own[r * 32], high = own[(r + WIDTH / 256) * 32];
+        largest = max(largest, max(max(low.x, low.y), max(low.z, low.w)));
+        largest = max(largest, max(max(high.x, high.y), max(high.z, high.w)));
+        sums[r] = (low.x + low.y + low.z + low.w) | (high.x + high.y + high.z + high.w) << 16;
+        upto[r] = sums[r];
     }
-    return value;
-}
-
-// Counts become the sums of those before them. Returns the largest count.
-__device__ __forceinline__ int scan_bins(int *bins, int lane)
-{
-    int running = 0, largest = 0;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2)
+#pragma unroll
+        for (int r = 0; r < WIDTH / 256; r++) {
+            const unsigned other = __shfl_up_sync(FULL, upto[r], distance);
+            if (lane >= distance)
+                upto[r] += other;
+        }
+#pragma unroll
+    for (int r = 0; r < WIDTH / 256; r++) {
+        const unsigned total = __shfl_sync(FULL, upto[r], 31);
+        upto[r] += running - sums[r];
+        running += total;
+    }
+    const unsigned half = running & 0xffff;
 #pragma unroll
     for (int r = 0; r < WIDTH / 128; r++) {
-        int4 *own = reinterpret_cast<int4 *>(bins) + r * 32 + lane;
-        const int4 item = *own;
-        largest = max(largest, max(max(item.x, item.y), max(item.z, item.w)));
-        const int sum = item.x + item.y + item.z + item.w;
-        const int upto = warp_inclusive(sum, lane);
-        int4 start;
-        start.x = running + upto - sum;
-        start.y = start.x + item.x;
-        start.z = start.y + item.y;
-        start.w = start.z + item.z;
-        *own = start;
-        running += __shfl_sync(FULL, upto, 31);
+        const int4 item = own[r * 32];
+        const unsigned x = r < WIDTH / 256 ? upto[r] & 0xffff : (upto[r - WIDTH / 256] >> 16) + half;
+        const unsigned y = x + item.x, z = y + item.y, w = z + item.z;
+        reinterpret_cast<uint2 *>(starts)[r * 32 + lane] = make_uint2(x | y << 16, z | w << 16);
     }
     return __reduce_max_sync(FULL, largest);
 }
 
-// A row of WIDTH keys if WHOLE. Bins lie where keys are staged later, a lane's 32 with one word between lanes.
+// A row of WIDTH keys if WHOLE. Bins lie where keys are staged later, a lane's 32 with four words between lanes.
 template <bool WHOLE>
 __device__ __forceinline__ void sort_row(const int *__restrict__ from, int *__restrict__ to, int width, int *staged,
-                                         int lane)
+                                         unsigned short *starts, int lane)
 {
     int key[32], least = 0x7fffffff, most = -0x7fffffff - 1;
+    if (WHOLE) {
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        key[i] = WHOLE || lane < width - i * 32 ? __ldcs(from + i * 32 + lane) : 0x7fffffff;
+        for (int i = 0; i < 32; i += 4) {
+            const int4 four = __ldcs(reinterpret_cast<const int4 *>(from) + i * 8 + lane);
+            key[i] = four.x, key[i + 1] = four.y, key[i + 2] = four.z, key[i + 3] = four.w;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            key[i] = lane < width - i * 32 ? __ldcs(from + i * 32 + lane) : 0x7fffffff;
+    }
 #pragma unroll
     for (int r = 0; r < WIDTH / 128; r++)
         reinterpret_cast<int4 *>(staged)[r * 32 + lane] = make_int4(0, 0, 0, 0);
@@ -123,30 +140,24 @@ __device__ __forceinline__ void sort_row(const int *__restrict__ from, int *__re
         if (WHOLE || lane < width - i * 32)
             ranks[i / 6] += atomicAdd(staged + ((key[i] - low) >> shift), 1) << i % 6 * 5;
     __syncwarp();
-    const int largest = scan_bins(staged, lane);
+    const int largest = scan_bins(staged, starts, lane);
     __syncwarp();
     if (largest <= CROWD) {
         // Else the compiler keeps all bins from above, in more registers than there are.
         asm volatile("" : "+r"(low));
-        // Places in the row, two a word: keys are written where bins are read.
-        unsigned place[16];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
             unsigned at = i * 32 + lane;
             if (WHOLE || lane < width - i * 32)
-                at = staged[(key[i] - low) >> shift] + (ranks[i / 6] >> i % 6 * 5 & 31);
-            place[i / 2] = i % 2 ? place[i / 2] | at << 16 : at;
+                at = starts[(key[i] - low) >> shift] + (ranks[i / 6] >> i % 6 * 5 & 31);
+            staged[at + at / 32 * 4] = key[i];
         }
         __syncwarp();
 #pragma unroll
-        for (int i = 0; i < 32; i++) {
-            const unsigned at = place[i / 2] >> i % 2 * 16 & 0xffff;
-            staged[at + at / 32] = key[i];
+        for (int i = 0; i < 32; i += 4) {
+            const int4 four = *reinterpret_cast<const int4 *>(staged + lane * STRIDE + i);
+            key[i] = four.x, key[i + 1] = four.y, key[i + 2] = four.z, key[i + 3] = four.w;
         }
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            key[i] = staged[lane * 33 + i];
 #pragma unroll 1
         for (int round = 0; round < largest; round += 2) {
 #pragma unroll
@@ -165,19 +176,27 @@ __device__ __forceinline__ void sort_row(const int *__restrict__ from, int *__re
     }
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        staged[lane * 33 + i] = key[i];
+    for (int i = 0; i < 32; i += 4)
+        *reinterpret_cast<int4 *>(staged + lane * STRIDE + i) = make_int4(key[i], key[i + 1], key[i + 2], key[i + 3]);
     __syncwarp();
+    if (WHOLE) {
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        if (WHOLE || lane < width - i * 32)
-            __stcs(to + i * 32 + lane, staged[i * 33 + lane]);
+        for (int i = 0; i < 32; i += 4)
+            __stcs(reinterpret_cast<int4 *>(to) + i * 8 + lane,
+                   *reinterpret_cast<const int4 *>(staged + (i + lane / 8) * STRIDE + lane % 8 * 4));
+    } else {
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            if (lane < width - i * 32)
+                __stcs(to + i * 32 + lane, staged[i * STRIDE + lane]);
+    }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 7)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 14)
     sort_rows(const int *__restrict__ keys, int *__restrict__ ordered, int rows, int width)
 {
-    __shared__ __align__(16) int staged[WARPS][32 * 33];
+    __shared__ __align__(16) int staged[WARPS][32 * STRIDE];
+    __shared__ __align__(16) unsigned short starts[WARPS][WIDTH];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = blockIdx.x * WARPS + warp;
     if (row >= rows)
@@ -185,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 7)
     const int *from = keys + static_cast<size_t>(row) * width;
     int *to = ordered + static_cast<size_t>(row) * width;
     if (width == WIDTH)
-        sort_row<true>(from, to, width, staged[warp], lane);
+        sort_row<true>(from, to, width, staged[warp], starts[warp], lane);
     else
-        sort_row<false>(from, to, width, staged[warp], lane);
+        sort_row<false>(from, to, width, staged[warp], starts[warp], lane);
 }
