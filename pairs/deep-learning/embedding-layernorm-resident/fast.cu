@@ -107,17 +107,24 @@ __global__ void __launch_bounds__(32 * ROWS)
         asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
         // The last row of an odd number is taken twice and written once.
         const int slots[2] = {r % AHEAD, min(r + 1, rows - 1) % AHEAD};
-        // The squares' sum is exact enough without the mean: bfloat16's eight bits leave little to cancel.
-        float value[2][HELD][8], sum[2] = {0.0f, 0.0f}, squares[2] = {0.0f, 0.0f};
+        // Sums of the distance from the row's first value and of its square: a mean far from zero cancels nothing.
+        float value[2][HELD][8], pivot[2], sum[2] = {0.0f, 0.0f}, squares[2] = {0.0f, 0.0f};
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const uint4 bits = lane < groups ? ring[slots[k]][lane] : make_uint4(0, 0, 0, 0);
+            pivot[k] = __shfl_sync(ALL, at(bits, 0).x + at(add[0], 0).x, 0);
+        }
 #pragma unroll
         for (int u = 0; u < HELD; u++)
 #pragma unroll
             for (int k = 0; k < 2; k++) {
-                const uint4 bits =
-                    lane + 32 * u < groups ? ring[slots[k]][lane + 32 * u] : make_uint4(0, 0, 0, 0);
+                if (lane + 32 * u >= groups)
+                    continue;
+                const uint4 bits = ring[slots[k]][lane + 32 * u];
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    const float left = at(bits, j).x + at(add[u], j).x, right = at(bits, j).y + at(add[u], j).y;
+                    const float left = at(bits, j).x + at(add[u], j).x - pivot[k];
+                    const float right = at(bits, j).y + at(add[u], j).y - pivot[k];
                     value[k][u][2 * j] = left;
                     value[k][u][2 * j + 1] = right;
                     sum[k] += left + right;

@@ -38,14 +38,14 @@ __device__ __forceinline__ float2 block_sums(float2 value, float2 *parts)
     return value;
 }
 
-// Squares of bfloat16 are exact in float32, and values of eight bits leave little that their mean's square could cancel.
-__device__ __forceinline__ float2 add_eight(const uint4 &bits, float2 sums)
+// Sums of the distance from the group's first value and of its square: a mean far from zero cancels nothing.
+__device__ __forceinline__ float2 add_eight(const uint4 &bits, float pivot, float2 sums)
 {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const float2 v = at(bits, j);
-        sums.x += v.x + v.y;
-        sums.y = fmaf(v.x, v.x, fmaf(v.y, v.y, sums.y));
+        const float left = at(bits, j).x - pivot, right = at(bits, j).y - pivot;
+        sums.x += left + right;
+        sums.y = fmaf(left, left, fmaf(right, right, sums.y));
     }
     return sums;
 }
@@ -60,9 +60,10 @@ __device__ __forceinline__ uint4 scaled(const uint4 &bits, float by, float shift
     return result;
 }
 
-__device__ __forceinline__ float rstd_of(const float2 &sums, float mean, int count, float eps)
+// `off`: the mean's distance from the pivot.
+__device__ __forceinline__ float rstd_of(const float2 &sums, float off, int count, float eps)
 {
-    return rsqrtf(fmaxf(sums.y / count - mean * mean, 0.0f) + eps);
+    return rsqrtf(fmaxf(sums.y / count - off * off, 0.0f) + eps);
 }
 
 // Groups of odd planes, by single elements, and groups that are too large for the ring.
@@ -70,19 +71,20 @@ __device__ __forceinline__ void from_memory(const bf16 *__restrict__ in, const b
                                             const bf16 *__restrict__ bias, bf16 *__restrict__ out, float2 *parts,
                                             int count, int space, float eps)
 {
+    const float pivot = __bfloat162float(in[0]);
     float2 sums = make_float2(0.0f, 0.0f);
     if (space % 8 != 0) {
         for (int i = threadIdx.x; i < count; i += THREADS) {
-            const float v = __bfloat162float(in[i]);
+            const float v = __bfloat162float(in[i]) - pivot;
             sums = make_float2(sums.x + v, fmaf(v, v, sums.y));
         }
     } else {
 #pragma unroll 4
         for (int i = threadIdx.x; i < count / 8; i += THREADS)
-            sums = add_eight(reinterpret_cast<const uint4 *>(in)[i], sums);
+            sums = add_eight(reinterpret_cast<const uint4 *>(in)[i], pivot, sums);
     }
     sums = block_sums(sums, parts);
-    const float mean = sums.x / count, rstd = rstd_of(sums, mean, count, eps);
+    const float off = sums.x / count, mean = pivot + off, rstd = rstd_of(sums, off, count, eps);
     if (space % 8 != 0) {
         for (int i = threadIdx.x; i < count; i += THREADS) {
             const float by = rstd * __bfloat162float(weight[i / space]);
@@ -101,14 +103,15 @@ __device__ __forceinline__ void from_memory(const bf16 *__restrict__ in, const b
 
 // A thread's sums of the chunks in the ring from `slot` on; `left` counts from its place in the first of them, after
 // whose copy group BEHIND others were committed.
-template <int BEHIND> __device__ __forceinline__ float2 sums_of(const uint4 *ring, int slot, int left, float2 sums)
+template <int BEHIND>
+__device__ __forceinline__ float2 sums_of(const uint4 *ring, int slot, int left, float pivot, float2 sums)
 {
     if (left <= 0)
         return sums;
     asm volatile("cp.async.wait_group %0;" ::"n"(BEHIND) : "memory");
-    sums = add_eight(ring[slot * THREADS + threadIdx.x], sums);
+    sums = add_eight(ring[slot * THREADS + threadIdx.x], pivot, sums);
     if constexpr (BEHIND > 0)
-        sums = sums_of<BEHIND - 1>(ring, slot + 1 < SLOTS ? slot + 1 : 0, left - THREADS, sums);
+        sums = sums_of<BEHIND - 1>(ring, slot + 1 < SLOTS ? slot + 1 : 0, left - THREADS, pivot, sums);
     return sums;
 }
 
@@ -152,11 +155,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     for (int s = 0; s < SLOTS; s++)
         request();
     int first_slot = 0, turn = 0;
+    const size_t stride = static_cast<size_t>(gridDim.x) * count;
+    const bf16 *first = in + static_cast<size_t>(blockIdx.x) * count;
+    float pivot = __bfloat162float(*first);
     for (int group = blockIdx.x; group < number; group += gridDim.x, turn ^= 1) {
         const int left = eights - static_cast<int>(threadIdx.x);
-        const float2 own = sums_of<SLOTS - 1>(ring, first_slot, left, make_float2(0.0f, 0.0f));
+        const float2 own = sums_of<SLOTS - 1>(ring, first_slot, left, pivot, make_float2(0.0f, 0.0f));
         const float2 sums = block_sums(own, parts[turn]);
-        const float mean = sums.x / count, rstd = rstd_of(sums, mean, count, eps);
+        const float off = sums.x / count, mean = pivot + off, rstd = rstd_of(sums, off, count, eps);
+        first += stride;
+        if (group + static_cast<int>(gridDim.x) < number)
+            pivot = __bfloat162float(*first);
         uint4 *to = reinterpret_cast<uint4 *>(out) + static_cast<size_t>(group) * eights;
         int channel = group % groups * per_group + static_cast<int>(threadIdx.x) / step;
         int rest = static_cast<int>(threadIdx.x) % step;
