@@ -5,8 +5,6 @@
 #define ALL 0xffffffffu
 #define HELD 2
 #define MARGIN 0.02f
-#define LOG2E 1.4426950408889634f
-#define SURE 0.9999f
 
 typedef __nv_bfloat16 bf16;
 typedef unsigned long long Key;
@@ -38,47 +36,8 @@ __device__ __forceinline__ Key warp_max(Key key)
     return key;
 }
 
-__device__ __forceinline__ float power_of_2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ float warp_max_float(float value)
-{
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2)
-        value = fmaxf(value, __shfl_xor_sync(ALL, value, offset));
-    return value;
-}
-
-// Eight logits and their uniform numbers.
-struct Eight {
-    uint4 logits;
-    float4 left, right;
-};
-
-__device__ __forceinline__ float logit_at(const Eight &eight, int j)
-{
-    const unsigned word = reinterpret_cast<const unsigned *>(&eight.logits)[j / 2];
-    return __uint_as_float(j % 2 ? word & 0xffff0000u : word << 16);
-}
-
-__device__ __forceinline__ float uniform_at(const Eight &eight, int j)
-{
-    return reinterpret_cast<const float *>(j < 4 ? &eight.left : &eight.right)[j % 4];
-}
-
-// A score beats `top` where u > exp(-E) with E = exp(logit * inverse - top), so only where u + E > 1: one power instead
-// of two logarithms, and the fewer places pass the better the best so far is.
-__device__ __forceinline__ float chance(const Eight &eight, int j, float slope, float shift)
-{
-    return uniform_at(eight, j) + power_of_2(fmaf(logit_at(eight, j), slope, shift));
-}
-
-// A row is shared by gridDim.x blocks, all of them resident at once.
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+// A row is shared by gridDim.x blocks, so that few rows also fill the device.
+extern "C" __global__ void __launch_bounds__(THREADS)
     best_of_parts(const bf16 *__restrict__ logits, const float *__restrict__ uniform, Key *__restrict__ keys, int vocab,
                   float inverse)
 {
@@ -89,48 +48,41 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     if (vocab % 8 == 0) {
         const uint4 *eights = reinterpret_cast<const uint4 *>(logits + first);
         const float4 *quads = reinterpret_cast<const float4 *>(uniform + first);
-        const float slope = inverse * LOG2E;
-        float top = -1.0e30f;
+        float top = -3.0e38f;
         for (int base = blockIdx.x * THREADS; base < vocab / 8; base += HELD * stride) {
-            Eight own[HELD];
+            float logit[HELD][8], u[HELD][8];
+            float near = -3.0e38f;
 #pragma unroll
             for (int h = 0; h < HELD; h++) {
                 const int i = base + h * stride + threadIdx.x;
                 const bool inside = i < vocab / 8;
-                const unsigned none = 0xff7fff7fu;
-                const float4 half = make_float4(0.5f, 0.5f, 0.5f, 0.5f);
-                own[h].logits = inside ? __ldcs(eights + i) : make_uint4(none, none, none, none);
-                own[h].left = inside ? __ldcs(quads + 2 * i) : half;
-                own[h].right = inside ? __ldcs(quads + 2 * i + 1) : half;
+                const uint4 bits = inside ? __ldcs(eights + i) : make_uint4(0, 0, 0, 0);
+                const float4 none = make_float4(0.5f, 0.5f, 0.5f, 0.5f);
+                const float4 a = inside ? __ldcs(quads + 2 * i) : none, b = inside ? __ldcs(quads + 2 * i + 1) : none;
+                const float of[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+                for (int j = 0; j < 8; j++) {
+                    const __nv_bfloat162 pair = reinterpret_cast<const __nv_bfloat162 *>(&bits)[j / 2];
+                    logit[h][j] = inside ? j % 2 ? __high2float(pair) : __low2float(pair) : -3.0e38f;
+                    u[h][j] = of[j];
+                    near = fmaxf(near, about(logit[h][j], u[h][j], inverse));
+                }
             }
-            if (base == blockIdx.x * THREADS) {
-                // The first scores by the special function units, to begin with a bound that few others pass.
-                float near = -1.0e30f;
+            top = fmaxf(top, near);
 #pragma unroll
-                for (int j = 0; j < 8; j++)
-                    near = fmaxf(near, about(logit_at(own[0], j), uniform_at(own[0], j), inverse));
-                near = warp_max_float(near);
-                top = near - MARGIN - MARGIN * fabsf(near);
-            }
-            const float shift = -top * LOG2E;
-            float likely = 0.0f;
-#pragma unroll
-            for (int h = 0; h < HELD; h++)
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    likely = fmaxf(likely, chance(own[h], j, slope, shift));
-            if (!__any_sync(ALL, likely >= SURE))
+            for (int offset = 16; offset > 0; offset /= 2)
+                top = fmaxf(top, __shfl_xor_sync(ALL, top, offset));
+            // Only what comes near the warp's best is computed exactly.
+            const float bound = top - MARGIN - MARGIN * fabsf(top);
+            if (near < bound)
                 continue;
 #pragma unroll
             for (int h = 0; h < HELD; h++)
 #pragma unroll
                 for (int j = 0; j < 8; j++)
-                    if (chance(own[h], j, slope, shift) >= SURE) {
-                        const float score = logit_at(own[h], j) * inverse - logf(-logf(uniform_at(own[h], j)));
-                        best = max(best, key_of(score, 8 * (base + h * stride + static_cast<int>(threadIdx.x)) + j));
-                        top = fmaxf(top, score);
-                    }
-            top = warp_max_float(top);
+                    if (about(logit[h][j], u[h][j], inverse) >= bound)
+                        best = max(best, key_at(logit[h][j], u[h][j], inverse,
+                                                8 * (base + h * stride + static_cast<int>(threadIdx.x)) + j));
         }
     } else {
         for (int i = start; i < vocab; i += stride)

@@ -1,9 +1,8 @@
 // A warp marches along 128 columns, four to a lane. Rows with their halo come to shared memory by asynchronous copies,
 // STAGES ahead and the warp's own, so that far more bytes are on their way than registers could hold and no block
 // waits. Each row is filtered along x and added to the 2 RADIUS + 1 rows of output it belongs to, which move on in
-// registers. Bands are as tall as lets all blocks of a large image run at once. Every second band is taken from its
-// foot up, as if the image stood on its head: two bands are then at the rows that both need at the same time, and these
-// come from memory once.
+// registers. Every second band is taken from its foot up, as if the image stood on its head: two bands are then at the
+// rows that both need at the same time, and these come from memory once.
 #define STRIP 128
 #define ROWS 100
 #define WARPS 4

@@ -1,4 +1,4 @@
-// A warp a row: its bound rises faster than those of warps that share a row, so that few values are queued. A batch
+// A warp a row: its bound rises sooner than those of warps that share a row, so that few values are queued. A batch
 // without a value above the bound costs one vote.
 #define ROWS 2
 #define UNROLL 8
