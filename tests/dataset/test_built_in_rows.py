@@ -229,7 +229,8 @@ def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
     assert len(set(prompts)) == len(prompts)
     gpus = {re.findall(r"^GPU: (.*)$", row.prompt[1]["content"], re.MULTILINE)[0] for row in rows}
     # The H200's verdict stands where there is one.
-    assert gpus == {f"NVIDIA {one} (compute capability 9.0)" for one in ("H200", "H100 80GB HBM3")}
+    known = {f"NVIDIA {one} (compute capability 9.0)" for one in ("H200", "H100 80GB HBM3")}
+    assert gpus and gpus <= known
 
 
 @pytest.fixture(scope="module")
