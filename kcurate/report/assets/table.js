@@ -97,7 +97,7 @@ function techniques(line) {
 
 // The standing verdict's GPU, then what other devices say: `NVIDIA L4: 2.10x`, `NVIDIA L4: not_faster`.
 function devices(line) {
-  const cell = make("td", line.device);
+  const cell = make("td", line.device, { class: "devices" });
   for (const [device, outcome, speedup] of line.others) {
     cell.append(make("div", `${device}: ${outcome === "confirmed" && speedup !== null ? `${digits(speedup, 2)}x` : outcome}`));
   }
