@@ -1,6 +1,7 @@
 """Best sides of built-in families against what a practitioner would call: same inputs, process and clock.
 
     python benchmarks/corpus_libraries.py --gpu 0 [--budget-s 280] [--blocks 8] [FAMILY ...]
+    python benchmarks/corpus_libraries.py --gpu 0 --at m=8192,n=8192,k=8192 FAMILY ...
     python benchmarks/corpus_libraries.py --docs    writes the tables of docs/corpus.md and docs/triton.md
 
 Needs a GPU, torch and CuPy; the calls are in `library_calls.py`. Of a family's sides the one that is fastest
@@ -9,7 +10,8 @@ follows a flush of the L2 cache and is taken with events on one stream; of sever
 fastest in a few samples is measured; it and our side take turns in random order. The ratio is the median over
 blocks of the library's time over ours: above 1, ours is faster. A row a family is appended to
 docs/data/GPU/libraries.jsonl, with its reason if there is no ratio; families that have a row of their code
-and calls as they are now, of any GPU, are left out unless they are named.
+and calls as they are now, of any GPU, are left out unless they are named. With `--at` the named families run
+at those sizes in place of their headline's; such rows, `FAMILY@SIZES`, are not in the tables.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +50,7 @@ from kcurate.problem import program
 from kcurate.problem.inputs import contents
 from kcurate.problem.ops import BoundBuffer
 from kcurate.records import Problem, Side, Verdict
+from kcurate.roofline import least_work
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261121
@@ -239,6 +243,28 @@ def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
     return restore
 
 
+def at_sizes(best: Best, changed: Mapping[str, int]) -> Best:
+    """The same side with some of its headline's sizes changed.
+
+    Raises:
+        SystemExit: a size that the problem does not have.
+    """
+    problem = best.candidate.problem
+    assert problem is not None
+    sizes = {**problem.sizes.headline, **changed}
+    known = problem.sizes.headline
+    if unknown := set(sizes) - set(known):
+        raise SystemExit(f"{best.family}: no size {min(unknown)!r}; it has {', '.join(known)}")
+    found = replace(problem, sizes=replace(problem.sizes, bench=sizes))
+    least = least_work(best.family, found) or best.least
+    return replace(best, candidate=replace(best.candidate, problem=found), least=least)
+
+
+def sizes_of(text: str) -> dict[str, int]:
+    """`m=8192,n=8192` as numbers."""
+    return {name: int(value) for name, _, value in (one.partition("=") for one in text.split(","))}
+
+
 def key_of(best: Best) -> str:
     """Of a side's code and of what it is held against."""
     return store.content_id(best.candidate.fast.code, *(one.library for one in CALLS[best.family]))
@@ -330,8 +356,11 @@ def main() -> None:
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--budget-s", type=float, default=1e9, help="begin no family after so many seconds")
+    parser.add_argument("--at", type=sizes_of, metavar="NAME=N,...", help="sizes other than the headline's")
     parser.add_argument("--docs", action="store_true", help="write the table in docs/corpus.md")
     options = parser.parse_args()
+    if options.at and not options.families:
+        parser.error("--at needs the families that it is for")
     if options.docs:
         rows = current_rows()
         fill(ROOT / "docs/corpus.md", Path(__file__).name, "\n".join(table_of(rows)))
@@ -349,6 +378,9 @@ def main() -> None:
             if family not in CALLS or family not in chosen or time.monotonic() > until_s:
                 continue
             row: dict[str, Any] = {"family": family, "pair": best.pair, "key": key_of(best)}
+            if options.at:
+                row["family"] += "@" + ",".join(f"{name}={value}" for name, value in options.at.items())
+                best = at_sizes(best, options.at)
             row |= {"device": environment.device, "driver": environment.driver, "copy_bytes_per_s": copy}
             row["torch"] = table.torch.__version__
             try:
@@ -360,9 +392,9 @@ def main() -> None:
             out.flush()
             if "ratio" in row:
                 times = f"{row['ours_us']:9.1f} {row['library_us']:9.1f} {row['ratio']:6.2f}"
-                print(f"{family:26} {row['library']:32} {times}", flush=True)
+                print(f"{row['family']:26} {row['library']:32} {times}", flush=True)
             else:
-                print(f"{family:26} {row['why']}", flush=True)
+                print(f"{row['family']:26} {row['why']}", flush=True)
             table.torch.cuda.empty_cache()
             table.device.shrink()
 
