@@ -83,7 +83,12 @@ FIXED_KEYWORDS = word_set(
     assert NDEBUG
     """
 )
-PRAGMAS = frozenset({"unroll", "nounroll", "once", "nv_diag_suppress"})
+PRAGMAS = word_set(
+    """
+    unroll nounroll once ivdep nv_exec_check_disable hd_warning_disable
+    nv_diag_suppress nv_diag_default nv_diag_once nv_diagnostic diag_suppress diag_default
+    """
+)
 DIRECTIVES = frozenset(
     {"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", ""}
 )

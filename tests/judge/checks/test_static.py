@@ -200,6 +200,8 @@ def test_variables_that_keep_state_are_found(code: str, names: list[str]) -> Non
         ("#define asm(x)", "directives"),
         ("#define WIDTH 16", None),
         ("#pragma unroll 4", None),
+        ("#pragma nv_diagnostic push", None),
+        ("#pragma diag_suppress = 177", None),
         ("#pragma message(x)", "directives"),
         ("#pragma", "directives"),
         ("#undef WIDTH", None),
