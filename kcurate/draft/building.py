@@ -236,15 +236,20 @@ class Builder:
         return not names or any(launching.names_of(one) & names for one in known)
 
     def _uploads(self) -> list[Step]:
-        """Upload steps for the constant memory that the host fills."""
+        """Upload steps for the constant memory that the host fills.
+
+        Without any host code that fills some, as in a file of kernels alone, for floating-point numbers that
+        nothing else sets: left at zero, they would make most outputs zero. Integers may be sizes.
+        """
         steps: list[Step] = []
         host = self.site.meaning.host
         calls = (call for name, some in host.calls.items() if "Symbol" in name for call in some)
         filled = {path_in(arg) for call in calls for arg in call.args}
         for symbol in self.device.outside("__constant__"):
-            if symbol.value or symbol.name not in filled:
-                continue
             element = self._element(symbol.type)
+            guessed = not filled and element is not None and "float" in element.dtype
+            if symbol.value or not (symbol.name in filled or guessed):
+                continue
             bounds = Bounds(self.device, self.function, {}, (), ())
             count: int | None = 1
             for extent in symbol.sizes:

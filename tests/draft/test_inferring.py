@@ -253,6 +253,23 @@ def test_constant_memory_that_the_host_fills_is_uploaded() -> None:
     assert opened == ["buffers.odd.dtype"]
 
 
+def test_constant_memory_without_a_host_is_an_input() -> None:
+    """But integers, which may be sizes, and what has values."""
+    code = """
+__constant__ float taps[3], ready[1] = {2};
+__constant__ int turns;
+__global__ void blur(const float *in, float *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = taps[1] * in[i] * ready[0] + turns;
+}
+void run(int n, float *in, float *out) { blur<<<(n + 63) / 64, 64>>>(in, out, n); }
+"""
+    draft = inferred(code)
+    uploads = [(step.upload, step.from_) for step in draft.known.sides[""].plan if isinstance(step, Upload)]
+    assert uploads == [("taps", "taps_values")]
+    assert draft.known.problem.buffers["taps_values"].shape == (3,)
+
+
 SAME_NAMES = """
 __global__ void scale(float *n, float m, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < count) n[i] = m * n[i];
