@@ -195,7 +195,7 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
             for one in declared_by(field)
             if one.how != "(" and "static" not in one.type.split()
         ]
-        found |= {name.text.decode(): tuple(fields) for name in named if name is not None and fields}
+        found |= {name.text.decode(): tuple(fields) for name in named if name is not None}
     return found
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kcurate.draft.contents import any_integers, both_signs
 from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.sizes import SMALL, Settings
 from kcurate.draft.sketch import Draft, Remark
@@ -248,7 +249,7 @@ def _plain_forms(draft: Draft) -> Iterator[Draft]:
 
 
 def _filled_forms(draft: Draft) -> Iterator[Draft]:
-    """Forms with pre-filled outputs, then with integer inout buffers initialised to zero."""
+    """Forms with pre-filled outputs, with integer inout buffers from zero, with integers of both signs."""
     problem = draft.known.problem
     outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
     held = dict(draft.held)
@@ -267,6 +268,14 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
     if zeroed:
         places = [f"{name}.init" for name in zeroed]
         yield _with_buffers(draft, {**filled, **zeroed}, "guess: starts at zero", places)
+    signed = {
+        name: replace(buffer, init=both_signs(buffer.init))
+        for name, buffer in problem.buffers.items()
+        if buffer.init is not None and buffer.init == any_integers(buffer.dtype) and buffer.dtype[0] == "i"
+    }
+    if signed:
+        places = [f"{name}.init" for name in signed]
+        yield _with_buffers(draft, signed, "guess: integers of both signs", places)
 
 
 def _filled(buffer: Buffer, held: Init | None) -> Buffer:

@@ -116,6 +116,17 @@ class Bounds:
             return None
         return poly
 
+    def product(self, texts: Sequence[str]) -> int | None:
+        """The product of constant expressions, such as an array's extents; None: one is not constant."""
+        product = 1
+        for text in texts:
+            node = cexpr.parse(text)
+            poly = self.exact(node) if node is not None else None
+            if poly is None or poly.constant is None:
+                return None
+            product *= poly.constant
+        return product
+
     def _followed(self, node: Node, names: frozenset[str]) -> Node:
         """An expression with its names replaced by their values, `names` apart, which are being followed."""
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.paths import holder_in, offset_in, path_in
+from kcurate.cuda_source.paths import holder_in, offset_in
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.cuda_source.usage import Usage, usage
 from kcurate.draft import containers, launching, sizes, structs
@@ -18,7 +17,7 @@ from kcurate.draft.algebra import Poly, factor, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.contents import Extents, contents, role_of
 from kcurate.draft.launching import GUESSED_WHOLE, Configuration, Site, at_sample
-from kcurate.draft.memory import allocation
+from kcurate.draft.memory import allocation, filled_symbols
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.problem import c_types as types
 from kcurate.problem.expressions import names_in
@@ -104,6 +103,8 @@ class Builder:
     def _value(self, param: Param, text: str) -> None:
         """Record a scalar's value over sizes, if it has one, or those of the integers in a struct."""
         inside = self._inside(param)
+        if self._empty(param):
+            return
         if inside is not None:
             self.values |= structs.wholes(param.name, text, inside, self.site, self.device.text)
         elif not self._real_type(param) and (poly := self.site.poly(text)) is not None:
@@ -116,6 +117,10 @@ class Builder:
         if element is not None and element.lanes == 1 and types.members(*known) is None:
             return None
         return types.layout(*known)
+
+    def _empty(self, param: Param) -> bool:
+        """Whether it is a struct without data, such as a functor."""
+        return types.members(param.type, self._names, self.device.text) == ()
 
     def _real_type(self, param: Param) -> bool:
         element = self._element(param.type)
@@ -130,6 +135,8 @@ class Builder:
             self.scalars[param.name] = given
             self.remarks += remarks
             return param.name
+        if self._empty(param):
+            return ValueArg(0, "uint8")  # its one byte
         if element is None or element.lanes != 1:
             reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
             self._note(place, f"a {param.type} by value", reason)
@@ -236,27 +243,15 @@ class Builder:
         return not names or any(launching.names_of(one) & names for one in known)
 
     def _uploads(self) -> list[Step]:
-        """Upload steps for the constant memory that the host fills.
-
-        Without any host code that fills some, as in a file of kernels alone, for floating-point numbers that
-        nothing else sets: left at zero, they would make most outputs zero. Integers may be sizes.
-        """
+        """Upload steps for the constant memory that the host fills; if none, for all real numbers in it."""
         steps: list[Step] = []
-        host = self.site.meaning.host
-        calls = (call for name, some in host.calls.items() if "Symbol" in name for call in some)
-        filled = {path_in(arg) for call in calls for arg in call.args}
+        filled = filled_symbols(self.site.meaning.host)
         for symbol in self.device.outside("__constant__"):
             element = self._element(symbol.type)
             guessed = not filled and element is not None and "float" in element.dtype
             if symbol.value or not (symbol.name in filled or guessed):
                 continue
-            bounds = Bounds(self.device, self.function, {}, (), ())
-            count: int | None = 1
-            for extent in symbol.sizes:
-                node = cexpr.parse(extent)
-                poly = bounds.exact(node) if node is not None else None
-                known = poly.constant if poly is not None else None
-                count = count * known if count is not None and known is not None else None
+            count = Bounds(self.device, self.function, {}, (), ()).product(symbol.sizes)
             if element is None or count is None or "*" in symbol.type:
                 self._note(f"buffers.{symbol.name}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
                 self.buffers[symbol.name] = Buffer(OPEN, (OPEN,))

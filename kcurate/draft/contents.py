@@ -8,7 +8,7 @@ the generators (`kcurate.problem.inputs.contents`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
@@ -86,8 +86,19 @@ def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
     return Contents(Init("records", {"fields": "; ".join(fields)}), ", ".join(why))
 
 
+def any_integers(dtype: str) -> Init:
+    """For integers of which nothing is known."""
+    return Init("integers", {"low": 0, "high": _RANGES.get(dtype, COMMON_RANGE)})
+
+
+def both_signs(init: Init) -> Init:
+    """The same integers and as many below zero."""
+    high = int(str(init.params["high"]))
+    return replace(init, params={"low": -high, "high": high})
+
+
 def _any(dtype: str) -> Contents:
-    return Contents(Init("integers", {"low": 0, "high": _RANGES.get(dtype, COMMON_RANGE)}), "any integers")
+    return Contents(any_integers(dtype), "any integers")
 
 
 def role_of(used: Usage) -> Role:

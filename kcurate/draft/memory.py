@@ -20,6 +20,12 @@ ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")
 Found = tuple[Node, Scope]
 
 
+def filled_symbols(host: Code) -> frozenset[str]:
+    """The names in calls that copy to symbols, or ask for their addresses."""
+    calls = (call for name, some in host.calls.items() if "Symbol" in name for call in some)
+    return frozenset(path_in(arg) for call in calls for arg in call.args)
+
+
 def allocation(meaning: Meaning, text: str, scope: Scope, width: int, depth: int = 0) -> Found | None:
     """The size in bytes of the memory behind a pointer, as a tree; None if no allocation is found.
 

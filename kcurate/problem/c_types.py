@@ -136,7 +136,10 @@ class Member:
 def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...] | None:
     """The data members of the struct that a type names, in order; None: not found, or of unknown extents."""
     bare = " ".join(_DROPPED.sub(" ", name).split())
-    inside = declarations.members(code).get(names.get(bare, bare))
+    declared, full = declarations.members(code), names.get(bare, bare)
+    inside = declared.get(full)
+    if inside is None and declared.get(full.partition("<")[0].strip()) == ():
+        inside = ()  # a functor's template, whatever its arguments
     found = []
     for type_text, own, sizes in inside or ():
         count = 1
@@ -228,7 +231,7 @@ def _layout(
             size = -(-size // part[2]) * part[2]
             found += [Inside(one.path, one.field, size + one.at) for one in part[0]]
             size, alignment = size + part[1], max(alignment, part[2])
-    return found, -(-size // alignment) * alignment, alignment
+    return found, max(1, -(-size // alignment) * alignment), alignment
 
 
 def _joined(path: str, name: str) -> str:

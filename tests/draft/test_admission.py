@@ -22,6 +22,7 @@ from kcurate.records import (
     Buffer,
     Candidate,
     Environment,
+    Init,
     KnownProblem,
     Origin,
     Outcome,
@@ -122,6 +123,26 @@ def test_partly_written_output_is_compared_with_its_initial_contents(root: Path)
     buffers = store.read_json(record, KnownProblem).problem.buffers
     assert (buffers["out"].role, buffers["out"].shape) == ("inout", ("n",))
     assert "only partly written" in record.with_name("problem.toml").read_text()
+
+
+# Zeros everywhere, unless a number is negative.
+SIGNS = """
+__global__ void below(const int *in, bool *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i] < 0;
+}
+void run(int n, int *in, bool *out) { below<<<(n + 127) / 128, 128>>>(in, out, n); }
+"""
+
+
+def test_integers_of_both_signs_are_tried_where_others_prove_nothing(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "main.cu").write_text(SIGNS)
+    extract(ExtractConfig((tmp_path / "tree",), tmp_path / "work", compile=False))
+    assert draft(DraftConfig(tmp_path / "work")).items["kernels"] == {"admitted": 1}
+    (record,) = (tmp_path / "work/kernels").rglob("problem.json")
+    init = store.read_json(record, KnownProblem).problem.buffers["in"].init
+    assert init == Init("integers", {"low": -1000, "high": 1000})
 
 
 def test_hopeless_draft_stops_at_the_run_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

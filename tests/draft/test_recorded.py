@@ -490,6 +490,24 @@ def test_null_pointer_enumerations_and_structs_in_structs(judge: AdmittingJudge)
     admitted(draft, OPTIONAL, judge)
 
 
+FUNCTOR = """
+template <typename T> struct Twice { __device__ T operator()(T x) const { return x + x; } };
+template <typename T, typename F> __global__ void map(const T *in, T *out, int n, F f) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = f(in[i]);
+}
+template __global__ void map<float, Twice<float>>(const float *, float *, int, Twice<float>);
+"""
+
+
+def test_functor_without_data_is_a_byte(judge: AdmittingJudge) -> None:
+    arrays = {"in": reals(5000), "out": reals(5000)}
+    made = launch([40], [128], (At("in"), At("out"), i32(5000), np.uint8(0)), arrays, ["out"])
+    draft = drafted(FUNCTOR, captured("void map<float, Twice<float> >(T1 const*, T1*, int, T2)", made))
+    assert step_of(draft).args == ("in", "out", "n", ValueArg(0, "uint8"))
+    admitted(draft, FUNCTOR, judge)
+
+
 PICKED = """
 struct item { int place; double share; };
 __global__ void pick(const item *items, const float *from, float *out, int n) {

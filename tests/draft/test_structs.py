@@ -13,8 +13,8 @@ from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.problem import c_types as types
 from kcurate.problem.dtypes import pack_struct
-from kcurate.records import Init, Scalar, StructField
-from tests.draft.inferred import inferred
+from kcurate.records import Init, Scalar, StructField, ValueArg
+from tests.draft.inferred import inferred, launched
 
 GRID = """
 #include <cstdlib>
@@ -223,3 +223,26 @@ def test_elements_whose_size_or_content_no_plan_makes_stay_open(declared: str) -
         "void run(P *p) { char *x; cudaMalloc(&x, 64); k<<<1, 64>>>(p, x); }"
     )
     assert [one.reason for one in found.remarks if one.place == "buffers.p.dtype"] == [Reason.STRUCT_ELEMENTS]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "struct Add { __device__ double operator()(double a, double b) { return a + b; } };",
+        "template <typename T> struct Add { __device__ T operator()(T a, T b) { return a + b; } };",
+    ],
+)
+def test_functor_without_data_is_a_byte(own: str) -> None:
+    name = "Add<double>" if "template" in own else "Add"
+    code = f"""{own}
+template <typename F> __global__ void sum(const double *in, double *out, int n, F op) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = op(in[i], 1.0);
+}}
+void run(int n, double *in, double *out) {{
+  sum<{name}><<<(n + 63) / 64, 64>>>(in, out, n, {name}());
+}}
+"""
+    draft = inferred(code)
+    assert launched(draft).args == ("in", "out", "n", ValueArg(0, "uint8"))
+    assert set(draft.known.problem.sizes.headline) == {"n"} and not draft.known.problem.scalars
