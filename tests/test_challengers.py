@@ -65,8 +65,8 @@ def test_a_challenger_that_gains_little_or_is_wrong_stays_out(two: Path) -> None
     assert (two / "fast.cu").read_bytes() == before and len(challengers.waiting([])) == 2
 
 
-@pytest.mark.parametrize("name", challengers.waiting([]))
-def test_a_challenger_fits_its_pair_and_passes_the_checks_of_text(name: str) -> None:
-    candidate = challengers.challenging(name)
-    assert not check_source(candidate.fast)
-    assert candidate.fast.code != candidate.slow.code
+def test_challengers_that_wait_fit_their_pairs_and_pass_the_checks_of_text() -> None:
+    for name in challengers.waiting([]):
+        candidate = challengers.challenging(name)
+        assert not check_source(candidate.fast), name
+        assert candidate.fast.code != candidate.slow.code, name
