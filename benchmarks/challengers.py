@@ -8,8 +8,8 @@
 opponent are the pair's. `judge` appends a row each to docs/data/MODEL/challengers.jsonl; run again on that
 GPU, it goes on where it stopped. `accept` takes, for each pair, the confirmed challenger with the best ratio
 (the H200's, if it has one), if that is at least GAIN: its code and plan become the pair's, whose verdicts and
-worths go, since they were another side's, with the verdicts behind the worths, and all of that pair's
-challengers go. Then `kcurate validate` the pairs that it names.
+worths go, since they were another side's, with the verdicts behind the worths and its profiles, and all of
+that pair's challengers go. Then `kcurate validate` the pairs that it names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from kcurate import codec, resources, store
 from kcurate.backends import open_device
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
-from kcurate.records import Candidate, Outcome, Side, Verdict
+from kcurate.profiles import on_file
+from kcurate.records import SIDES, Candidate, Outcome, Side, Verdict
 from kcurate.verdicts.keys import verdict_key
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,6 +128,17 @@ def accept(chosen: list[str]) -> Iterator[str]:
         for path in FOLDER.glob(f"{folder.name}--*"):
             shutil.rmtree(path)
         yield f"{folder.relative_to(resources.pairs_dir().parent)}  # {best}"
+    if found:
+        drop_profiles()
+
+
+def drop_profiles() -> None:
+    """Drop the profiles of sides that no pair has any more."""
+    pairs = [store.read_candidate(folder) for folder in store.find_candidates(resources.pairs_dir())]
+    keys = {on_file.side_key(pair, side) for pair in pairs for side in SIDES}
+    for path in on_file.shipped().glob("*.jsonl"):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if json.loads(line)["key"] in keys))
 
 
 def main() -> None:

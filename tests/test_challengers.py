@@ -31,6 +31,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(challengers, "FOLDER", tmp_path / "challengers")
     monkeypatch.setattr(challengers, "DATA", tmp_path)
     monkeypatch.setattr(challengers.worth, "DATA", tmp_path)
+    monkeypatch.setattr(challengers.on_file, "shipped", lambda: tmp_path / "profiles")
     monkeypatch.setattr(challengers.resources, "pairs_dir", lambda: tmp_path / "pairs")
     return pair
 
@@ -50,7 +51,12 @@ def test_the_fastest_confirmed_challenger_takes_the_place_and_old_verdicts_go(tw
     ablations = challengers.DATA / "nvidia-h100/deopt.jsonl"
     kept, gone = ({"candidate": f"{name}/deopt-unroll"} for name in ("a/b", "reduction-scan/dot-product"))
     ablations.write_text(f"{json.dumps(kept)}\n{json.dumps(gone)}\n")
+    profiles = challengers.on_file.shipped() / "gpu.jsonl"
+    profiles.parent.mkdir()
+    sides = {side: challengers.on_file.side_key(store.read_candidate(two), side) for side in ("slow", "fast")}
+    profiles.write_text("".join(f'{{"key": "{key}"}}\n' for key in sides.values()))
     assert len(list(challengers.accept([]))) == 1
+    assert profiles.read_text() == f'{{"key": "{sides["slow"]}"}}\n'
     pair = store.read_candidate(two)
     assert pair.fast.code.endswith("// b\n") and not pair.worth
     assert not list((two / "verdicts").iterdir()) and not challengers.waiting([])
