@@ -136,9 +136,7 @@ def drop_profiles() -> None:
     """Drop the profiles of sides that no pair has any more."""
     pairs = [store.read_candidate(folder) for folder in store.find_candidates(resources.pairs_dir())]
     keys = {on_file.side_key(pair, side) for pair in pairs for side in SIDES}
-    for path in on_file.shipped().glob("*.jsonl"):
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(line for line in lines if json.loads(line)["key"] in keys))
+    worth.keep(on_file.shipped().glob("*.jsonl"), lambda row: row["key"] in keys)
 
 
 def main() -> None:

@@ -251,12 +251,12 @@ def at_sizes(best: Best, changed: Mapping[str, int]) -> Best:
     """
     problem = best.candidate.problem
     assert problem is not None
-    sizes = {**problem.sizes.headline, **changed}
     known = problem.sizes.headline
-    if unknown := set(sizes) - set(known):
+    if unknown := set(changed) - set(known):
         raise SystemExit(f"{best.family}: no size {min(unknown)!r}; it has {', '.join(known)}")
-    found = replace(problem, sizes=replace(problem.sizes, bench=sizes))
-    least = least_work(best.family, found) or best.least
+    found = replace(problem, sizes=replace(problem.sizes, bench={**known, **changed}))
+    least = least_work(best.family, found)
+    assert least is not None, "best_sides has none without"
     return replace(best, candidate=replace(best.candidate, problem=found), least=least)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,14 @@ def rows() -> list[dict[str, Any]]:
 
 def forget(pair: str) -> None:
     """Drop the verdicts on what rules made of a pair's fast side, which has been replaced."""
-    for path in DATA.glob("*/deopt.jsonl"):
+    keep(DATA.glob("*/deopt.jsonl"), lambda row: not row["candidate"].startswith(f"{pair}/deopt-"))
+
+
+def keep(paths: Iterable[Path], wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+    """Drop the rows of JSON Lines files that are not wanted; files that lose none stay untouched."""
+    for path in paths:
         lines = path.read_text().splitlines(keepends=True)
-        left = [line for line in lines if not json.loads(line)["candidate"].startswith(f"{pair}/deopt-")]
+        left = [line for line in lines if wanted(json.loads(line))]
         if len(left) < len(lines):
             path.write_text("".join(left))
 

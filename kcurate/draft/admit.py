@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kcurate.draft.contents import any_integers, both_signs
+from kcurate.draft.contents import any_integers
 from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.sizes import SMALL, Settings
 from kcurate.draft.sketch import Draft, Remark
@@ -269,9 +269,9 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
         places = [f"{name}.init" for name in zeroed]
         yield _with_buffers(draft, {**filled, **zeroed}, "guess: starts at zero", places)
     signed = {
-        name: replace(buffer, init=both_signs(buffer.init))
+        name: replace(buffer, init=any_integers(buffer.dtype, signed=True))
         for name, buffer in problem.buffers.items()
-        if buffer.init is not None and buffer.init == any_integers(buffer.dtype) and buffer.dtype[0] == "i"
+        if buffer.init == any_integers(buffer.dtype) and numpy_dtype(buffer.dtype).kind == "i"
     }
     if signed:
         places = [f"{name}.init" for name in signed]

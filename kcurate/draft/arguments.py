@@ -93,8 +93,8 @@ class Reader:
             elif element is not None and element.lanes == 1 and element.size_bytes == size:
                 values = tuple(_value(arg, element.dtype, 0) for arg in given)
                 found.numbers.append(Number(name, place, element.dtype, values))
-            elif size == 1 and types.members(param.type, self.names, self.code) == ():
-                found.numbers.append(Number(name, place, "uint8", (0,) * len(given)))  # a functor's one byte
+            elif size == 1 and types.empty(param.type, self.names, self.code):
+                found.numbers.append(Number(name, place, "uint8", (0,) * len(given)))
             elif not self._struct(found, name, place, param.type, given):
                 reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
                 found.remarks.append(Remark(f"scalars.{name}", f"a {param.type} by value", reason))

@@ -102,9 +102,9 @@ class Builder:
 
     def _value(self, param: Param, text: str) -> None:
         """Record a scalar's value over sizes, if it has one, or those of the integers in a struct."""
-        inside = self._inside(param)
         if self._empty(param):
             return
+        inside = self._inside(param)
         if inside is not None:
             self.values |= structs.wholes(param.name, text, inside, self.site, self.device.text)
         elif not self._real_type(param) and (poly := self.site.poly(text)) is not None:
@@ -119,8 +119,7 @@ class Builder:
         return types.layout(*known)
 
     def _empty(self, param: Param) -> bool:
-        """Whether it is a struct without data, such as a functor."""
-        return types.members(param.type, self._names, self.device.text) == ()
+        return types.empty(param.type, self._names, self.device.text)
 
     def _real_type(self, param: Param) -> bool:
         element = self._element(param.type)
@@ -136,7 +135,7 @@ class Builder:
             self.remarks += remarks
             return param.name
         if self._empty(param):
-            return ValueArg(0, "uint8")  # its one byte
+            return ValueArg(0, "uint8")
         if element is None or element.lanes != 1:
             reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
             self._note(place, f"a {param.type} by value", reason)

@@ -8,7 +8,7 @@ the generators (`kcurate.problem.inputs.contents`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
@@ -86,15 +86,10 @@ def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
     return Contents(Init("records", {"fields": "; ".join(fields)}), ", ".join(why))
 
 
-def any_integers(dtype: str) -> Init:
-    """For integers of which nothing is known."""
-    return Init("integers", {"low": 0, "high": _RANGES.get(dtype, COMMON_RANGE)})
-
-
-def both_signs(init: Init) -> Init:
-    """The same integers and as many below zero."""
-    high = int(str(init.params["high"]))
-    return replace(init, params={"low": -high, "high": high})
+def any_integers(dtype: str, *, signed: bool = False) -> Init:
+    """For integers of which nothing is known; `signed`: as many of them below zero."""
+    high = _RANGES.get(dtype, COMMON_RANGE)
+    return Init("integers", {"low": -high if signed else 0, "high": high})
 
 
 def _any(dtype: str) -> Contents:

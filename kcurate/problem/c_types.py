@@ -152,6 +152,11 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     return tuple(found) if inside is not None else None
 
 
+def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
+    """Whether a type is a struct without data, such as a functor: one byte, of any value."""
+    return members(type_text, names, code) == ()
+
+
 @dataclass(frozen=True)
 class Inside:
     """A number in a struct: `path` is how code reaches it, such as `box.low[1]`; its offset in bytes."""
