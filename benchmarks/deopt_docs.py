@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,6 @@ SAME_CODE = "both sides have the same machine code"
 COLUMNS = ("judged", "confirmed", "same machine code", "not faster", "other")
 SPREAD = ("lowest speedup of the confirmed", "median", "highest")
 HEAD = f"| variant | {' | '.join((*COLUMNS, *SPREAD))} |\n|---|{'---:|' * 8}\n"
-
-# A pair's techniques, and what they are worth, in its file.
-_TECHNIQUES = re.compile(r'(  "techniques": \[[^\]]*\],\n)(?:  "worth": \{[^}]*\},\n)?')
 
 Row = dict[str, Any]
 
@@ -203,20 +200,15 @@ def labels_table(verdicts: Iterable[Row]) -> str:
 
 
 def write_worth(verdicts: Iterable[Row]) -> None:
-    """Put what each technique is worth into the built-in pairs, after their techniques."""
+    """Put what each technique is worth into the built-in pairs."""
     folders = {store.read_candidate(one).id: one for one in store.find_candidates(resources.pairs_dir())}
     pairs = {name: store.read_candidate(folder) for name, folder in folders.items()}
     known = worth(verdicts, pairs)
     for name, folder in folders.items():
-        path = folder / "pair.json"
-        named = {
-            one: known[name][one] for one in pairs[name].techniques if name in known and one in known[name]
-        }
-        line = f'  "worth": {json.dumps(named)},\n' if named else ""
-        old = path.read_text()
-        new = _TECHNIQUES.sub(r"\g<1>" + line, old, count=1)
-        if new != old:
-            path.write_text(new)
+        found = known.get(name, {})
+        named = {one: found[one] for one in pairs[name].techniques if one in found}
+        if named != pairs[name].worth:
+            store.write_candidate(folder, replace(pairs[name], worth=named))
 
 
 def built_in(device: str) -> list[Row]:

@@ -113,16 +113,19 @@ def judged(
     """A label's outcome, and what it rests on."""
     if technique not in labels.EXPECTED:
         return LabelOutcome.NO_COUNTER, "no counter shows this technique"
-    if both is None:
+    counted = all(getattr(candidate, side).language == "cuda" for side in SIDES)
+    if counted and both is None:
         if any(profiles.stale(candidate, side) for side in SIDES):
             return LabelOutcome.STALE, "the profiles are of other code"
         return LabelOutcome.NOT_PROFILED, "the sides have no profiles"
-    found = labels.moves(technique, *both)
+    found = labels.moves(technique, *both) if both else []
     right = [move for move in found if move.right]
     if right:
         return LabelOutcome.SUPPORTED, str(right[0])
     if (gain := removed.get((candidate.id, technique), candidate.worth.get(technique))) is not None:
         return LabelOutcome.ABLATION, f"{gain:.2f} times as fast as without it"
+    if not counted:
+        return LabelOutcome.NO_COUNTER, "ncu counts no sides in PyTorch or Triton here"
     if not found:
         return LabelOutcome.NO_COUNTER, "the slow side has nothing that could fall"
     return LabelOutcome.UNSUPPORTED, "; ".join(map(str, found))

@@ -291,6 +291,9 @@ def test_labels_are_listed_whose_counter_does_not_move(tmp_path: Path) -> None:
     workspace(tmp_path, [(removed, Outcome.CONFIRMED)])
     counts = labels.check(config).counts["labels"]
     assert counts["ablation"] == 1 and "unsupported" not in counts
+    in_triton = replace(one, fast=replace(one.fast, language="triton"))
+    said = labels.judged(in_triton, "coalesced-access", None, on_file.Profiles(), {})
+    assert said == ("no_counter", "ncu counts no sides in PyTorch or Triton here")
 
 
 def test_profiles_are_shown_reported_and_published(

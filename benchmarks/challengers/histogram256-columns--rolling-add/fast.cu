@@ -1,0 +1,88 @@
+#define THREADS 1024
+#define LANES 32
+#define AHEAD 8
+
+// A column of counters for each lane: whatever the bytes, the lanes of a warp hit different banks.
+__device__ __forceinline__ void count_at(int *bins, unsigned own, unsigned place, int one)
+{
+    atomicAdd(reinterpret_cast<int *>(reinterpret_cast<char *>(bins) + ((place & 0x7f80) | own)), one);
+}
+
+__device__ __forceinline__ void count4(int *bins, unsigned own, unsigned word, int one)
+{
+    count_at(bins, own, word << 7, one);
+    count_at(bins, own, word >> 1, one);
+    count_at(bins, own, word >> 9, one);
+    count_at(bins, own, word >> 17, one);
+}
+
+__device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &load, int one)
+{
+    count4(bins, own, load.x, one);
+    count4(bins, own, load.y, one);
+    count4(bins, own, load.z, one);
+    count4(bins, own, load.w, one);
+}
+
+__device__ __forceinline__ void clear(int *bins)
+{
+    for (int b = threadIdx.x; b < 256 * LANES / 4; b += THREADS)
+        reinterpret_cast<uint4 *>(bins)[b] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+}
+
+// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring counts
+// go to memory at a time.
+__device__ __forceinline__ void add_up(const int *bins, int *counts)
+{
+    __syncthreads();
+    const int lane = threadIdx.x % LANES;
+    for (int bin = threadIdx.x / LANES * 8 + lane % 8; bin < 256; bin += THREADS / 4) {
+        int total = 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            total += bins[bin * LANES + (lane + j) % LANES];
+        total += __shfl_xor_sync(0xffffffffu, total, 8);
+        total += __shfl_xor_sync(0xffffffffu, total, 16);
+        if (lane < 8 && total > 0)
+            atomicAdd(counts + bin, total);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    histogram(const unsigned char *__restrict__ bytes, int *__restrict__ counts, int n)
+{
+    __shared__ __align__(128) int bins[256 * LANES];
+    // One, but the compiler cannot tell: with a one that it knows, the lanes that meet are counted first.
+    const int one = n >= 0;
+    const unsigned own = threadIdx.x % LANES * 4;
+    const uint4 *packed = reinterpret_cast<const uint4 *>(bytes);
+    const int packs = n / 16, stride = gridDim.x * THREADS;
+    int i = blockIdx.x * THREADS + threadIdx.x;
+    uint4 load[AHEAD];
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+        if (i + u * stride < packs)
+            load[u] = __ldcs(packed + i + u * stride);
+    clear(bins);
+    // What was counted makes room for the next load at once, so that a warp always has loads under way.
+    for (; i + (2 * AHEAD - 1) * stride < packs; i += AHEAD * stride) {
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            count16(bins, own, load[u], one);
+            load[u] = __ldcs(packed + i + (AHEAD + u) * stride);
+        }
+    }
+    for (; i < packs; i += AHEAD * stride) {
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            if (i + u * stride < packs)
+                count16(bins, own, load[u], one);
+            if (i + (AHEAD + u) * stride < packs)
+                load[u] = __ldcs(packed + i + (AHEAD + u) * stride);
+        }
+    }
+    if (blockIdx.x == 0 && threadIdx.x < n % 16)
+        count_at(bins, own, bytes[16 * packs + threadIdx.x] << 7, one);
+    add_up(bins, counts);
+}
