@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
+from kcurate.cuda_source import expressions
 from kcurate.cuda_source.declarations import SETTING, Setting, declarator, returned_by, set_by
 from kcurate.cuda_source.edit import Node, Tree, ancestors
 from kcurate.cuda_source.expansion import without_macros
@@ -212,11 +213,16 @@ class Code:
             yield from (one for one in self.settings(name) if word in one.type.split())
 
     def constants(self) -> Iterator[str]:
-        """The names that a declaration marked `const` or `constexpr` gives a number, in any scope."""
+        """The names that a declaration marked `const` or `constexpr` gives a number, in any scope.
+
+        The number may be made from macros and from such names before.
+        """
+        known = set(self.macros)
         for name, found in self._settings.items():
-            if any(
-                one.value[:1].isdigit() and one.type.startswith(("const", "static const")) for one in found
-            ):
+            marked = (one.value for one in found if one.type.startswith(("const", "static const")))
+            nodes = (expressions.parse(one) for one in marked if one)
+            if any(node is not None and expressions.names(node) <= known for node in nodes):
+                known.add(name)
                 yield name
 
     def type_of(self, name: str, at: int | None) -> str | None:

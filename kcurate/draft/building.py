@@ -291,12 +291,10 @@ class Builder:
         limits = self._sizes(grid)
         counts = [one for one in self.counts.values() if OPEN not in one.text()]
         ladder = sizes.ladder(limits, [*counts, *(one for one in grid if OPEN not in one.text())], block)
+        if not limits and launching.work(bounds, block, self.site) > launching.MAX_WORK:
+            ladder = ()
         if not ladder:
-            why = (
-                "no size varies: every extent is a constant in the code"
-                if not limits
-                else "sizes of two scales that fit"
-            )
+            why = "sizes of two scales that fit" if limits else "all are constants of the code, and too large"
             self._note("sizes.test", why, Reason.ONE_SIZE)
         test = ladder[0].test if ladder else ({name: value or 64 for name, value in limits.items()},)
         loose = tuple(
@@ -307,7 +305,7 @@ class Builder:
         if "texture" in self.kernel.features:
             self._note("plan", "the texture that the kernel reads is not bound", Reason.TEXTURE)
         bench = sizes.bench(limits, counts)
-        problem = Problem(Sizes(test, bench), self.buffers, self.scalars)
+        problem = Problem(Sizes(test, bench), self.buffers, self.scalars, single_size=not limits)
         side = KnownSide(steps, nondeterministic=loose)
         known = KnownProblem(
             self.kernel.source.suite,

@@ -5,8 +5,10 @@ Also which host names are sizes. Not covered: buffers (`building`), values of na
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
@@ -27,6 +29,8 @@ GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
 GUESSED_WHOLE = 1
 # Blocks for a kernel with grid-stride loops: several blocks that interact, yet quick on the emulator.
 STRIDING_BLOCKS = 16
+# Steps of all threads of a launch: more take minutes to admit on the emulator.
+MAX_WORK = 1 << 27
 FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 
@@ -34,6 +38,7 @@ FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 class Site:
     """A launch in its scope. `frozen` host names are replaced by their value instead of becoming sizes.
 
+    So are names in `compiled`, which the kernel's own code defines, as soon as the host code gives them one.
     A host name that is also in `taken` (by a buffer or a scalar) becomes a size with `_size` at its end.
     """
 
@@ -42,6 +47,7 @@ class Site:
     scope: Scope
     frozen: dict[str, int] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
+    compiled: frozenset[str] = frozenset()
 
     def poly(self, text: str) -> Poly | None:
         """A host expression at the launch as a sum of products of sizes."""
@@ -56,6 +62,8 @@ class Site:
             if part.op != "name":
                 return None
             value = self.frozen.get(own, self.frozen.get(part.text))
+            if value is None and part.text in self.compiled:
+                value = self.meaning.defaults.get(part.text)
             return cexpr.number(value) if value is not None else cexpr.name(own)
 
         return from_node(cexpr.substitute(node, value))
@@ -92,6 +100,16 @@ def names_of(poly: Poly) -> frozenset[str]:
             node = cexpr.parse(piece)
             found |= cexpr.names(node) if node is not None else {piece}
     return frozenset(found)
+
+
+def compiled(code: Code) -> frozenset[str]:
+    """The named numbers of a file that a function of it uses; not those that its parameters hide everywhere."""
+    known = {*code.macros, *code.constants()}
+    return frozenset(
+        name
+        for name in known
+        if not all(any(own == name for _, own in one.params) for one in code.functions) or not code.functions
+    )
 
 
 def block_of(site: Site) -> tuple[int, ...] | None:
@@ -154,6 +172,15 @@ def tolerance(element: Element, bounds: Bounds, known: Set[str]) -> Tolerance | 
     return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 
 
+def work(bounds: Bounds, block: tuple[int, ...], site: Site) -> int:
+    """About how many steps all threads take: the rounds of the loops whose ends are constants, multiplied."""
+    ends = [end for _, start, end in bounds.loops() if bounds.exact(start) is not None]
+    known = (site.settle(cexpr.parse(one.text()) or end) for end in ends if (one := bounds.exact(end)))
+    rounds = (one.constant or 1 for one in known if one is not None)
+    blocks = (one.constant or 1 for one in bounds.grid)
+    return math.prod(chain(rounds, blocks, block))
+
+
 @dataclass
 class Configuration:
     """One launch's grid and block; `values` are the scalar arguments over sizes, `remarks` is appended to."""
@@ -170,15 +197,10 @@ class Configuration:
 
     def read(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
         """The block's extents, and the grid's if the host code tells."""
-        code = self.device
-        constants = {*code.macros, *code.constants()}
         known = block_of(self.site)
         block = known or self._guessed_block()
-        for argument in self.site.launch.arguments:
-            self.site.meaning.resolve_text(argument.expression, self.site.scope)
+        self.site.compiled = compiled(self.device)
         grid = grid_of(self.site)
-        self.site.freeze(frozenset(constants))
-        grid = grid_of(self.site) if grid is not None else None
         if known is None:
             self._note("plan.block", f"guess: the host passes {self.site.launch.block}")
         return block, grid

@@ -49,14 +49,15 @@ def measured(made: Draft, code: str, reach: Reach) -> Draft:
         return made
     (side,) = made.known.sides.values()
     problem, launch = made.known.problem, next(iter(launches_of(side.plan)), None)
-    if launch is None or not made.limits:
+    if launch is None:
         return made
     block = tuple(one for one in launch.block if isinstance(one, int))
     large = [name for name, own in made.limits if own is None or own > sizes.SMALL]
     large = large or [name for name, _ in made.limits]
     tiled = _settings(dict(made.limits), large, launch, block)
     few = _few(dict(made.limits), large)
-    for settings in (few, tiled) if len(large) > MOST_TILED else (tiled, few):
+    orders = (few, tiled) if len(large) > MOST_TILED else (tiled, few)
+    for settings in orders if made.limits else (({},),):
         shaped = _measured_at(settings, made, code, reach, block)
         if shaped is not None:
             steps = (Settings("as the extents were found", settings[:2]),) if settings is tiled else ()

@@ -10,7 +10,7 @@ from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.pairing import Given, PairOutcome
 from kcurate.runs import Run
 
-# The outcome of a problem that is admitted at its one recorded size.
+# The outcome of a problem that is admitted at its one size: that of a record, or of constants in the code.
 SINGLE_SIZE = "single_size"
 SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
 

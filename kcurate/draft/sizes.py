@@ -1,7 +1,8 @@
 """Size settings to try a draft on, from hardest to easiest, and a bench setting.
 
 A kernel with guards gets odd, distinct sizes; one without gets multiples of its block, or only equal
-extents. Each step has settings of at least two scales. Not covered: whether a setting works (`admit`).
+extents. Each step has settings of at least two scales, unless every extent is a constant in the code. Not
+covered: whether a setting works (`admit`).
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def degree(counts: Sequence[Poly], sizes: Mapping[str, int | None]) -> int:
 def ladder(
     sizes: Mapping[str, int | None], counts: Sequence[Poly], block: Sequence[int]
 ) -> tuple[Settings, ...]:
-    """Settings to try in order; empty if no size can vary."""
+    """Settings to try in order; with no sizes the one that the code has. Empty if none fits."""
     if not sizes:
-        return ()
+        return (Settings("the code's own", ({},)),) if fits(counts, {}) else ()
     level = degree(counts, sizes)
     large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
     unit = _unit(block, level)

@@ -244,8 +244,7 @@ def _first_admitted(
         tried.append(made.known)
         before = path.read_bytes() if settled[0] else None
         outcome, why, line = _settled(made, record, kernel, code, (f"Source: {source}.",), judge, None)
-        if outcome == "admitted":
-            outcome = reporting.SINGLE_SIZE if made.known.problem.single_size else outcome
+        if outcome in ("admitted", reporting.SINGLE_SIZE):
             return outcome, source, f"{line} ({source})"
         # The first source counts; but a recorded launch that is refused says more than an open text.
         if before is not None and (settled[0] != "open" or source is not sources[-1][1]):
@@ -290,7 +289,8 @@ def _settled(
     _write(path, result.draft, [*result.heading(), *more])
     if result.admitted:
         store.write_json(record.parent / RECORD_NAME, result.draft.known)
-        return "admitted", "", f"admitted at sizes {result.sizes}"
+        outcome = reporting.SINGLE_SIZE if result.draft.known.problem.single_size else "admitted"
+        return outcome, "", f"admitted at sizes {result.sizes}"
     done = _completed(path, kernel, code, judge, complete) if complete else None
     if done is not None:
         return done

@@ -30,6 +30,8 @@ MAX_LAUNCH_LINES = 40
 # A call that launches names the kernel within so many.
 MAX_HEAD_LINES = 4
 MAX_BYTES = 1 << 20
+_MAIN = re.compile(rb"^[ \t]*(?:int|void|auto)\s+main\s*\(", re.MULTILINE)
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\r?\n|[^\n])*", re.MULTILINE)
 
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
@@ -142,12 +144,21 @@ def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
     if text is None:
         return None
     parts, seen = [definitions(macros), text.source], {*text.files, path}
+    program = _MAIN.search(text.source) is not None
     for other in _siblings(root, path):
         more = splice(other, read, resolve, macros) if other not in seen else None
-        if more is not None and sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
+        if more is None or program and _MAIN.search(more.source):
+            continue  # another program
+        if sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
             seen |= {other, *more.files}
-            parts.append(more.source)
+            parts.append(_without_defined(more.source, parts))
     return Code(b"\n".join(parts))
+
+
+def _without_defined(source: bytes, before: Sequence[bytes]) -> bytes:
+    """A source without the macros that the sources before it define: the unit's own hold in it."""
+    known = {match[1] for part in before for match in _DEFINE.finditer(part)}
+    return _DEFINE.sub(lambda match: b"" if match[1] in known else match[0], source)
 
 
 def _siblings(root: Path, path: str) -> list[str]:

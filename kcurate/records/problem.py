@@ -117,8 +117,8 @@ class Sizes:
 class Problem:
     """What is computed: the same for both sides.
 
-    `single_size`: a running program showed this one size, and nothing in it can vary. Such problems are
-    counted apart, and no dataset or training takes them.
+    `single_size`: a running program showed this one size, or the code has no other, and nothing in it can
+    vary. Such problems are counted apart, and no dataset or training takes them.
     """
 
     sizes: Sizes

@@ -16,7 +16,7 @@ __device__ __forceinline__ void count4(int *bins, unsigned own, unsigned word)
     count_at(bins, own, word >> 17);
 }
 
-__device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &load)
+__device__ __forceinline__ void count16(int *bins, unsigned own, uint4 load)
 {
     count4(bins, own, load.x);
     count4(bins, own, load.y);
@@ -26,13 +26,14 @@ __device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &lo
 
 __device__ __forceinline__ void clear(int *bins)
 {
-    for (int b = threadIdx.x; b < 256 * LANES / 4; b += THREADS)
-        reinterpret_cast<uint4 *>(bins)[b] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < 256 * LANES / 4 / THREADS; u++)
+        reinterpret_cast<uint4 *>(bins)[threadIdx.x + u * THREADS] = make_uint4(0, 0, 0, 0);
     __syncthreads();
 }
 
-// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring counts
-// go to memory at a time.
+// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring
+// counts go to memory at a time.
 __device__ __forceinline__ void add_up(const int *bins, int *counts)
 {
     __syncthreads();
@@ -75,16 +76,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
     clear(bins);
-    for (; i < packs; i += STAGES * stride) {
-#pragma unroll
-        for (int s = 0; s < STAGES; s++) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
-            if (i + s * stride < packs)
-                count16(bins, own, ring[s * THREADS]);
-            if (i + (STAGES + s) * stride < packs)
-                copy_async(ring + s * THREADS, packed + i + (STAGES + s) * stride);
-            asm volatile("cp.async.commit_group;" ::: "memory");
-        }
+    // Not unrolled: sixteen bytes are enough for a loop, and a short one stays in the instruction cache.
+#pragma unroll 1
+    for (unsigned s = 0; i < packs; i += stride) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
+        count16(bins, own, ring[s * THREADS]);
+        if (i + STAGES * stride < packs)
+            copy_async(ring + s * THREADS, packed + i + STAGES * stride);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        s = (s + 1) % STAGES;
     }
     if (blockIdx.x == 0 && threadIdx.x < n % 16)
         count_at(bins, own, bytes[16 * packs + threadIdx.x] << 7);

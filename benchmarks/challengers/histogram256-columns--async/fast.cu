@@ -16,7 +16,7 @@ __device__ __forceinline__ void count4(int *bins, unsigned own, unsigned word)
     count_at(bins, own, word >> 17);
 }
 
-__device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &load)
+__device__ __forceinline__ void count16(int *bins, unsigned own, uint4 load)
 {
     count4(bins, own, load.x);
     count4(bins, own, load.y);
@@ -26,13 +26,14 @@ __device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &lo
 
 __device__ __forceinline__ void clear(int *bins)
 {
-    for (int b = threadIdx.x; b < 256 * LANES / 4; b += THREADS)
-        reinterpret_cast<uint4 *>(bins)[b] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < 256 * LANES / 4 / THREADS; u++)
+        reinterpret_cast<uint4 *>(bins)[threadIdx.x + u * THREADS] = make_uint4(0, 0, 0, 0);
     __syncthreads();
 }
 
-// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring counts
-// go to memory at a time.
+// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring
+// counts go to memory at a time.
 __device__ __forceinline__ void add_up(const int *bins, int *counts)
 {
     __syncthreads();

@@ -17,7 +17,7 @@ __device__ __forceinline__ void count4(int *bins, unsigned own, unsigned word)
     count_at(bins, own, word >> 17);
 }
 
-__device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &load)
+__device__ __forceinline__ void count16(int *bins, unsigned own, uint4 load)
 {
     count4(bins, own, load.x);
     count4(bins, own, load.y);
@@ -27,13 +27,14 @@ __device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &lo
 
 __device__ __forceinline__ void clear(int *bins)
 {
-    for (int b = threadIdx.x; b < 256 * LANES / 4; b += THREADS)
-        reinterpret_cast<uint4 *>(bins)[b] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < 256 * LANES / 4 / THREADS; u++)
+        reinterpret_cast<uint4 *>(bins)[threadIdx.x + u * THREADS] = make_uint4(0, 0, 0, 0);
     __syncthreads();
 }
 
-// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring counts
-// go to memory at a time.
+// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring
+// counts go to memory at a time.
 __device__ __forceinline__ void add_up(const int *bins, int *counts)
 {
     __syncthreads();
@@ -58,21 +59,21 @@ __device__ __forceinline__ unsigned shared_address(const void *at)
 __device__ __forceinline__ void wait(unsigned long long *barrier, unsigned parity)
 {
     for (unsigned done = 0; !done;)
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2;"
+                     " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done)
                      : "r"(shared_address(barrier)), "r"(parity)
                      : "memory");
 }
 
-__device__ __forceinline__ void request(uint4 *to, const uint4 *from, unsigned bytes, unsigned long long *barrier)
+__device__ __forceinline__ void request(uint4 *to, const uint4 *from, int packs, unsigned long long *barrier)
 {
-    asm volatile(
-        "{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+    const unsigned full = shared_address(barrier), place = shared_address(to);
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(full),
+                 "r"(packs * 16)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(place), "l"(from), "r"(packs * 16), "r"(full)
                  : "memory");
 }
 
@@ -85,17 +86,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const unsigned own = lane * 4;
     const uint4 *packed = reinterpret_cast<const uint4 *>(bytes);
-    // A warp takes every so manieth piece of PIECE packs, through a ring of its own, so no warp waits for another.
+    // Pieces of PIECE packs come through a ring of the warp's own: no warp waits for another.
     const int packs = n / 16, pieces = (packs + PIECE - 1) / PIECE, warps = gridDim.x * (THREADS / LANES);
     uint4 *ring = shared + 256 * LANES / 4 + warp * STAGES * PIECE;
     int piece = blockIdx.x * (THREADS / LANES) + warp;
     if (lane == 0) {
         for (int s = 0; s < STAGES; s++)
-            asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(&full[warp][s])) : "memory");
+            asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(&full[warp][s])));
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         for (int s = 0; s < STAGES && piece + s * warps < pieces; s++) {
             const int at = (piece + s * warps) * PIECE;
-            request(ring + s * PIECE, packed + at, min(PIECE, packs - at) * 16, &full[warp][s]);
+            request(ring + s * PIECE, packed + at, min(PIECE, packs - at), &full[warp][s]);
         }
     }
     clear(bins);
@@ -111,9 +112,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             for (int u = 0; u < PIECE / LANES; u++)
                 load[u] = ring[s * PIECE + u * LANES + lane];
             __syncwarp();
-            const int next = piece + STAGES * warps;
-            if (lane == 0 && next < pieces)
-                request(ring + s * PIECE, packed + next * PIECE, min(PIECE, packs - next * PIECE) * 16, &full[warp][s]);
+            const int next = (piece + STAGES * warps) * PIECE;
+            if (lane == 0 && next < packs)
+                request(ring + s * PIECE, packed + next, min(PIECE, packs - next), &full[warp][s]);
 #pragma unroll
             for (int u = 0; u < PIECE / LANES; u++)
                 if (u * LANES + lane < left)

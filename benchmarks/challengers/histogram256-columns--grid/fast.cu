@@ -18,7 +18,7 @@ __device__ __forceinline__ void count4(int *bins, unsigned own, unsigned word)
     count_at(bins, own, word >> 17);
 }
 
-__device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &load)
+__device__ __forceinline__ void count16(int *bins, unsigned own, uint4 load)
 {
     count4(bins, own, load.x);
     count4(bins, own, load.y);
@@ -28,13 +28,14 @@ __device__ __forceinline__ void count16(int *bins, unsigned own, const uint4 &lo
 
 __device__ __forceinline__ void clear(int *bins)
 {
-    for (int b = threadIdx.x; b < 256 * LANES / 4; b += THREADS)
-        reinterpret_cast<uint4 *>(bins)[b] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < 256 * LANES / 4 / THREADS; u++)
+        reinterpret_cast<uint4 *>(bins)[threadIdx.x + u * THREADS] = make_uint4(0, 0, 0, 0);
     __syncthreads();
 }
 
-// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring counts
-// go to memory at a time.
+// Four lanes share a bin, each with eight of its columns, no two of a warp in one bank; eight neighbouring
+// counts go to memory at a time.
 __device__ __forceinline__ void add_up(const int *bins, int *counts)
 {
     __syncthreads();
@@ -67,6 +68,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (blockIdx.x == 0 && threadIdx.x < 256)
         counts[threadIdx.x] = 0;
     clear(bins);
+    // Saves the launch that would set the counts to zero; the first loads are under way meanwhile.
+    cooperative_groups::this_grid().sync();
     // What was counted makes room for the next load at once, so that a warp always has loads under way.
     for (; i + (2 * AHEAD - 1) * stride < packs; i += AHEAD * stride) {
 #pragma unroll
@@ -86,7 +89,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     if (blockIdx.x == 0 && threadIdx.x < n % 16)
         count_at(bins, own, bytes[16 * packs + threadIdx.x] << 7);
-    // Saves the launch that would set the counts to zero; all blocks get here at about the same time.
-    cooperative_groups::this_grid().sync();
     add_up(bins, counts);
 }
