@@ -21,7 +21,7 @@ from kcurate.cuda_source.expansion import without_macros
 from kcurate.cuda_source.items import AROUND_NAMES, parse
 from kcurate.cuda_source.launches import Launch, find_launches
 from kcurate.cuda_source.paths import path_of, without_casts
-from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
+from kcurate.cuda_source.text import IDENTIFIER, blank_literals, numbered, parseable
 
 _INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
 # The head or the end of a struct that says how it is aligned, or a file that says how structs are packed.
@@ -71,7 +71,7 @@ class Code:
 
     def __init__(self, source: bytes) -> None:
         self.aligned = _ALIGNED.search(source) is not None
-        plain, self.macros = without_macros(blank_literals(parseable(source)))
+        plain, self.macros = without_macros(blank_literals(numbered(parseable(source))))
         self._parsed = parse(plain)
         self.bytes = blank_literals(self._parsed.text)
         self.text = self.bytes.decode("latin-1")
@@ -206,6 +206,12 @@ class Code:
             if one.type and one.scope[0] <= at < one.scope[1] and one.at <= at
         ]
         return max(around, key=lambda one: one.at, default=None)
+
+    def declared_in(self, function: Function) -> Iterator[str]:
+        """The names that a function declares, its parameters apart."""
+        for name in self._settings:
+            if any(one.type for one in self.in_function(name, function)):
+                yield name
 
     def outside(self, word: str) -> Iterator[Setting]:
         """The variables declared outside of functions whose types contain a word, by name."""

@@ -11,6 +11,7 @@ import re
 _TOKEN = re.compile(
     rb'//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
 )
+_ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
 _BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
 _TRAILING = re.compile(rb"[ \t\r]+\n")
@@ -39,6 +40,19 @@ def blank_literals(source: bytes) -> bytes:
         lambda m: _spaces(m) if m[0][:1] == b"/" else m[0][:1] + m[0][1:-1].translate(_BLANK) + m[0][-1:],
         source,
     )
+
+
+def numbered(source: bytes) -> bytes:
+    """Characters such as `'a'` as their numbers, at equal length; prefixed and longer ones stay."""
+
+    def number(match: re.Match[bytes]) -> bytes:
+        inside = match[0][1:-1]
+        plain = len(inside) == 1 or inside in _ESCAPES
+        if match[0][:1] != b"'" or not plain or source[match.start() - 1 : match.start()].isalnum():
+            return match[0]
+        return str(_ESCAPES.get(inside, inside[0])).encode().ljust(len(match[0]))
+
+    return _TOKEN.sub(number, source)
 
 
 def without_comments(source: bytes) -> bytes:

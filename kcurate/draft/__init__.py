@@ -12,7 +12,7 @@ where the code does not tell.
 | `sketch` | a draft as data, with a remark on everything guessed or open |
 | `sizes` | the size settings that a draft is tried on |
 | `form`, `reading` | the file that the user completes in an editor |
-| `admit`, `stage` | trying a draft on the emulator; drafting many kernels, with counts |
+| `admit`, `settling`, `stage` | trying a draft on the emulator, writing it; many kernels, with counts |
 | `pairing`, `counterpart` | one problem for both sides of a pair, from the admitted problem of one |
 | `proposing` | asking a language model for what stays open |
 

@@ -145,17 +145,26 @@ class Bounds:
 
         return cexpr.substitute(node, meaning)
 
-    def _known(self, name: str) -> Poly | None:
+    def _known(self, name: str, followed: frozenset[str] = frozenset()) -> Poly | None:
         if name in self.scalars:
             return self.scalars[name]
-        text = self.code.macros.get(name)
-        if text:
-            node = cexpr.parse(text)
-            return from_node(node) if node is not None and not cexpr.names(node) else None
         values = [one.value for one in self.code.settings(name, self.function.body)]
-        if not values:
+        if values:
+            return number(int(values[0])) if len(values) == 1 and values[0].isdigit() else None
+        if self.code.macros.get(name):
+            values = [self.code.macros[name]]
+        else:
             values = [one.value for one in self.code.settings(name) if "const" in one.type]
-        return number(int(values[0])) if len(values) == 1 and values[0].isdigit() else None
+        node = cexpr.parse(values[0]) if len(values) == 1 else None
+        followed |= {name}
+        if node is None or cexpr.names(node) & followed:
+            return None
+
+        def constant(part: Node) -> Node | None:
+            known = self._known(part.text, followed) if part.op == "name" else None
+            return cexpr.number(known.constant) if known is not None and known.constant is not None else None
+
+        return from_node(cexpr.substitute(node, constant))
 
     def _member(self, node: Node, less: int) -> Poly | None:
         """The largest `threadIdx`/`blockIdx` (None if `less` is 0); the value of `blockDim`, `gridDim` or a
@@ -193,6 +202,14 @@ class Bounds:
                     node = cexpr.parse(self.code.of(index)[1:-1])
                     if node is not None:
                         yield node
+
+    def arrays(self) -> Iterator[tuple[str, Poly]]:
+        """The arrays of one axis that the kernel declares with a constant number of elements."""
+        for name in self.code.declared_in(self.function):
+            sizes = next((one.sizes for one in self._settings(name) if one.sizes), ())
+            count = self.product(sizes) if len(sizes) == 1 else None
+            if count is not None:
+                yield name, number(count)
 
     def loops(self) -> Iterator[tuple[str, Node, Node]]:
         """Counted loops: variable, first value, bound."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.expressions import Node
@@ -25,7 +26,7 @@ _POSITIVE = frozenset(
     for before in ("", "__", "__f", "h")
     for after in ("", "f", "_rn", "_rz", "_ru", "_rd")
 )
-_RANGES = {"bool": 2, "uint8": 256, "int8": 100, "uint16": 1000, "int16": 1000}
+_RANGES = {"bool": 2, "uint8": 256, "int8": 128, "uint16": 1000, "int16": 1000}
 COMMON_RANGE = 1000
 
 
@@ -104,67 +105,87 @@ def role_of(used: Usage) -> Role:
 
 
 def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
-    """For values used in an index: integers that stay within the smallest buffer they index."""
-    for other, count in known.counts.items():
+    """For values used in an index: integers that stay within the first array, or buffer, that they index."""
+    dtype = dict(known.elements[name.partition(".")[0]].fields).get(name.partition(".")[2])
+    dtype = dtype or known.elements[name.partition(".")[0]].dtype
+    for other, count in chain(known.counts.items(), bounds.arrays()):
         for node in bounds.indices(other):
-            share = _coefficient(node, name, bounds)
-            if share is None or (other == name.partition(".")[0] and _loads(node, name)):
+            if other == name.partition(".")[0] and _loads(node, name):
                 continue
-            high = _room(node, name, share, count, bounds)
-            if high is not None and at_sample(high) > 0:
-                return Contents(Init("integers", {"low": 0, "high": high.expr()}), f"indices into {other}")
+            inside = _allowed(node, name, bounds, (number(0), count))
+            if inside is None:
+                continue
+            low, high = inside
+            low = number(max(0, low.constant or 0)) if low.constant is not None else low
+            most = _RANGES.get(dtype, 0)
+            high = number(min(high.constant, most)) if high.constant is not None and most else high
+            if at_sample(high) > max(0, at_sample(low)):
+                init = Init("integers", {"low": low.expr(), "high": high.expr()})
+                return Contents(init, f"indices into {other}")
     return None
 
 
-def _room(node: Node, name: str, share: Poly, count: Poly, bounds: Bounds) -> Poly | None:
-    """The exclusive upper limit of `v` such that `rest + share * v` stays below `count`."""
-    rest = bounds.upper(_without(node, name, bounds))
-    if rest is None:
+def _allowed(
+    node: Node, name: str, bounds: Bounds, inside: tuple[Poly, Poly], followed: frozenset[str] = frozenset()
+) -> tuple[Poly, Poly] | None:
+    """What a value loaded from buffer `name` may be (least, and one too many) so that an index stays inside.
+
+    None: the index has no such value, or what else it has is not known; no name is followed twice.
+    """
+    node = cexpr.plain(node)
+    low, high = inside
+    if _loads(node, name) or any(_loads(one, name) for one in _copied(node, bounds)):
+        return inside
+    if node.op == "name" and node.text not in followed:
+        for found in bounds.definitions(node.text):
+            if node.text not in cexpr.names(found):
+                known = _allowed(found, name, bounds, inside, followed | {node.text})
+                if known is not None:
+                    return known
         return None
-    return quotient(count - rest - number(1) + share, share) if share != number(1) else count - rest
-
-
-def _without(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = frozenset()) -> Node:
-    """An index with the values loaded from buffer `name` replaced by zero; no name is followed twice."""
-    zero = cexpr.number(0)
-
-    def meaning(part: Node) -> Node | None:
-        if _loads(part, name) or any(_loads(one, name) for one in _copied(part, bounds)):
-            return zero
-        if part.op == "name" and part.text not in followed:
-            for found in bounds.definitions(part.text):
-                if part.text not in cexpr.names(found) and _coefficient(found, name, bounds) is not None:
-                    return _without(found, name, bounds, followed | {part.text})
+    if len(node.args) != 2:
         return None
+    for at in (0, 1) if node.op in ("+", "*") else (0,):
+        one, other = node.args[at], node.args[1 - at]
+        least = bounds.exact(other)
+        most = bounds.upper(other) if node.op in ("+", "-") else least
+        if most is None:
+            continue
+        if node.op == "+":
+            range_ = low - (least or number(0)), high - most
+        elif node.op == "-":
+            range_ = low + most, high + (least or number(0))
+        elif node.op == "*":
+            range_ = _rounded_up(low, most), _rounded_up(high, most)
+        elif node.op == "/":
+            range_ = low * most, high * most
+        elif node.op == ">>" and most.constant is not None:
+            times = number(1 << max(0, min(most.constant, 40)))
+            range_ = low * times, high * times
+        else:
+            continue
+        known = _allowed(one, name, bounds, range_, followed)
+        if known is not None:
+            return known
+    return None
 
-    return cexpr.substitute(node, meaning)
+
+def _rounded_up(value: Poly, by: Poly) -> Poly:
+    """`value / by`, rounded up."""
+    if value.constant == 0 or by == number(1):
+        return value
+    return quotient(value - number(1) + by, by) or value
 
 
-def _coefficient(node: Node, name: str, bounds: Bounds, depth: int = 0) -> Poly | None:
-    """The coefficient of a value loaded from buffer `name` in an index; None if it does not occur."""
+def _occurs(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression is computed from a value loaded from buffer `name`, by sums and products."""
     node = cexpr.plain(node)
     if _loads(node, name) or any(_loads(one, name) for one in _copied(node, bounds)):
-        return number(1)
-    if node.op == "name" and depth < 6:
-        for found in bounds.definitions(node.text):
-            if node.text in cexpr.names(found):
-                continue
-            inside = _coefficient(found, name, bounds, depth + 1)
-            if inside is not None:
-                return inside
-        return None
-    if node.op in ("+", "-") and len(node.args) == 2:
-        for arg in node.args:
-            inside = _coefficient(arg, name, bounds, depth + 1)
-            if inside is not None:
-                return inside
-    if node.op == "*":
-        for one, other in (node.args, node.args[::-1]):
-            inside = _coefficient(one, name, bounds, depth + 1)
-            by = bounds.exact(other) if inside is not None else None
-            if inside is not None and by is not None:
-                return inside * by
-    return None
+        return True
+    if node.op == "name" and node.text not in followed:
+        found = (one for one in bounds.definitions(node.text) if node.text not in cexpr.names(one))
+        return any(_occurs(one, name, bounds, followed | {node.text}) for one in found)
+    return node.op in ("+", "-", "*") and any(_occurs(arg, name, bounds, followed) for arg in node.args)
 
 
 def _copied(node: Node, bounds: Bounds) -> Iterator[Node]:
@@ -206,7 +227,7 @@ def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
     """Loop variables whose bounds are values of a buffer."""
     found = []
     for variable, start, end in bounds.loops():
-        if _coefficient(start, name, bounds) is not None or _coefficient(end, name, bounds) is not None:
+        if _occurs(start, name, bounds) or _occurs(end, name, bounds):
             found.append(variable)
     return tuple(found)
 

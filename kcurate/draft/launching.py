@@ -103,7 +103,7 @@ def names_of(poly: Poly) -> frozenset[str]:
 
 
 def compiled(code: Code) -> frozenset[str]:
-    """The named numbers of a file that a function of it uses; not those that its parameters hide everywhere."""
+    """The named numbers of a file, less those that parameters hide in every function."""
     known = {*code.macros, *code.constants()}
     return frozenset(
         name

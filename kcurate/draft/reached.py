@@ -40,6 +40,16 @@ MOST_FACTORS = 6
 WHY = "guess: as far as the kernel goes on the emulator"
 
 
+def reopened(made: Draft) -> Draft:
+    """The draft with every extent open, for a kernel that goes beyond what the host code allocates."""
+    problem = made.known.problem
+    buffers = {name: replace(one, shape=(OPEN, *one.shape[1:])) for name, one in problem.buffers.items()}
+    places = {f"buffers.{name}.shape" for name in buffers}
+    kept = tuple(one for one in made.remarks if one.place not in places)
+    remarks = (*kept, *(Remark(place, "elements", Reason.NO_EXTENT) for place in sorted(places)))
+    return replace(with_problem(made, replace(problem, buffers=buffers)), remarks=remarks, needs=())
+
+
 def measured(made: Draft, code: str, reach: Reach) -> Draft:
     """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
 

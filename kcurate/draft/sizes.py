@@ -31,6 +31,8 @@ _SMALL_ODD: Mapping[int, tuple[int, ...]] = {
     4: (3, 5, 2, 4),
 }
 _BENCH: Mapping[int, int] = {1: 1 << 22, 2: 2048, 3: 256, 4: 64}
+# Rows of a matrix that a warp reads four elements at a time, and the tiles of many products.
+WIDE = 128
 MAX_BENCH_ELEMENTS = 1 << 28
 MAX_TEST_ELEMENTS = 1 << 22
 # Larger buffers make runs long if every thread loops over the whole buffer.
@@ -83,13 +85,16 @@ def ladder(
         extents = (2 * side, side) if level <= 2 else (side // 2, side // 4)
         values = tuple(_set(sizes, large, lambda *_, extent=extent: extent) for extent in extents)
         steps.append(Settings("equal powers of two", values))
+    if level == 2 and unit < WIDE:
+        wide = tuple(_set(sizes, large, lambda n, _, by=by: WIDE * (by + n % 2)) for by in (2, 1))  # type: ignore[misc]
+        steps.append(Settings(f"multiples of {WIDE}", wide))
     own = {name: value for name, value in sizes.items() if value is not None}
     if len(own) == len(sizes):
         steps.append(Settings("the host's own and half of them", (own, _half(own))))
     seen: list[tuple[Mapping[str, int], ...]] = []
     found = []
     for step in steps:
-        most = MAX_TEST_ELEMENTS if step is steps[1] else COMMON_TEST_ELEMENTS
+        most = MAX_TEST_ELEMENTS if step.what.startswith("multiples") else COMMON_TEST_ELEMENTS
         grown = [_grown(counts, _spaced(counts, one), large, most) for one in step.test]
         test = tuple(one for i, one in enumerate(grown) if one is not None and one not in grown[:i])
         if len(test) > 1 and test not in seen:

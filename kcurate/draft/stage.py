@@ -1,8 +1,8 @@
 """The stage: kernels in, a draft file beside each, admitted or not, with counts.
 
 `problem.toml` is written beside `kernel.json`; an admitted draft also becomes `problem.json`, a known problem
-that deopt uses. Not covered: making a draft (`infer`), trying it (`admit`), files completed by people
-(`checking`).
+that deopt uses. Not covered: making a draft (`infer`), trying and writing one (`settling`), files completed
+by people (`checking`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
-from kcurate.draft import admit, form, infer, pairing, reached, reading, reporting, tree
+from kcurate.draft import infer, pairing, reached, reading, reporting, tree
 from kcurate.draft.captures import Captures
-from kcurate.draft.checking import RECORD_NAME, AdmittingJudge, faults
+from kcurate.draft.checking import RECORD_NAME, AdmittingJudge
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
-from kcurate.draft.explained import Trust
-from kcurate.draft.proposing import Proposing, reads_files
+from kcurate.draft.proposing import Proposing
 from kcurate.draft.recorded import recorded as of_capture
-from kcurate.draft.sketch import Draft, Reason
+from kcurate.draft.settling import Complete, Settled, Settling
+from kcurate.draft.sketch import Reason
 from kcurate.draft.triton import of_triton
 from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
 from kcurate.models.naming import parse_model
@@ -32,13 +32,10 @@ from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
 from kcurate.records import Kernel, KnownProblem, Outcome, Summary
 from kcurate.runs import recorded
-from kcurate.suites.problems import find_problem, is_of, tied
+from kcurate.suites.problems import find_problem, is_of
 from kcurate.workspace import Workspace
 
 NO_HOST_CODE = "no host code found"
-COMPLETED = "# Open places were filled in by a program; admitted."
-# Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
-Complete = Callable[[str, str], str | None]
 
 
 @dataclass(frozen=True)
@@ -166,14 +163,14 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
         seen |= set(records)
 
 
-def _broken(error: Exception, failed: list[Exception]) -> tuple[str, str, str]:
+def _broken(error: Exception, failed: list[Exception]) -> Settled:
     """The outcome of a kernel on which drafting breaks down; the error goes to `failed`."""
     if isinstance(error, ProblemError):
-        return "refused", str(Outcome.MALFORMED), error.what
+        return Settled("refused", str(Outcome.MALFORMED), error.what)
     if isinstance(error, (MissingDependencyError, BackendError)):
         raise error
     failed.append(error)
-    return "failed", "", f"{type(error).__name__}: {error}"
+    return Settled("failed", "", f"{type(error).__name__}: {error}")
 
 
 def _one(
@@ -184,78 +181,40 @@ def _one(
     judge: AdmittingJudge,
     complete: Complete | None,
     captures: Captures,
-) -> tuple[str, str, str]:
-    """Draft one kernel: its outcome, the reason if any, and a message."""
+) -> Settled:
+    """Draft one kernel."""
     code = store.read_kernel_code(record.parent)
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
-        return "known", "", "its suite has a problem for it"
+        return Settled("known", "", "its suite has a problem for it")
     if path.exists() and not config.again:
         kept = _kept(path, code)
-        if complete is None or kept[0] != "kept" or (record.parent / RECORD_NAME).exists():
+        if complete is None or kept.outcome != "kept" or (record.parent / RECORD_NAME).exists():
             return kept
-        return _completed(path, kernel, code, judge, complete) or kept
+        return Settling(record, kernel, code, judge, complete).completed() or kept
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
     if kernel.language == "triton":
         capture = captures.of_triton(kernel)
         if capture is None:
-            return "open", str(Reason.NO_LAUNCH_SITE), "no launch was recorded: run kcurate capture"
+            return Settled("open", str(Reason.NO_LAUNCH_SITE), "no launch was recorded: run kcurate capture")
         triton = partial(of_triton, kernel, code, capture, judge.most_elements)
-        return _first_admitted(triton, None, kernel, record, code, judge, complete)
+        return Settling(record, kernel, code, judge, complete).settle_recorded(triton)
     units = tree.hosts(kernel, places)
     capture = captures.of(kernel, code)
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
         template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
+    settling = Settling(record, kernel, code, judge, complete)
     text = infer.draft(kernel, code, units)
-    measured = partial(reached.measured, text, code, judge.reach)
     if capture is not None:
         cuda = partial(of_capture, kernel, code, capture, text, most_elements=judge.most_elements)
-        return _first_admitted(cuda, measured, kernel, record, code, judge, complete)
+        return settling.settle_recorded(cuda, partial(reached.measured, text, code, judge.reach))
     more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    outcome, why, line = _settled(measured(), record, kernel, code, more, judge, complete)
-    return outcome, why, line if units else f"{line}; {NO_HOST_CODE}"
+    found = settling.settle_text(text, more)
+    return found if units else found._replace(line=f"{found.line}; {NO_HOST_CODE}")
 
 
-def _first_admitted(
-    recorded_: Callable[[Trust], Draft],
-    text: Callable[[], Draft] | None,
-    kernel: Kernel,
-    record: Path,
-    code: str,
-    judge: AdmittingJudge,
-    complete: Complete | None,
-) -> tuple[str, str, str]:
-    """Try what a running program did, then what the text says, then the recorded size alone."""
-    sources: tuple[tuple[Callable[[], Draft], str], ...] = (
-        (partial(recorded_, "apart"), "recorded"),
-        (partial(recorded_, "joined"), "recorded, equal sizes taken as one"),
-        *([(text, "read off the text")] if text is not None else []),
-        (partial(recorded_, "fixed"), "recorded, its one size"),
-    )
-    settled = ("", "", "")
-    tried: list[KnownProblem] = []
-    path = record.parent / FORM_NAME
-    for make, source in sources:
-        made = make()
-        early = made.known.problem.single_size and source is not sources[-1][1]
-        if made.known in tried or early or (made.reasons and settled[0]):
-            continue
-        tried.append(made.known)
-        before = path.read_bytes() if settled[0] else None
-        outcome, why, line = _settled(made, record, kernel, code, (f"Source: {source}.",), judge, None)
-        if outcome in ("admitted", reporting.SINGLE_SIZE):
-            return outcome, source, f"{line} ({source})"
-        # The first source counts; but a recorded launch that is refused says more than an open text.
-        if before is not None and (settled[0] != "open" or source is not sources[-1][1]):
-            store.write_bytes(path, before)
-        else:
-            settled = outcome, why, f"{line} ({source})"
-    done = _completed(path, kernel, code, judge, complete) if complete else None
-    return done or settled
-
-
-def _kept(path: Path, code: str) -> tuple[str, str, str]:
+def _kept(path: Path, code: str) -> Settled:
     """Keep an existing file; a record that was admitted for different code is removed."""
     record = path.with_name(RECORD_NAME)
     if record.exists():
@@ -263,88 +222,12 @@ def _kept(path: Path, code: str) -> tuple[str, str, str]:
     else:
         current = reading.read(path).code_id in (None, store.content_id(code))
     if current:
-        return "kept", "", f"{path} exists (--again redrafts it)"
+        return Settled("kept", "", f"{path} exists (--again redrafts it)")
     record.unlink(missing_ok=True)
-    return "outdated", "", f"{path} was made for other code (problem check tries it, --again redrafts it)"
-
-
-def _settled(
-    made: Draft,
-    record: Path,
-    kernel: Kernel,
-    code: str,
-    more: Sequence[str],
-    judge: AdmittingJudge,
-    complete: Complete | None,
-) -> tuple[str, str, str]:
-    """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
-    path = record.parent / FORM_NAME
-    if made.reasons:
-        _write(path, made, [*_open_heading(made), *more])
-        done = _completed(path, kernel, code, judge, complete) if complete else None
-        if done is not None:
-            return done
-        return "open", made.reasons[0], f"open: {', '.join(made.reasons)}: {path}"
-    result = admit.admit(made, code, judge, made.ladder)
-    _write(path, result.draft, [*result.heading(), *more])
-    if result.admitted:
-        store.write_json(record.parent / RECORD_NAME, result.draft.known)
-        outcome = reporting.SINGLE_SIZE if result.draft.known.problem.single_size else "admitted"
-        return outcome, "", f"admitted at sizes {result.sizes}"
-    done = _completed(path, kernel, code, judge, complete) if complete else None
-    if done is not None:
-        return done
-    return "refused", str(result.verdict.outcome), f"{result.verdict.outcome}: {result.verdict.detail}"
-
-
-def _completed(
-    path: Path, kernel: Kernel, code: str, judge: AdmittingJudge, complete: Complete
-) -> tuple[str, str, str] | None:
-    """A draft completed by `complete`, if it is admitted; it decides nothing about where it belongs."""
-    before = reading.read(path)
-    text = complete(before.text, code)
-    if text is None:
-        return None
-    admitted = False
-    try:
-        store.write_bytes(path, f"{COMPLETED}\n{text}".encode("utf-8", "replace"))
-        found = reading.read(path)
-        admitted = (
-            found.known is not None
-            and not found.faults
-            and found.kernel == before.kernel
-            and not reads_files(found.known)
-            and not faults(found, code, judge)
-        )
-    finally:
-        if not admitted:  # also if interrupted halfway: the form keeps its marks
-            store.write_bytes(path, before.text.encode())
-    if not admitted or found.known is None:
-        return None
-    (side,) = found.known.sides.values()
-    known = KnownProblem(
-        kernel.source.suite,
-        kernel.benchmark,
-        found.known.problem,
-        {kernel.variant or "": side},
-        (kernel.span.path,),
-    )
-    store.write_json(path.with_name(RECORD_NAME), tied(known, code))
-    return "completed", "", "completed and admitted"
+    line = f"{path} was made for other code (problem check tries it, --again redrafts it)"
+    return Settled("outdated", "", line)
 
 
 def _has_problem(kernel: Kernel, code: str) -> bool:
     codes = {kernel.variant or "": code}
     return find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path) is not None
-
-
-def _write(path: Path, made: Draft, heading: Sequence[str]) -> None:
-    store.write_bytes(path, form.render(made, heading).encode())
-
-
-def _open_heading(made: Draft) -> list[str]:
-    return [
-        f"Draft problem of {made.kernel}. Lines with a trailing `?` comment are open:",
-        "fill them in and delete the comment; `# guess` marks values that were made up.",
-        f"Then: kcurate problem check {FORM_NAME}",
-    ]

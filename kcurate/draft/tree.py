@@ -147,7 +147,7 @@ def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
     program = _MAIN.search(text.source) is not None
     for other in _siblings(root, path):
         more = splice(other, read, resolve, macros) if other not in seen else None
-        if more is None or program and _MAIN.search(more.source):
+        if more is None or (program and _MAIN.search(more.source)):
             continue  # another program
         if sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
             seen |= {other, *more.files}

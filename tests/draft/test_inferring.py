@@ -78,7 +78,7 @@ def test_values_used_as_indices_stay_inside_what_they_index(index: str, high: in
     [
         ("int at = from[i]; to[at + 2] = 1;", "m - 2"),
         ("int next = from[i]; int at = next; to[at] = 1;", "m"),
-        ("int old = at; at = old; at = from[i]; to[old] = 1;", 1000),
+        ("int old = at; at = old; at = from[i]; to[old] = 1;", "m"),
     ],
 )
 def test_values_used_as_indices_are_followed_through_variables(body: str, high: int | str) -> None:
@@ -367,3 +367,60 @@ void run(const float *x, float *y, int n) {{ k<<<chosen(n), 64>>>(x, y, n); }}
 """
     )
     assert (Reason.NO_GRID not in draft.reasons) == known
+
+
+CONST = "constexpr int ROWS = (1 << 9) + 7;\n#define COLS 1000\nconstexpr int ALL = ROWS * COLS;\n"
+
+
+def test_names_that_the_kernels_file_defines_are_no_sizes() -> None:
+    body = f"int *to, int n) {{ {AT} {{ x[i] = COLS; to[i % ALL] = 1; }} }}"
+    draft = inferred(one(body, "int *t; cudaMalloc(&t, 4 * ALL);", "d, t, n", CONST))
+    assert draft.known.problem.buffers["to"].shape == (519_000,)
+    assert set(draft.known.problem.sizes.headline) == {"n"}
+
+
+def test_a_constant_that_a_parameter_hides_is_a_size() -> None:
+    kernel = "__global__ void k(float *x, int COUNT) { int i = blockIdx.x * 64 + threadIdx.x;"
+    kernel += "if (i < COUNT) x[i] = 1; }"
+    host = "int main() { float *d; cudaMalloc(&d, COUNT * sizeof(float)); k<<<COUNT / 64, 64>>>(d, COUNT); }"
+    draft = inferred(f"const int COUNT = 4096;\n{kernel}\n{host}\n")
+    assert draft.known.problem.sizes.headline == {"COUNT": 4096}
+
+
+def test_a_kernel_whose_extents_are_all_constants_has_one_size() -> None:
+    kernel = (
+        "__global__ void k(float *x) { int i = blockIdx.x * 64 + threadIdx.x; if (i < COUNT) x[i] += 1; }"
+    )
+    host = "int main() { float *d; cudaMalloc(&d, COUNT * 4); k<<<(COUNT + 63) / 64, 64>>>(d); }"
+    draft = inferred(f"#define COUNT 5000\n{kernel}\n{host}\n")
+    assert draft.known.problem.single_size and draft.known.problem.sizes.test == ({},)
+    assert not draft.reasons and launched(draft).grid == (79,)
+
+
+@pytest.mark.parametrize("rounds", ["4096", "SIDE"])
+def test_a_kernel_of_one_size_that_takes_minutes_on_the_emulator_stays_open(rounds: str) -> None:
+    kernel = (
+        "__global__ void k(float *x, const float *a) { int i = blockIdx.x * 64 + threadIdx.x; float s = 0; "
+        f"for (int j = 0; j < {rounds}; j++) s += a[j]; if (i < SIDE * SIDE / 8) x[i] = s; }}"
+    )
+    host = "int main() { float *d, *a; cudaMalloc(&d, SIDE * SIDE / 2); cudaMalloc(&a, SIDE * 4);"
+    host += "k<<<SIDE * SIDE / 8 / 64, 64>>>(d, a); }"
+    assert inferred(f"#define SIDE 4096\n{kernel}\n{host}\n").reasons == (Reason.ONE_SIZE,)
+
+
+@pytest.mark.parametrize(
+    ("index", "low", "high"),
+    [
+        ("(from[i] - 'a') / WIDTH", 97, 125),
+        ("from[i] >> 3", 0, 56),
+        ("from[i] / 2 + 1", 0, 12),
+        ("(from[i] - 5) * 2", 5, 9),
+    ],
+)
+def test_values_used_as_indices_of_shared_arrays_stay_inside_them(index: str, low: int, high: int) -> None:
+    body = f"const char *from, int n) {{ __shared__ int bins[BINS]; {AT} atomicAdd(&bins[{index}], 1); "
+    body += "x[i] = 1; }"
+    host = "char *f; cudaMalloc(&f, n);"
+    known = "constexpr int BINS = 7;\nconstexpr int WIDTH = (26 + BINS - 1) / BINS;"
+    buffers = inferred(one(body, host, "d, f, n", known)).known.problem.buffers
+    assert buffers["from"].init == Init("integers", {"low": low, "high": high})

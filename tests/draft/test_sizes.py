@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from kcurate.draft import sizes
-from kcurate.draft.algebra import of_text
+from kcurate.draft.algebra import number, of_text
 from kcurate.problem.expressions import evaluate
 
 
@@ -78,7 +78,9 @@ def test_sizes_grow_until_no_buffer_is_empty_and_shrink_until_all_fit() -> None:
     shrunk = ladder(("n*n*n",), {"n": None})["odd and different"]
     assert all(setting["n"] ** 3 <= sizes.COMMON_TEST_ELEMENTS for setting in shrunk)
     assert ladder(("n - n",), {"n": None}) == {}
-    assert ladder(("5",), {}) == {}
+    own = sizes.Settings("the code's own", ({},))
+    assert sizes.ladder({}, [number(5)], (64,)) == (own,)
+    assert sizes.ladder({}, [number(sizes.MAX_TEST_ELEMENTS + 1)], (64,)) == ()
 
 
 def test_the_size_to_time_is_the_hosts_within_the_limit() -> None:

@@ -173,6 +173,25 @@ def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
     assert str(record) in said.err.strip().splitlines()[-1]
 
 
+def test_of_a_folders_programs_each_is_read_with_its_own_names(tmp_path: Path) -> None:
+    for name, block, size in (("first", 64, 5000), ("second", 128, 7001), ("third", 256, 9001)):
+        text = f"#define BLOCK {block}\nconst int SIZE = {size};\n"
+        text += "__global__ void scale(float *x, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        text += "  if (i < n) x[i] *= 2;\n}\nint main() {\n  float *x;\n  int n = SIZE;\n"
+        text += (
+            "  cudaMalloc(&x, n * sizeof(float));\n  scale<<<(n + BLOCK - 1) / BLOCK, BLOCK>>>(x, n);\n}\n"
+        )
+        (tmp_path / "alpha").mkdir(exist_ok=True)
+        (tmp_path / "alpha" / f"{name}.cu").write_text(text)
+    extract(ExtractConfig((tmp_path / "alpha",), tmp_path / "work", compile=False))
+    draft(DraftConfig(tmp_path / "work"))
+    found = (tmp_path / "work/kernels").rglob(FORM_NAME)
+    forms = {path.parent.parent.name: path.read_text() for path in found}
+    assert "block = [64]" in forms["first"] and "5000}" in forms["first"]
+    assert "block = [128]" in forms["second"] and "7001}" in forms["second"]
+    assert "block = [256]" in forms["third"] and "9001}" in forms["third"]
+
+
 def test_each_version_in_a_folder_is_read_with_its_own_launch(tmp_path: Path) -> None:
     tree = write(tmp_path / "alpha", 5000, 128)
     other = "__global__ void scale(float *x, float s, int n) {\n  int i = 4 * blockIdx.x + threadIdx.x;\n"
