@@ -1,8 +1,8 @@
 """Versions of a kernel in trees without variant folders: natural pairs of the first with each later one.
 
-Kernels of one file, or of numbered files of one folder, are taken for versions of one another if they have
-the same parameters and their names begin with the same word (`sgemm_naive`, `sgemmVectorize`). What was taken
-wrongly the judge refuses: both sides must solve one problem alike, and the later one must be faster. Not
+Kernels of one file, or of numbered files of one folder (`1_naive.cu`, `reduce_v2_shuffle.cu`), are taken for
+versions of one another if they have the same parameters and their names begin with the same word
+(`sgemm_naive`, `sgemmVectorize`). What was taken wrongly the judge refuses: both sides must solve one problem alike, and the later one must be faster. Not
 covered: variant folders (`pairs`), the problem (`kcurate.draft.pairing`).
 """
 
@@ -18,12 +18,12 @@ from kcurate.extract.pairs import Match, SourceFile, compare
 from kcurate.records import Kernel
 from kcurate.suites import Place
 
-# Kernels with fewer parameters have them in common by chance.
-LEAST_PARAMS = 3
+# Kernels with fewer parameters have them in common by chance, unless their names differ in numbers alone.
+LEAST_PARAMS, LEAST_NUMBERED = 3, 2
 # More kernels with equal parameters are a collection rather than versions: only so many are paired.
 MOST_VERSIONS = 16
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NUMBER = re.compile(r"\A\d+|\d+\Z")
+_NUMBER = re.compile(r"\A\d+|\d+\Z|(?<=_v)\d+(?=_)")
 _PLAIN = frozenset(("naive", "baseline", "base", "ref", "reference", "simple", "basic"))
 
 
@@ -36,15 +36,19 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     groups: dict[tuple[object, ...], list[Kernel]] = defaultdict(list)
     for kernel in kernels:
         words = _words(kernel.name) if kernel.language == "cuda" else ()
-        if len(kernel.params) >= LEAST_PARAMS and words and kernel.variant is None:
+        if len(kernel.params) >= LEAST_NUMBERED and words and kernel.variant is None:
             groups[kernel.benchmark, _place(kernel), words[0], _signature(kernel)].append(kernel)
     found = []
     for group in groups.values():
         numbered = len({tuple(word for word in _words(one.name) if not word.isdigit()) for one in group}) == 1
+        if len(group[0].params) < LEAST_PARAMS and not numbered:
+            continue
         first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
         slow = _file(first, codes)
-        for kernel in (one for one in later if one.name != first.name):
-            fast, name = _file(kernel, codes), f"{first.name}-{kernel.name}"
+        for kernel in (one for one in later if (one.name, one.span.path) != (first.name, first.span.path)):
+            fast = _file(kernel, codes)
+            named = [one.name if kernel.name != first.name else _stem(one) for one in (first, kernel)]
+            name = "-".join(named)
             found.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
     return found
 
@@ -71,8 +75,12 @@ def _signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, plain(one.type)) for one in kernel.params)
 
 
+def _stem(kernel: Kernel) -> str:
+    return PurePosixPath(kernel.span.path).stem
+
+
 def _order(kernel: Kernel, *, numbered: bool) -> tuple[object, ...]:
-    stem = PurePosixPath(kernel.span.path).stem
+    stem = _stem(kernel)
     words = _words(kernel.name)
     file = _NUMBER.search(stem)
     numbers = tuple(int(word) for word in words if word.isdigit() and numbered)

@@ -61,6 +61,26 @@ def test_numbered_files_of_a_folder_are_versions_and_others_are_not(tmp_path: Pa
     assert set(pairs(tmp_path, files)) == {"scale_first-scale_last"}
 
 
+def test_versions_may_have_one_name_in_numbered_files(tmp_path: Path) -> None:
+    files = {
+        "scale/scale_v2_added.cu": kernel("scale", "in[i] + in[i]"),
+        "scale/scale_v1_naive.cu": kernel("scale"),
+    }
+    assert set(pairs(tmp_path, files)) == {"scale_v1_naive-scale_v2_added"}
+
+
+SUM = "__global__ void %s(const float *in, float *out) { if (threadIdx.x == %d) out[0] = in[%d]; }\n"
+
+
+def test_kernels_of_two_parameters_are_versions_if_their_names_differ_in_numbers_alone(tmp_path: Path) -> None:
+    files = {
+        "sums/sum_v0_base.cu": SUM % ("sum0", 0, 1),
+        "sums/sum_v1_warps.cu": SUM % ("sum1", 1, 1),
+        "words/word.cu": SUM % ("first_one", 0, 1) + SUM % ("first_two", 1, 1),
+    }
+    assert set(pairs(tmp_path, files)) == {"sum0-sum1"}
+
+
 def test_other_parameters_are_another_kernel(tmp_path: Path) -> None:
     other = kernel("scale_b").replace("float *out", "double *out")
     assert pairs(tmp_path, {"scale.cu": kernel("scale_a") + other}) == {}
