@@ -203,6 +203,15 @@ class Bounds:
                     if node is not None:
                         yield node
 
+    def divisors(self) -> Iterator[Node]:
+        """Everything that something is divided by."""
+        for node in self._nodes("binary_expression", "assignment_expression"):
+            operator, right = (node.child_by_field_name(one) for one in ("operator", "right"))
+            if operator is not None and self.code.of(operator) in ("/", "%", "/=", "%="):
+                parsed = self._parsed(right)
+                if parsed is not None:
+                    yield parsed
+
     def arrays(self) -> Iterator[tuple[str, Poly]]:
         """The arrays of one axis that the kernel declares with a constant number of elements."""
         for name in self.code.declared_in(self.function):

@@ -57,7 +57,7 @@ def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
         _row_starts(name, bounds, known)
         or _columns(name, bounds, known)
         or _places(name, bounds, known)
-        or _any(element.dtype)
+        or _any(name, element.dtype, bounds)
     )
 
 
@@ -80,7 +80,7 @@ def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
             fields.append(f"{dtype} zeros")
             continue
         found = _reals(bounds) if dtype in types.FLOATS else _places(f"{name}.{path}", bounds, known)
-        found = found or _any(dtype)
+        found = found or _any(f"{name}.{path}", dtype, bounds)
         params = (f"{key}={str(value).replace(' ', '')}" for key, value in found.init.params.items())
         fields.append(" ".join([dtype, found.init.kind, *params]))
         why.append(f"{path} {found.why}")
@@ -93,8 +93,13 @@ def any_integers(dtype: str, *, signed: bool = False) -> Init:
     return Init("integers", {"low": -high if signed else 0, "high": high})
 
 
-def _any(dtype: str) -> Contents:
-    return Contents(any_integers(dtype), "any integers")
+def _any(name: str, dtype: str, bounds: Bounds) -> Contents:
+    drawn = any_integers(dtype)
+    if any(_occurs(one, name, bounds) for one in bounds.divisors()):
+        return Contents(
+            Init("integers", {**drawn.params, "low": 1}), "not zero: something is divided by them"
+        )
+    return Contents(drawn, "any integers")
 
 
 def role_of(used: Usage) -> Role:

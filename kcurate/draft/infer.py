@@ -1,7 +1,7 @@
 """Infers a draft problem and plan from a kernel, its code and its host code.
 
-Each launch of the kernel is evaluated separately; the one that leaves the fewest open places is kept. Not
-covered: whether the draft works (`admit`).
+Each launch of the kernel is evaluated separately; the one that leaves the fewest open places comes first. Not
+covered: whether a draft works (`admit`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem
 from kcurate.suites.problems import tied
 
 
-def draft(kernel: Kernel, code: str, units: Iterable[Code]) -> Draft:
-    """The best draft that the launches of a kernel give.
+def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...]:
+    """The drafts that the launches of a kernel give, those that leave the least open first; one at least.
 
     `code` is the kernel's self-contained file, `units` the translation units that may launch it. If none of
     them launches it, the launch sites in the record are used.
@@ -34,11 +34,8 @@ def draft(kernel: Kernel, code: str, units: Iterable[Code]) -> Draft:
     if not known and kernel.launch_sites:
         known = [Code(stand_in(kernel.name, kernel.launch_sites))]
     found = [one for unit in known for one in _of_unit(kernel, device, unit)]
-    best = min(
-        found or [_nothing(kernel)],
-        key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)),
-    )
-    return replace(best, known=tied(best.known, code))
+    found.sort(key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)))
+    return tuple(replace(one, known=tied(one.known, code)) for one in found or [_nothing(kernel)])
 
 
 def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:

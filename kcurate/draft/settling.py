@@ -22,6 +22,8 @@ from kcurate.records import Kernel, KnownProblem
 from kcurate.suites.problems import tied
 
 COMPLETED = "# Open places were filled in by a program; admitted."
+# Launches of one kernel that are tried.
+MAX_LAUNCHES = 3
 BEYOND = "past the end of an allocation"
 # Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
@@ -69,10 +71,31 @@ class Settling:
         outcome = str(result.verdict.outcome)
         return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}")
 
-    def settle_text(self, text: Draft, more: Sequence[str] = ()) -> Settled:
-        """Settle what the text alone gives: extents that it leaves open are those that a run reaches.
+    def settle_texts(self, texts: Sequence[Draft], more: Sequence[str] = ()) -> Settled:
+        """Settle what the text alone gives, of several launches that differ the first one that works.
 
-        So are all extents of a kernel that goes beyond them. Then whoever completes drafts is asked.
+        If none does, the first counts, and whoever completes drafts is asked.
+        """
+        first = self._settle_text(texts[0], more)
+        if first.outcome == "refused":
+            before = self.path.read_bytes()
+            seen = [texts[0].known]
+            for text in texts[1:]:
+                if text.known in seen or text.reasons:
+                    continue
+                if len(seen) == MAX_LAUNCHES:
+                    break
+                seen.append(text.known)
+                found = self._settle_text(text, more)
+                if found.admitted:
+                    return found
+            store.write_bytes(self.path, before)
+        return first if first.admitted else self.completed() or first
+
+    def _settle_text(self, text: Draft, more: Sequence[str]) -> Settled:
+        """Settle one launch's draft: extents that it leaves open are those that a run reaches.
+
+        So are all extents of a kernel that goes beyond them.
         """
         found = self.settle(reached.measured(text, self.code, self.judge.reach), more)
         if found.outcome == "refused" and BEYOND in found.line:
@@ -83,7 +106,7 @@ class Settling:
                 store.write_bytes(self.path, before)
             else:
                 found = again
-        return found if found.admitted else self.completed() or found
+        return found
 
     def settle_recorded(
         self, recorded: Callable[[Trust], Draft], text: Callable[[], Draft] | None = None

@@ -149,14 +149,14 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
         return
     seen: set[Path] = set()
     for name in kernels:
-        inside = workspace.kernels / name
-        path = Path(name) if Path(name).exists() else inside
-        if not path.exists():
+        # An id is often a path in the source tree too, which has no records.
+        paths = [path for path in (Path(name), workspace.kernels / name) if path.exists()]
+        if not paths:
             raise InputError(
                 "no such kernel or folder", where=name, hint=f"ids are paths below {workspace.kernels}"
             )
-        folder = path.parent if path.is_file() else path
-        records = sorted(folder.rglob("kernel.json"))
+        folders = (path.parent if path.is_file() else path for path in paths)
+        records = next((found for one in folders if (found := sorted(one.rglob("kernel.json")))), [])
         if not records:
             raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
         yield from (record for record in records if record not in seen)
@@ -205,12 +205,12 @@ def _one(
         template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
     settling = Settling(record, kernel, code, judge, complete)
-    text = infer.draft(kernel, code, units)
+    texts = infer.drafts(kernel, code, units)
     if capture is not None:
-        cuda = partial(of_capture, kernel, code, capture, text, most_elements=judge.most_elements)
-        return settling.settle_recorded(cuda, partial(reached.measured, text, code, judge.reach))
+        cuda = partial(of_capture, kernel, code, capture, texts[0], most_elements=judge.most_elements)
+        return settling.settle_recorded(cuda, partial(reached.measured, texts[0], code, judge.reach))
     more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    found = settling.settle_text(text, more)
+    found = settling.settle_texts(texts, more)
     return found if units else found._replace(line=f"{found.line}; {NO_HOST_CODE}")
 
 

@@ -25,7 +25,7 @@ def inferred(source: str) -> Draft:
         launch_sites=found.launch_sites,
         features=found.features,
     )
-    return infer.draft(kernel, found.code.decode(), [Code(source.encode())])
+    return infer.drafts(kernel, found.code.decode(), [Code(source.encode())])[0]
 
 
 def launched(draft: Draft) -> Launch:

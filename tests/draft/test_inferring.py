@@ -369,6 +369,13 @@ void run(const float *x, float *y, int n) {{ k<<<chosen(n), 64>>>(x, y, n); }}
     assert (Reason.NO_GRID not in draft.reasons) == known
 
 
+@pytest.mark.parametrize(("use", "low"), [("x[i] / by[i]", 1), ("n % (by[i] + 0)", 1), ("by[i] / n", 0)])
+def test_integers_that_something_is_divided_by_are_not_zero(use: str, low: int) -> None:
+    body = f"const int *by, int n) {{ {AT} x[i] = {use}; }}"
+    buffers = inferred(one(body, "int *b; cudaMalloc(&b, n * 4);", "d, b, n")).known.problem.buffers
+    assert buffers["by"].init == Init("integers", {"low": low, "high": 1000})
+
+
 CONST = "constexpr int ROWS = (1 << 9) + 7;\n#define COLS 1000\nconstexpr int ALL = ROWS * COLS;\n"
 
 

@@ -158,14 +158,14 @@ def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
     extract(ExtractConfig(trees, root, compile=False))
     (record,) = (root / "kernels" / "alpha").rglob("kernel.json")
     record.write_text("{")
-    made = infer.draft
+    made = infer.drafts
 
-    def broken(kernel: Kernel, code: str, hosts: Sequence[Code]) -> Draft:
+    def broken(kernel: Kernel, code: str, hosts: Sequence[Code]) -> tuple[Draft, ...]:
         if kernel.source.suite == "beta":
             raise RecursionError("too deep")
         return made(kernel, code, hosts)
 
-    monkeypatch.setattr(infer, "draft", broken)
+    monkeypatch.setattr(infer, "drafts", broken)
     assert run(["problem", "draft", "-w", str(root), "--json"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}
@@ -190,6 +190,44 @@ def test_of_a_folders_programs_each_is_read_with_its_own_names(tmp_path: Path) -
     assert "block = [64]" in forms["first"] and "5000}" in forms["first"]
     assert "block = [128]" in forms["second"] and "7001}" in forms["second"]
     assert "block = [256]" in forms["third"] and "9001}" in forms["third"]
+
+
+TWO_PASSES = """
+__global__ void sums(float *out, const float *in, int n) {
+  __shared__ float part[64];
+  float own = 0;
+  for (int i = blockIdx.x * 64 + threadIdx.x; i < n; i += gridDim.x * 64) own += in[i];
+  part[threadIdx.x] = own;
+  __syncthreads();
+  for (int step = 32; step > 0; step /= 2) {
+    if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+}
+int main() {
+  float *in, *out;
+  int n = 1 << 20, blocks = 512;
+  cudaMalloc(&in, n * sizeof(float));
+  cudaMalloc(&out, n * sizeof(float));
+  sums<<<blocks, 64>>>(out, in, n);
+  sums<<<1, 64>>>(out, out, blocks);
+}
+"""
+
+
+def test_of_several_launches_one_that_works_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "alpha").mkdir()
+    (tmp_path / "alpha/main.cu").write_text(TWO_PASSES)
+    extract(ExtractConfig((tmp_path / "alpha",), tmp_path / "work", compile=False))
+    assert draft(DraftConfig(tmp_path / "work")).items["kernels"] == {"admitted": 1}
+
+
+def test_an_id_may_also_be_a_path_of_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = write(tmp_path / "alpha", 5000, 128)
+    monkeypatch.chdir(tmp_path)
+    extract(ExtractConfig((tree,), Path("work"), compile=False))
+    assert draft(DraftConfig(Path("work"), ("alpha",))).items["kernels"] == {"admitted": 1}
 
 
 def test_each_version_in_a_folder_is_read_with_its_own_launch(tmp_path: Path) -> None:

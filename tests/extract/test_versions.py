@@ -72,7 +72,9 @@ def test_versions_may_have_one_name_in_numbered_files(tmp_path: Path) -> None:
 SUM = "__global__ void %s(const float *in, float *out) { if (threadIdx.x == %d) out[0] = in[%d]; }\n"
 
 
-def test_kernels_of_two_parameters_are_versions_if_their_names_differ_in_numbers_alone(tmp_path: Path) -> None:
+def test_kernels_of_two_parameters_are_versions_if_their_names_differ_in_numbers_alone(
+    tmp_path: Path,
+) -> None:
     files = {
         "sums/sum_v0_base.cu": SUM % ("sum0", 0, 1),
         "sums/sum_v1_warps.cu": SUM % ("sum1", 1, 1),
