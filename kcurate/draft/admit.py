@@ -163,7 +163,7 @@ def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
         if isinstance(arg, BufferArg):
             return pointer(arg)
         if isinstance(arg, PointersArg):
-            return PointersArg(tuple(pointer(one) for one in arg.pointers))
+            return replace(arg, pointers=tuple(pointer(one) for one in arg.pointers))
         return arg
 
     return replace(step, args=tuple(map(moved, step.args)))

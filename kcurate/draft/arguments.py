@@ -19,18 +19,21 @@ from kcurate.problem.dtypes import numpy_dtype
 from kcurate.records import CapturedArg, CapturedLaunch, CapturedPointer, Kernel, StructField
 
 _TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
-POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer argument, or a pointer in a struct: `path` is how the kernel writes it, such as `p.x`."""
+    """A pointer argument, or a pointer in a struct: `path` is how the kernel writes it, such as `p.x`.
+
+    It is `at` bytes into its argument.
+    """
 
     name: str
     path: str
     param: int
     element: Element
     targets: tuple[CapturedPointer, ...]
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Number:
 
 @dataclass
 class Arguments:
-    """All arguments; by the parameter's place, `fields` are the members of structs of numbers.
+    """All arguments; by the parameter's place, `fields` are the members of structs with numbers in them.
 
     `nulls`: the places of null pointers.
     """
@@ -122,33 +125,33 @@ class Reader:
             text = f"{name} is null in some launches, or points into no allocation; plans cannot pass that"
             found.remarks.append(Remark("plan.args", text, Reason.NO_VALUE))
             return
-        found.pointers.append(Pointer(name, path or name, place, element, targets))
+        found.pointers.append(Pointer(name, path or name, place, element, targets, at))
 
     def _struct(
         self, found: Arguments, name: str, place: int, type_text: str, given: Sequence[CapturedArg]
     ) -> bool:
-        """Add a struct of pointers alone, or of numbers alone; False: it is neither."""
-        size = len(given[0].hex) // 2
-        pointers = sorted(given[0].pointers, key=lambda one: one.at)
-        if pointers:
-            inside = types.members(type_text, self.names, self.code) or ()
-            bare = len(inside) * POINTER_BYTES == size == len(pointers) * POINTER_BYTES
-            if not bare or not all("*" in one.type and one.count == 1 for one in inside):
-                return False
-            for index, one in enumerate(inside):
-                element = types.pointee(one.type, self.names, self.code, aligned=self.aligned)
-                own, path = f"{name}_{one.name}", f"{name}.{one.name}"
-                at = index * POINTER_BYTES
-                self._pointer(found, own, place, one.type, element, given, path, at)
-            return True
-        numbers = types.layout(type_text, self.names, self.code)
-        if numbers is None or types.size_of(numbers) != size or any(arg.pointers for arg in given):
+        """Add a struct of numbers and pointers; False: it holds something else, or is laid out otherwise."""
+        held = {one.at for arg in given for one in arg.pointers}
+        inside = types.layout(type_text, self.names, self.code, pointers=not self.aligned)
+        if inside is None or types.size_of(inside) != len(given[0].hex) // 2:
             return False
-        for number in numbers:
-            part = number.field
-            values = tuple(_value(arg, part.dtype, number.at) for arg in given)
-            found.numbers.append(Number(f"{name}_{part.name}", place, part.dtype, values, part.name))
-        found.fields[place] = tuple(number.field for number in numbers)
+        pointers = [one for one in inside if one.pointer and one.at in held]
+        if held != {one.at for one in pointers}:
+            return False
+        nulls = [one for one in inside if one.pointer and one.at not in held]
+        if any(_value(arg, one.field.dtype, one.at) for arg in given for one in nulls):
+            return False  # it points into no allocation
+        for one in inside:
+            own, path = f"{name}_{one.field.name}", f"{name}.{one.path}"
+            if one in pointers:
+                element = types.pointee(one.pointer, self.names, self.code, aligned=self.aligned)
+                self._pointer(found, own, place, one.pointer, element, given, path, one.at)
+            else:
+                dtype = one.field.dtype
+                values = tuple(_value(arg, dtype, one.at) for arg in given)
+                found.numbers.append(Number(own, place, dtype, values, one.field.name))
+        if len(pointers) < len(inside):
+            found.fields[place] = tuple(one.field for one in inside)
         return True
 
 

@@ -19,6 +19,7 @@ from kcurate.draft.building import Builder
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning, split
 from kcurate.draft.sketch import Draft, Reason, Remark
+from kcurate.draft.unfolded import unfold
 from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
 from kcurate.suites.problems import tied
 
@@ -67,7 +68,9 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         arguments = _instance(launch, instances)
         template = dict(zip(function.template, arguments, strict=False))
         meaning = Meaning(unit, template)
-        site = Site(launch, meaning, meaning.scope(launch.at))
+        names = {**unit.types, **unit.macros, **device.types, **device.macros, **template}
+        whole = unfold(kernel, device, function, launch, names)
+        site = Site(whole.launch, meaning, meaning.scope(launch.at))
         # What the code was compiled with is no size.
         given = zip(launch.template_args, arguments, strict=False)
         site.frozen.update(
@@ -75,7 +78,9 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         )
         if arguments and "{" in "".join(arguments):
             continue
-        built = Builder(kernel, device, function, site, template).build(name, arguments)
+        own = next(one for one in whole.device.functions if one.name == kernel.name)
+        built = Builder(whole.kernel, whole.device, own, site, template).build(name, arguments)
+        built = whole.fold(built)
         if function.template and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
             built = replace(built, remarks=(remark, *built.remarks))

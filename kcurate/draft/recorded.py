@@ -25,6 +25,7 @@ from kcurate.draft.fitting import poly_of
 from kcurate.draft.launching import FUNCTIONS, at_sample, names_of, tolerance
 from kcurate.draft.regions import Region, regions
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.draft.structs import with_pointers
 from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
 from kcurate.problem.expressions import names_in
@@ -40,7 +41,6 @@ from kcurate.records import (
     KnownProblem,
     KnownSide,
     Launch,
-    PointersArg,
     Problem,
     Scalar,
     Sizes,
@@ -250,20 +250,20 @@ class _Reading:
     def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
         """The launch's arguments, in order."""
         for place, param in enumerate(self.kernel.params):
-            pointers = [self._target(one, offsets) for one in self.given.pointers if one.param == place]
+            into = [one for one in self.given.pointers if one.param == place]
+            pointers = [self._target(one, offsets) for one in into]
             numbers = [one for one in self.given.numbers if one.param == place]
             if place in self.given.fields:
+                fields = self.given.fields[place]
                 values = {one.member or "": self.by.values.get(one.name, one.values[0]) for one in numbers}
-                self.scalars[param.name] = Scalar(self.given.fields[place], values)
-                yield param.name
+                self.scalars[param.name] = Scalar(fields, {**{one.name: 0 for one in fields}, **values})
+                yield with_pointers(pointers, tuple(one.at for one in into), param.name)
             elif numbers:
                 yield self._number(numbers[0])
             elif place in self.given.nulls:
                 yield ValueArg(0, "uint64")
-            elif param.pointer and pointers:
-                yield pointers[0]
             elif pointers:
-                yield PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers))
+                yield pointers[0] if param.pointer else with_pointers(pointers)
             else:  # there is a remark on it
                 self.scalars[param.name] = Scalar("int32", OPEN)
                 yield param.name

@@ -1,20 +1,19 @@
-"""Structs of numbers that are passed by value: the scalar that gives each member a value.
+"""Structs that are passed by value: the scalar that gives each number a value, and the pointers in it.
 
-Not covered: where members lie (`kcurate.problem.c_types`), structs that hold pointers, records of launches
-(`arguments`).
+Not covered: where members lie (`kcurate.problem.c_types`), records of launches (`arguments`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kcurate.cuda_source.paths import path_in
 from kcurate.draft.algebra import Poly, factor
 from kcurate.draft.launching import GUESSED_WHOLE, Site
 from kcurate.draft.sketch import Remark
 from kcurate.problem import c_types as types
-from kcurate.records import Expr, Scalar
+from kcurate.records import BufferArg, Expr, PointersArg, Scalar
 
 GUESSED_REAL = 0.5
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -50,6 +49,15 @@ def scalar(
         given[one.field.name] = value
     remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
     return Scalar(tuple(one.field for one in inside), given), remarks
+
+
+def with_pointers(
+    pointers: Sequence[str | BufferArg], at: tuple[int, ...] = (), scalar: str | None = None
+) -> PointersArg | str:
+    """A struct by value: the scalar, if there is one, with pointers at these offsets in bytes."""
+    if scalar is not None and not pointers:
+        return scalar
+    return PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers), at, scalar)
 
 
 def _reads(code: str, one: types.Inside) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcurate.cuda_source import declarations
 from kcurate.errors import ProblemError
@@ -44,6 +44,8 @@ _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])"
 _DROPPED = re.compile(
     r"\b(?:const|volatile|static|extern|__constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
 )
+# What a pointer in a struct by value is to a plan.
+POINTER = "uint64"
 MAX_DEPTH = 8
 _LANES = "xyzw"
 
@@ -159,11 +161,15 @@ def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
 
 @dataclass(frozen=True)
 class Inside:
-    """A number in a struct: `path` is how code reaches it, such as `box.low[1]`; its offset in bytes."""
+    """A number or pointer in a struct: `path` is how code reaches it, such as `box.low[1]`.
+
+    `at` is its offset in bytes, `pointer` a pointer's type.
+    """
 
     path: str
     field: StructField
     at: int
+    pointer: str = ""
 
     @property
     def real(self) -> bool:
@@ -171,9 +177,14 @@ class Inside:
         return self.field.dtype in FLOATS
 
 
-def layout(type_text: str, names: Mapping[str, str], code: str) -> tuple[Inside, ...] | None:
-    """Every number in a struct, in order; None: it holds something else, or a plan packs it otherwise."""
-    found = _layout(type_text, names, code, "", 0)
+def layout(
+    type_text: str, names: Mapping[str, str], code: str, *, pointers: bool = False
+) -> tuple[Inside, ...] | None:
+    """Every number in a struct, in order; None: it holds something else, or a plan packs it otherwise.
+
+    With `pointers` it may hold these too, as numbers of 8 bytes.
+    """
+    found = _layout(type_text, names, code, "", 0, pointers)
     if found is None or not found[0]:
         return None
     inside, size = tuple(found[0]), found[1]
@@ -210,9 +221,12 @@ def size_of(inside: tuple[Inside, ...]) -> int:
 
 
 def _layout(
-    type_text: str, names: Mapping[str, str], code: str, path: str, depth: int
+    type_text: str, names: Mapping[str, str], code: str, path: str, depth: int, pointers: bool = False
 ) -> tuple[list[Inside], int, int] | None:
     """The numbers from offset 0 on, and size and alignment in bytes."""
+    if pointers and path and type_text.count("*") == 1 and "(" not in type_text:
+        width = numpy_dtype(POINTER).itemsize
+        return [Inside(path, StructField(_flat(path), POINTER), 0, type_text)], width, width
     inside = members(type_text, names, code)
     if inside is None:
         whole = element(type_text, names, code)
@@ -229,12 +243,12 @@ def _layout(
     for member in inside:
         for index in range(member.count):
             own = _joined(path, member.name) + (f"[{index}]" if member.count > 1 else "")
-            deep = depth < MAX_DEPTH and not set("*&") & set(member.type)
-            part = _layout(member.type, names, code, own, depth + 1) if deep else None
+            deep = depth < MAX_DEPTH and (pointers or "*" not in member.type) and "&" not in member.type
+            part = _layout(member.type, names, code, own, depth + 1, pointers) if deep else None
             if part is None:
                 return None
             size = -(-size // part[2]) * part[2]
-            found += [Inside(one.path, one.field, size + one.at) for one in part[0]]
+            found += [replace(one, at=size + one.at) for one in part[0]]
             size, alignment = size + part[1], max(alignment, part[2])
     return found, max(1, -(-size // alignment) * alignment), alignment
 

@@ -182,7 +182,7 @@ def _check_program(
 def _argument_bytes(argument: BoundArg) -> int | None:
     """Bytes of a value; None for a pointer, `NULL` for eight bytes of zeros, which may stand for one."""
     if isinstance(argument, BoundPointers):
-        return 8 * len(argument.pointers)
+        return len(argument.data)
     if isinstance(argument, BoundTensorMap):
         return MAP_BYTES
     if isinstance(argument, BoundPointer):

@@ -6,12 +6,14 @@ Not covered: binding (`kcurate.problem.program`), running (`kcurate.judge.worker
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
+from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.tensor_maps import BoundTensorMap
-from kcurate.records import Buffer, View
+from kcurate.records import Buffer, PointersArg, View
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,44 @@ class BoundScalar:
     data: bytes
 
 
+POINTER_BYTES = 8
+
+
 @dataclass(frozen=True)
 class BoundPointers:
-    """A struct by value whose members are pointers."""
+    """A struct by value as bytes, with a pointer at each offset in bytes."""
 
+    data: bytes
+    at: tuple[int, ...]
     pointers: tuple[BoundPointer, ...]
+
+    def holding(self, addresses: Iterable[int]) -> bytes:
+        """The struct with an address in place of each pointer."""
+        data = bytearray(self.data)
+        for at, address in zip(self.at, addresses, strict=True):
+            data[at : at + POINTER_BYTES] = address.to_bytes(POINTER_BYTES, "little")
+        return bytes(data)
+
+
+def bind_pointers(
+    argument: PointersArg, data: bytes | None, pointers: tuple[BoundPointer, ...]
+) -> BoundPointers:
+    """A struct with its pointers in place; `data` is the rest of it, None for one of pointers alone.
+
+    Raises:
+        ProblemError: a pointer without its place, outside of the struct, or over another one.
+    """
+    size = POINTER_BYTES * len(pointers)
+    places = argument.at if data is not None else tuple(range(0, size, POINTER_BYTES))
+    data = bytes(size) if data is None else data
+    ends = pairwise([-POINTER_BYTES, *sorted(places), len(data)])
+    apart = all(after - before >= POINTER_BYTES for before, after in ends)
+    if len(places) != len(pointers) or not apart or argument.at not in ((), places):
+        raise ProblemError(
+            f"{len(pointers)} pointers at {list(argument.at)} of a struct of {len(data)} bytes",
+            hint=f"`at` has the offset in bytes of each; a pointer takes {POINTER_BYTES} bytes",
+        )
+    return BoundPointers(data, places, pointers)
 
 
 BoundArg = BoundPointer | BoundScalar | BoundPointers | BoundTensorMap

@@ -20,7 +20,6 @@ from kcurate.problem.ops import (
     BoundArg,
     BoundBuffer,
     BoundPointer,
-    BoundPointers,
     BoundScalar,
     CopyOp,
     FillOp,
@@ -31,6 +30,7 @@ from kcurate.problem.ops import (
     TextureOp,
     UploadOp,
     WhileOp,
+    bind_pointers,
 )
 from kcurate.problem.tensor_maps import bind_tensor_map
 from kcurate.problem.triton_launch import constants_of, passed_arguments, refuse_for_language
@@ -247,12 +247,11 @@ class _Binder:
             room_bytes = buffer.size_bytes - place.offset_bytes + buffer.pad[1] * buffer.itemsize
             return bind_tensor_map(argument, buffer.record.dtype, place.offset_bytes, room_bytes, self.names)
         if isinstance(argument, PointersArg) and argument.pointers:
-            return BoundPointers(tuple(self.pointer(member) for member in argument.pointers))
+            members = tuple(self.pointer(member) for member in argument.pointers)
+            rest = self.scalar(argument.scalar) if argument.scalar is not None else None
+            return bind_pointers(argument, rest, members)
         if isinstance(argument, ValueArg):
-            value = argument.value
-            return BoundScalar(
-                scalar_bytes(argument.dtype, evaluate(value, self.names) if isinstance(value, str) else value)
-            )
+            return BoundScalar(scalar_bytes(argument.dtype, self.value(argument.value)))
         if argument in self.buffers:
             return BoundPointer(argument)
         if argument in self.problem.scalars:
@@ -264,7 +263,9 @@ class _Binder:
         )
 
     def scalar(self, name: str) -> bytes:
-        record = self.problem.scalars[name]
+        record = self.problem.scalars.get(name)
+        if record is None:
+            raise ProblemError(f"unknown scalar {name!r}")
         if isinstance(record.dtype, str):
             if isinstance(record.value, Mapping):
                 raise ProblemError(f"the scalar {name!r} has named values but no field list")

@@ -145,9 +145,15 @@ class ValueArg:
 
 @dataclass(frozen=True)
 class PointersArg:
-    """A struct by value whose members are pointers, and nothing else."""
+    """A struct by value that holds pointers, each `at` so many bytes from its start.
+
+    The rest is the struct in the problem's scalars that `scalar` names. Without one the pointers are all that
+    it holds, one after the other.
+    """
 
     pointers: tuple[BufferArg, ...]
+    at: tuple[int, ...] = ()
+    scalar: str | None = None
 
 
 @dataclass(frozen=True)

@@ -313,6 +313,32 @@ def test_struct_of_pointers_is_passed_with_its_buffers(judge: AdmittingJudge) ->
     admitted(draft, POINTERS, judge)
 
 
+VIEWS = """
+struct Grid { int width; float *cells; int height, rest; };
+struct View { const float *x; Grid out; float scale; const float *none; };
+__global__ void fill(View v) {
+  int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+  if (col < v.out.width && row < v.out.height)
+    v.out.cells[row * v.out.width + col] = v.scale * v.x[col] + (v.none ? v.none[0] : 0.0f);
+}
+"""
+
+
+def test_struct_of_pointers_and_numbers_is_passed_with_both(judge: AdmittingJudge) -> None:
+    arrays = {"x": reals(300), "cells": reals(300 * 170)}
+    view = (At("x"), i32(300), i32(0), At("cells"), i32(170), i32(9), np.float32(0.5), i32(0), np.uint64(0))
+    draft = drafted(VIEWS, captured("fill", launch([3, 170], [128], (view,), arrays, ["cells"])))
+    assert shapes(draft) == {"v_x": ("v_out_width",), "v_out_cells": ("v_out_width*v_out_height",)}
+    meant = PointersArg((BufferArg("v_x"), BufferArg("v_out_cells")), (0, 16), "v")
+    assert step_of(draft).args == (meant,)
+    values = draft.known.problem.scalars["v"].value
+    assert values == {
+        "x": 0, "out_width": "v_out_width", "out_cells": 0, "out_height": "v_out_height", "out_rest": 9,
+        "scale": 0.5, "none": 0,
+    }  # fmt: skip
+    admitted(draft, VIEWS, judge)
+
+
 OFFSET = """
 __global__ void next(const float *row, float *below, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

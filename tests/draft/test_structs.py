@@ -13,7 +13,7 @@ from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.problem import c_types as types
 from kcurate.problem.dtypes import pack_struct
-from kcurate.records import Init, Scalar, StructField, ValueArg
+from kcurate.records import BufferArg, Init, PointersArg, Scalar, StructField, ValueArg
 from tests.draft.inferred import inferred, launched
 
 GRID = """
@@ -73,7 +73,6 @@ def test_a_kernel_with_a_struct_is_admitted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "declared",
     [
-        "struct P { int n; float *data; };",
         "struct A { double d; int i; }; struct P { A a; int n; };",
         "struct A { int i; }; struct P : A { int n; };",
         "struct P { int n : 4; int m : 28; };",
@@ -246,3 +245,85 @@ void run(int n, double *in, double *out) {{
     draft = inferred(code)
     assert launched(draft).args == ("in", "out", "n", ValueArg(0, "uint8"))
     assert set(draft.known.problem.sizes.headline) == {"n"} and not draft.known.problem.scalars
+
+
+VIEW = """
+struct Grid { int width; float *cells; int height, rest; };
+struct View { const float *x; Grid out; float scale; const int *unread; };
+__global__ void fill(View v, int from) {
+  int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+  if (col < v.out.width && row < v . out.height)
+    v.out.cells[row * v.out.width + col] = v.scale * v.x[col] + from;
+}
+int main(int argc, char **argv) {
+  View view;
+  view.out.width = atoi(argv[1]);
+  view.out.height = atoi(argv[2]);
+  view.scale = 0.25f;
+  cudaMalloc(&view.x, view.out.width * sizeof(float));
+  cudaMalloc((void **)&view.out.cells, view.out.width * view.out.height * sizeof(float));
+  fill<<<dim3((view.out.width + 127) / 128, view.out.height), 128>>>(view, 3);
+}
+"""
+
+
+def test_a_struct_may_hold_pointers_and_numbers() -> None:
+    draft = inferred(VIEW)
+    problem = draft.known.problem
+    assert {name: one.role for name, one in problem.buffers.items()} == {"v_x": "in", "v_out_cells": "out"}
+    assert launched(draft).args == (
+        PointersArg((BufferArg("v_x"), BufferArg("v_out_cells")), (0, 16), "v"),
+        ValueArg(3, "int32"),
+    )
+    assert problem.scalars.keys() == {"v"}
+    scalar = problem.scalars["v"]
+    assert isinstance(scalar.dtype, tuple) and pack_struct(
+        scalar.dtype, dict.fromkeys(scalar.value, 0)
+    ) == bytes(48)
+    assert isinstance(scalar.value, dict)
+    assert {scalar.value["out_width"], scalar.value["out_height"]} <= set(problem.sizes.headline)
+    assert (scalar.value["scale"], scalar.value["x"], scalar.value["unread"]) == (0.25, 0, 0)
+    assert not draft.reasons
+
+
+SOA = """
+struct Arrays { int *up; int *down; };
+__global__ void shift(Arrays a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a.up[i] = a.down[i] + 1;
+}
+void run(Arrays arrays, int n) { shift<<<(n + 63) / 64, 64>>>(arrays, n); }
+"""
+
+
+def test_a_struct_of_pointers_alone_has_no_scalar() -> None:
+    draft = inferred(SOA)
+    assert launched(draft).args == (PointersArg((BufferArg("a_up"), BufferArg("a_down"))), "n")
+    assert not draft.known.problem.scalars and not draft.reasons
+
+
+@pytest.mark.parametrize("source", [VIEW, SOA])
+def test_a_kernel_with_pointers_in_a_struct_is_admitted(source: str, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/main.cu").write_text(source)
+    run(ExtractConfig((tmp_path / "tree",), tmp_path / "work"))
+    summary = draft(DraftConfig(tmp_path / "work"))
+    assert summary.counts["kernels"] == {"admitted": 1}, next(
+        (tmp_path / "work").rglob(FORM_NAME)
+    ).read_text()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a.up[i] = first(a);",  # passed on whole
+        "Arrays b = a; b.up[i] = 1;",
+        "int a_up = 3; a.up[i] = a_up;",  # the member's name is taken
+        "a.up[i] = a.most();",
+    ],
+)
+def test_a_struct_that_is_used_whole_stays_open(body: str) -> None:
+    helper = "__device__ int first(Arrays a) { return a.down[0]; }\n__global__"
+    source = SOA.replace("__global__", helper).replace("int *down;", "int *down; int most();")
+    source = source.replace("a.up[i] = a.down[i] + 1;", f"{{ {body} }}")
+    assert Reason.STRUCT_ARGUMENT in inferred(source).reasons

@@ -30,11 +30,14 @@ from kcurate.records import (
     Outcome,
     PointersArg,
     Problem,
+    Scalar,
     Side,
     Sizes,
+    StructField,
     Tolerance,
     Upload,
     ValueArg,
+    Verdict,
     View,
 )
 from kcurate.suites import load_manifests
@@ -277,6 +280,39 @@ def test_a_struct_of_pointers_reaches_buffers_at_offsets(judge: Judge) -> None:
     assert judge.judge(twice("fold", what, FOLD, (outside,))).outcome is Outcome.MALFORMED
     unknown = dataclasses.replace(launch, args=(PointersArg((BufferArg("z"), BufferArg("y"))), "n"))
     assert judge.judge(twice("fold", what, FOLD, (unknown,))).outcome is Outcome.MALFORMED
+
+
+VIEWED = """
+struct Part { int n; const int* front; char left; int* back; float by; };
+__global__ void viewed(Part part) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < part.n && part.left == 7) part.back[i] = part.front[i] * 2 + (int)part.by;
+}
+"""
+PART = tuple(
+    StructField(name, dtype)
+    for name, dtype in (
+        ("n", "int32"), ("front", "uint64"), ("left", "int8"), ("back", "uint64"), ("by", "float32")
+    )
+)  # fmt: skip
+
+
+def test_a_struct_may_hold_pointers_and_numbers(judge: Judge) -> None:
+    values = {"n": "n", "front": 0, "left": 7, "back": 0, "by": 3.0}
+    what = dataclasses.replace(integers(), scalars={"part": Scalar(PART, values)})
+
+    def tried(at: tuple[int, ...], scalar: str = "part") -> Verdict:
+        part = PointersArg((BufferArg("x"), BufferArg("y")), at, scalar)
+        return judge.judge(
+            twice("part", what, VIEWED, (Launch("viewed", ("ceil_div(n, 64)",), (64,), (part,)),))
+        )
+
+    assert tried((8, 24)).outcome is Outcome.CORRECT
+    for at in ((8,), (8, 12), (-8, 24), (8, 40)):
+        verdict = tried(at)
+        assert verdict.outcome is Outcome.MALFORMED and f"2 pointers at {list(at)}" in verdict.detail
+    assert "unknown scalar 'whole'" in tried((8, 24), "whole").detail
+    assert tried((8, 24), "n").outcome is Outcome.MALFORMED
 
 
 ROWS = """

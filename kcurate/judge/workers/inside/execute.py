@@ -225,12 +225,9 @@ class Prepared:
             if isinstance(argument, BoundScalar):
                 args.append(ScalarValue(argument.data))
             elif isinstance(argument, BoundPointers):
-                members = map(self._pointer, argument.pointers)
-                addresses = (each.memory.address + each.offset_bytes for each in members)
-                args.append(ScalarValue(b"".join(address.to_bytes(8, "little") for address in addresses)))
+                args.append(ScalarValue(argument.holding(map(self._address, argument.pointers))))
             elif isinstance(argument, BoundTensorMap):
-                place = self._pointer(BoundPointer(argument.buffer, argument.offset_bytes))
-                address = place.memory.address + place.offset_bytes
+                address = self._address(BoundPointer(argument.buffer, argument.offset_bytes))
                 args.append(ScalarValue(self.device.tensor_map(argument, address)))
             else:
                 args.append(self._pointer(argument))
@@ -266,6 +263,10 @@ class Prepared:
     def _pointer(self, argument: BoundPointer) -> Pointer:
         slot = self.bound[argument.buffer]
         return Pointer(slot.memory, slot.before + argument.offset_bytes)
+
+    def _address(self, argument: BoundPointer) -> int:
+        place = self._pointer(argument)
+        return place.memory.address + place.offset_bytes
 
     def _move(self, op: FillOp | CopyOp | UploadOp | TextureOp) -> None:
         if isinstance(op, FillOp):

@@ -1,0 +1,178 @@
+"""Structs by value that hold pointers: while a draft is made, each member is a parameter of its own.
+
+What is inferred about pointers and numbers so holds for members too; then the arguments are put together.
+Not covered: structs that a kernel passes on whole or whose methods it calls; structs of numbers (`structs`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kcurate.cuda_source.brackets import split_arguments
+from kcurate.cuda_source.launches import Launch as Written
+from kcurate.cuda_source.statements import Code, Function
+from kcurate.draft.sketch import Draft
+from kcurate.draft.structs import with_pointers
+from kcurate.problem import c_types as types
+from kcurate.records import Arg, BufferArg, Expr, Kernel, Launch, Param, Scalar, ValueArg
+
+_OWNER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """A kernel, its code and a launch with a parameter for each member that the kernel reads.
+
+    `structs` has the members of each struct by the parameter's name.
+    """
+
+    original: Kernel
+    kernel: Kernel
+    device: Code
+    launch: Written
+    structs: Mapping[str, tuple[types.Inside, ...]]
+
+    def fold(self, draft: Draft) -> Draft:
+        """The draft with the struct's members as one argument again."""
+        if not self.structs:
+            return draft
+        problem = draft.known.problem
+        scalars = dict(problem.scalars)
+        ((variant, side),) = draft.known.sides.items()
+        plan = tuple(
+            replace(step, args=tuple(self._args(step, scalars))) if isinstance(step, Launch) else step
+            for step in side.plan
+        )
+        known = replace(
+            draft.known,
+            problem=replace(problem, scalars=scalars),
+            sides={variant: replace(side, plan=plan)},
+        )
+        owners = {_flat(name, one): name for name, inside in self.structs.items() for one in inside}
+        remarks = []
+        for remark in draft.remarks:
+            place, _, member = remark.place.partition(".")
+            owner = owners.get(member) if place == "scalars" else None
+            text = f"{member.removeprefix(f'{owner}_')}: {remark.text}"
+            remarks.append(replace(remark, place=f"scalars.{owner}", text=text) if owner else remark)
+        return replace(draft, known=known, remarks=tuple(remarks))
+
+    def _args(self, step: Launch, scalars: dict[str, Scalar]) -> Iterator[Arg]:
+        given = dict(zip((one.name for one in self.kernel.params), step.args, strict=True))
+        for param in self.original.params:
+            inside = self.structs.get(param.name)
+            if inside is None:
+                yield given[param.name]
+                continue
+            values: dict[str, Expr | float] = {one.field.name: 0 for one in inside}
+            pointers: list[str | BufferArg] = []
+            at: list[int] = []
+            for one in inside:
+                arg = given.get(_flat(param.name, one))
+                if one.pointer and isinstance(arg, str | BufferArg):
+                    pointers.append(arg)
+                    at.append(one.at)
+                elif isinstance(arg, ValueArg):
+                    values[one.field.name] = arg.value
+                elif isinstance(arg, str):
+                    own = scalars.pop(arg, None)
+                    values[one.field.name] = own.value if own is not None else arg  # type: ignore[assignment]
+            bare = len(pointers) == len(inside)
+            if not bare:
+                scalars[param.name] = Scalar(tuple(one.field for one in inside), values)
+            yield with_pointers(pointers, () if bare else tuple(at), None if bare else param.name)
+
+
+def unfold(
+    kernel: Kernel, device: Code, function: Function, launch: Written, names: Mapping[str, str]
+) -> Unfolded:
+    """The kernel with the members of its structs that hold pointers as parameters; as it is without such."""
+    same = Unfolded(kernel, kernel, device, launch, {})
+    structs = {}
+    for param in kernel.params:
+        inside = None if param.pointer else types.layout(param.type, names, device.text, pointers=True)
+        if inside is not None and any(one.pointer for one in inside):
+            structs[param.name] = inside
+    if not structs or device.aligned or len(launch.arguments) != len(kernel.params):
+        return same
+    head, body = device.text[function.start : function.body], device.text[function.body : function.end]
+    read: dict[str, list[types.Inside]] = {}
+    for name, inside in structs.items():
+        found = _members_as_names(body, name, inside)
+        if found is None:
+            return same
+        body, read[name] = found
+    params, arguments, declared = [], [], []
+    texts = [one.decode("latin-1") for one in split_arguments(_parameters(head).encode("latin-1"))]
+    if len(texts) != len(kernel.params):
+        return same
+    for param, text, argument in zip(kernel.params, texts, launch.arguments, strict=True):
+        if param.name not in structs:
+            params.append(param)
+            declared.append(text)
+            arguments.append(argument)
+            continue
+        owner = argument.expression if _OWNER.fullmatch(argument.expression) else f"{param.name}_host"
+        for one in read[param.name]:
+            type_text = one.pointer or one.field.dtype
+            pointer = bool(one.pointer)
+            name = _flat(param.name, one)
+            known = type_text if pointer else _C_NAMES[one.field.dtype]
+            params.append(Param(name, known, const="const" in known, pointer=pointer))
+            declared.append(f"{known} {name}")
+            arguments.append(replace(argument, expression=f"{owner}.{one.path}", allocation=None))
+    if len({one.name for one in params}) != len(params):
+        return same
+    made = head.replace(_parameters(head), ", ".join(declared), 1)
+    text = device.text[: function.start] + made + body + device.text[function.end :]
+    return Unfolded(
+        kernel,
+        replace(kernel, params=tuple(params)),
+        Code(text.encode("latin-1")),
+        replace(launch, arguments=tuple(arguments)),
+        structs,
+    )
+
+
+_C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
+
+
+def _flat(name: str, one: types.Inside) -> str:
+    return f"{name}_{one.field.name}"
+
+
+def _parameters(head: str) -> str:
+    """The text between the brackets of a function's parameters."""
+    end = head.rindex(")")
+    depth = 0
+    for at in range(end, -1, -1):
+        depth += (head[at] == ")") - (head[at] == "(")
+        if depth == 0:
+            return head[at + 1 : end]
+    return ""
+
+
+def _members_as_names(
+    body: str, name: str, inside: tuple[types.Inside, ...]
+) -> tuple[str, list[types.Inside]] | None:
+    """The body with members as names of their own, and those that occur; None: it uses the struct whole."""
+    by_path = {tuple(one.path.split(".")): one for one in inside}
+    read: dict[str, types.Inside] = {}
+    failed = False
+
+    def member(match: re.Match[str]) -> str:
+        nonlocal failed
+        words = re.findall(r"\w+", match[1] or "")
+        for count in range(len(words), 0, -1):
+            one = by_path.get(tuple(words[:count]))
+            if one is not None:
+                read[one.path] = one
+                return ".".join([_flat(name, one), *words[count:]])
+        failed = True
+        return match[0]
+
+    made = re.sub(rf"(?<![\w.>])\b{re.escape(name)}\b((?:\s*\.\s*[A-Za-z_]\w*)*)", member, body)
+    taken = any(re.search(rf"\b{re.escape(_flat(name, one))}\b", body) for one in inside)
+    return None if failed or taken else (made, [one for one in inside if one.path in read])
