@@ -119,6 +119,8 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
         left, right = (node.child_by_field_name(side) for side in ("left", "right"))
         if is_path(left):
             how = next(child.type for child in node.children if "=" in child.type)
+            while right.type == "assignment_expression" and how == "=":  # `a = b = c`
+                right = right.child_by_field_name("right")
             yield Setting(path_of(left), node.start_byte, how, text_of(right), node=right)
 
 

@@ -35,6 +35,8 @@ _BENCH: Mapping[int, int] = {1: 1 << 22, 2: 2048, 3: 256, 4: 64}
 WIDE = 128
 MAX_BENCH_ELEMENTS = 1 << 28
 MAX_TEST_ELEMENTS = 1 << 22
+# A kernel with one size has no smaller one.
+MAX_OWN_ELEMENTS = 1 << 24
 # Larger buffers make runs long if every thread loops over the whole buffer.
 COMMON_TEST_ELEMENTS = 1 << 15
 
@@ -66,7 +68,7 @@ def ladder(
 ) -> tuple[Settings, ...]:
     """Settings to try in order; with no sizes the one that the code has. Empty if none fits."""
     if not sizes:
-        return (Settings("the code's own", ({},)),) if fits(counts, {}) else ()
+        return (Settings("the code's own", ({},)),) if fits(counts, {}, MAX_OWN_ELEMENTS) else ()
     level = degree(counts, sizes)
     large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
     unit = _unit(block, level)
@@ -120,8 +122,8 @@ def _grown(
     counts: Sequence[Poly], sizes: Mapping[str, int], large: Sequence[str], most: int
 ) -> Mapping[str, int] | None:
     """The setting scaled so that every buffer fits; None if no scale does."""
-    for by in (1, 4, 16, 64, 256):
-        if by == 1 or all(sizes[name] // by > 2 for name in large):
+    for by, least in ((1, 0), (4, 2), (16, 2), (64, 2), (256, 0)):  # at last, sizes that count millions each
+        if by == 1 or all(sizes[name] // by > least for name in large):
             shrunk = {n: v // by // 2 * 2 + v % 2 if by > 1 and n in large else v for n, v in sizes.items()}
             if fits(counts, shrunk, most):
                 return shrunk

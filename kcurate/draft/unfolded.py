@@ -1,7 +1,8 @@
 """Structs by value that hold pointers: while a draft is made, each member is a parameter of its own.
 
 What is inferred about pointers and numbers so holds for members too; then the arguments are put together.
-Not covered: structs that a kernel passes on whole or whose methods it calls; structs of numbers (`structs`).
+Of a struct that is used whole (passed on, copied, a method called) every pointer counts as handed to a
+function that is not known. Not covered: structs of numbers alone (`structs`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from kcurate.draft.structs import with_pointers
 from kcurate.problem import c_types as types
 from kcurate.records import Arg, BufferArg, Expr, Kernel, Launch, Param, Scalar, ValueArg
 
+# A function that no code defines.
+HANDED_ON = "handed_on_whole"
 _OWNER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
 
 
@@ -100,10 +103,9 @@ def unfold(
     head, body = device.text[function.start : function.body], device.text[function.body : function.end]
     read: dict[str, list[types.Inside]] = {}
     for name, inside in structs.items():
-        found = _members_as_names(body, name, inside)
-        if found is None:
-            return same
-        body, read[name] = found
+        if any(re.search(rf"\b{re.escape(_flat(name, one))}\b", body) for one in inside):
+            return same  # the name is taken
+        body, read[name] = _members_as_names(body, name, inside)
     params, arguments, declared = [], [], []
     texts = [one.decode("latin-1") for one in split_arguments(_parameters(head).encode("latin-1"))]
     if len(texts) != len(kernel.params):
@@ -156,23 +158,25 @@ def _parameters(head: str) -> str:
 
 def _members_as_names(
     body: str, name: str, inside: tuple[types.Inside, ...]
-) -> tuple[str, list[types.Inside]] | None:
-    """The body with members as names of their own, and those that occur; None: it uses the struct whole."""
+) -> tuple[str, list[types.Inside]]:
+    """The body with members as names of their own, and those that occur, all if the struct is used whole."""
     by_path = {tuple(one.path.split(".")): one for one in inside}
-    read: dict[str, types.Inside] = {}
-    failed = False
+    read: set[str] = set()
+    whole = False
 
     def member(match: re.Match[str]) -> str:
-        nonlocal failed
+        nonlocal whole
         words = re.findall(r"\w+", match[1] or "")
         for count in range(len(words), 0, -1):
             one = by_path.get(tuple(words[:count]))
             if one is not None:
-                read[one.path] = one
+                read.add(one.path)
                 return ".".join([_flat(name, one), *words[count:]])
-        failed = True
+        whole = True
         return match[0]
 
     made = re.sub(rf"(?<![\w.>])\b{re.escape(name)}\b((?:\s*\.\s*[A-Za-z_]\w*)*)", member, body)
-    taken = any(re.search(rf"\b{re.escape(_flat(name, one))}\b", body) for one in inside)
-    return None if failed or taken else (made, [one for one in inside if one.path in read])
+    if not whole:
+        return made, [one for one in inside if one.path in read]
+    handed = "".join(f" {HANDED_ON}({_flat(name, one)});" for one in inside if one.pointer)
+    return made.replace("{", "{" + handed, 1), list(inside)

@@ -92,10 +92,11 @@ void tiles(int count, const float *host_taps) {
 """
 
 OPEN = """
-struct Views { float *a; float *b; __device__ int first() const { return a[0] > 0; } };
+struct Views { float *a; float *b; };
 __global__ void through_struct(Views v, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) v.b[i] = v.a[i] * v.first();
+  int v_a = i;
+  if (i < n) v.b[v_a] = v.a[v_a];
 }
 __global__ void through_table(float **rows, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

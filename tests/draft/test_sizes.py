@@ -80,7 +80,7 @@ def test_sizes_grow_until_no_buffer_is_empty_and_shrink_until_all_fit() -> None:
     assert ladder(("n - n",), {"n": None}) == {}
     own = sizes.Settings("the code's own", ({},))
     assert sizes.ladder({}, [number(5)], (64,)) == (own,)
-    assert sizes.ladder({}, [number(sizes.MAX_TEST_ELEMENTS + 1)], (64,)) == ()
+    assert sizes.ladder({}, [number(sizes.MAX_OWN_ELEMENTS + 1)], (64,)) == ()
 
 
 def test_the_size_to_time_is_the_hosts_within_the_limit() -> None:
