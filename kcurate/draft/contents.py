@@ -16,7 +16,7 @@ from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.usage import Usage
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.launching import at_sample
+from kcurate.draft.launching import FUNCTIONS, at_sample, names_of
 from kcurate.problem import c_types as types
 from kcurate.records import Init, Role
 
@@ -113,6 +113,8 @@ def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
     """For values used in an index: integers that stay within the first array, or buffer, that they index."""
     dtype = dict(known.elements[name.partition(".")[0]].fields).get(name.partition(".")[2])
     dtype = dtype or known.elements[name.partition(".")[0]].dtype
+    polys = (*bounds.scalars.values(), *bounds.grid, *known.counts.values())
+    sizes = frozenset[str]().union(*map(names_of, polys))
     for other, count in chain(known.counts.items(), bounds.arrays()):
         for node in bounds.indices(other):
             if other == name.partition(".")[0] and _loads(node, name):
@@ -124,6 +126,8 @@ def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
             low = number(max(0, low.constant or 0)) if low.constant is not None else low
             most = _RANGES.get(dtype, 0)
             high = number(min(high.constant, most)) if high.constant is not None and most else high
+            if not names_of(low) | names_of(high) <= sizes | FUNCTIONS:
+                continue  # a variable of the kernel has no value here
             if at_sample(high) > max(0, at_sample(low)):
                 init = Init("integers", {"low": low.expr(), "high": high.expr()})
                 return Contents(init, f"indices into {other}")

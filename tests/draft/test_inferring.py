@@ -79,6 +79,7 @@ def test_values_used_as_indices_stay_inside_what_they_index(index: str, high: in
         ("int at = from[i]; to[at + 2] = 1;", "m - 2"),
         ("int next = from[i]; int at = next; to[at] = 1;", "m"),
         ("int old = at; at = old; at = from[i]; to[old] = 1;", "m"),
+        ("int w = i; while (w < n) { to[from[i] - w] = 1; w = w + at; }", 1000),  # `w` is no size
     ],
 )
 def test_values_used_as_indices_are_followed_through_variables(body: str, high: int | str) -> None:
