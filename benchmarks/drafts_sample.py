@@ -70,7 +70,8 @@ def rows(tree: Path, folders: list[str], work: Path) -> list[dict[str, Any]]:
         outcome = "admitted" if (path.parent / "problem.json").exists() else first
         why = rest.split(":")[0].split(", ")[0] if outcome == "open" else ""
         compiles = kernel.compiled is not None and kernel.compiled.ok
-        sizes = first.removeprefix("admitted at sizes ") if outcome == "admitted" else ""
+        sizes = first.partition(";")[0].removeprefix("admitted at ").removeprefix("sizes ")
+        sizes = sizes if outcome == "admitted" else ""
         row = {"tree": tree.parent.name if tree.name == "src" else tree.name, "kernel": kernel.id}
         found.append(row | {"compiles": compiles, "outcome": outcome, "why": why, "sizes": sizes})
     return found

@@ -13,11 +13,13 @@ from kcurate.runs import Run
 # The outcome of a problem that is admitted at its one size: that of a record, or of constants in the code.
 SINGLE_SIZE = "single_size"
 SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
+FIXED = "constants of the code: kcurate build refuses its pairs, since another size is another kernel"
 
 
 def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str) -> None:
     """Also a note. A kernel passed if deopt can use a problem of it: its suite's, or an admitted one."""
-    run.note(f"{name}: {line}; {SECOND}" if outcome == SINGLE_SIZE else f"{name}: {line}")
+    single = f"; {SECOND if 'recorded' in line else FIXED}" if outcome == SINGLE_SIZE else ""
+    run.note(f"{name}: {line}{single}")
     form = record.with_name(FORM_NAME)
     passed = outcome == "known" or record.with_name(RECORD_NAME).is_file()
     run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))

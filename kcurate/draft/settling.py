@@ -66,8 +66,9 @@ class Settling:
         self._write(result.draft, [*result.heading(), *more])
         if result.admitted:
             store.write_json(self.record.parent / RECORD_NAME, result.draft.known)
-            outcome = reporting.SINGLE_SIZE if result.draft.known.problem.single_size else "admitted"
-            return Settled(outcome, "", f"admitted at sizes {result.sizes}")
+            if result.draft.known.problem.single_size:
+                return Settled(reporting.SINGLE_SIZE, "", "admitted at its one size")
+            return Settled("admitted", "", f"admitted at sizes {result.sizes}")
         outcome = str(result.verdict.outcome)
         return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}")
 

@@ -68,7 +68,7 @@ def ladder(
 ) -> tuple[Settings, ...]:
     """Settings to try in order; with no sizes the one that the code has. Empty if none fits."""
     if not sizes:
-        return (Settings("the code's own", ({},)),) if fits(counts, {}, MAX_OWN_ELEMENTS) else ()
+        return (Settings("those of the code", ({},)),) if fits(counts, {}, MAX_OWN_ELEMENTS) else ()
     level = degree(counts, sizes)
     large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
     unit = _unit(block, level)

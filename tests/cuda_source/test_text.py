@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcurate.cuda_source.text import blank_comments, blank_literals, parseable, without_comments
+from kcurate.cuda_source.text import blank_comments, blank_literals, numbered, parseable, without_comments
 
 PIECES = ("//", "/*", "*/", '"', "'", "\\", "\n", "\r\n", " ", "a", "<<<", "__align__(8)", "#define X")
 
@@ -32,3 +32,18 @@ def test_blanking_moves_nothing(pieces: list[str]) -> None:
     for blanked in (blank_comments(source), parseable(source)):
         assert len(blanked) == len(source)
         assert blanked.count(b"\n") == source.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "meant"),
+    [
+        ("x - 'a' + 'z'", "x - 97  + 122"),
+        (r"c == '\n' || c == '\\' || c == '\''", "c == 10   || c == 92   || c == 39  "),
+        ("1'000'000 + u8'a' + L'b'", "1'000'000 + u8'a' + L'b'"),
+        ("\"it's 'a'\" /* 'b' */ + 'c'", "\"it's 'a'\" /* 'b' */ + 99 "),
+        (r"'ab' + '\x41'", r"'ab' + '\x41'"),
+        ("case'd':", "case'd':"),
+    ],
+)
+def test_characters_become_numbers_of_equal_length(source: str, meant: str) -> None:
+    assert numbered(source.encode()).decode() == meant

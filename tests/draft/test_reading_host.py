@@ -67,6 +67,7 @@ def grid(body: str, outside: str = "") -> tuple[object, ...] | None:
     [
         ("dim3 block(16, 8), grid(n / block.x, n / block.y);", "", ("(n/16)", "(n/8)")),
         ("dim3 grid; grid.x = n / 4; grid.y = 2;", "", ("(n/4)", 2)),
+        ("int other, grid; grid = other = n / 32;", "", ("(n/32)",)),
         ("int grid = n / 64 + ((n % 64 == 0) ? 0 : 1);", "", ("(n/64) + min(1, (n % 64))",)),
         ("int grid = n / 64; if (n % 64 != 0) grid++;", "", ("(n/64) + min(1, (n % 64))",)),
         ("int grid = DIVUP(n, 32);", "#define DIVUP(a, b) (((a) + (b) - 1) / (b))", ("ceil_div(n, 32)",)),

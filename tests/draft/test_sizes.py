@@ -78,7 +78,7 @@ def test_sizes_grow_until_no_buffer_is_empty_and_shrink_until_all_fit() -> None:
     shrunk = ladder(("n*n*n",), {"n": None})["odd and different"]
     assert all(setting["n"] ** 3 <= sizes.COMMON_TEST_ELEMENTS for setting in shrunk)
     assert ladder(("n - n",), {"n": None}) == {}
-    own = sizes.Settings("the code's own", ({},))
+    own = sizes.Settings("those of the code", ({},))
     assert sizes.ladder({}, [number(5)], (64,)) == (own,)
     assert sizes.ladder({}, [number(sizes.MAX_OWN_ELEMENTS + 1)], (64,)) == ()
 
