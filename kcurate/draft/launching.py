@@ -38,7 +38,7 @@ FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 class Site:
     """A launch in its scope. `frozen` host names are replaced by their value instead of becoming sizes.
 
-    So are names in `compiled`, which the kernel's own code defines, as soon as the host code gives them one.
+    So are names in `compiled`, which the kernel's own code defines.
     A host name that is also in `taken` (by a buffer or a scalar) becomes a size with `_size` at its end.
     """
 
@@ -47,7 +47,7 @@ class Site:
     scope: Scope
     frozen: dict[str, int] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
-    compiled: frozenset[str] = frozenset()
+    compiled: Mapping[str, int] = field(default_factory=dict)
 
     def poly(self, text: str) -> Poly | None:
         """A host expression at the launch as a sum of products of sizes."""
@@ -61,9 +61,7 @@ class Site:
             own = f"{part.text}_size" if part.text in self.taken else part.text
             if part.op != "name":
                 return None
-            value = self.frozen.get(own, self.frozen.get(part.text))
-            if value is None and part.text in self.compiled:
-                value = self.meaning.defaults.get(part.text)
+            value = self.frozen.get(own, self.frozen.get(part.text, self.compiled.get(part.text)))
             return cexpr.number(value) if value is not None else cexpr.name(own)
 
         return from_node(cexpr.substitute(node, value))
@@ -102,14 +100,14 @@ def names_of(poly: Poly) -> frozenset[str]:
     return frozenset(found)
 
 
-def compiled(code: Code) -> frozenset[str]:
-    """The named numbers of a file, less those that parameters hide in every function."""
-    known = {*code.macros, *code.constants()}
-    return frozenset(
-        name
-        for name in known
-        if not all(any(own == name for _, own in one.params) for one in code.functions) or not code.functions
-    )
+def compiled(code: Code) -> dict[str, int]:
+    """The named numbers of a file with their values, less those that parameters hide in every function."""
+    meaning = Meaning(code)
+    for name in (*code.macros, *code.constants()):
+        meaning.resolve_text(name, Scope(None, 0))
+    hidden = [frozenset(own for _, own in one.params) for one in code.functions]
+    everywhere = frozenset.intersection(*hidden) if hidden else frozenset()
+    return {name: value for name, value in meaning.defaults.items() if name not in everywhere}
 
 
 def block_of(site: Site) -> tuple[int, ...] | None:
