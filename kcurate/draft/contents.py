@@ -186,14 +186,19 @@ def _rounded_up(value: Poly, by: Poly) -> Poly:
     return quotient(value - number(1) + by, by) or value
 
 
-def _occurs(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression is computed from a value loaded from buffer `name`, by sums and products."""
+def _occurs(node: Node, name: str, bounds: Bounds, followed: set[str] | None = None) -> bool:
+    """Whether an expression is computed from a value loaded from buffer `name`, by sums and products.
+
+    `followed` are the variables that were looked at.
+    """
+    followed = set() if followed is None else followed
     node = cexpr.plain(node)
     if _loads(node, name) or any(_loads(one, name) for one in _copied(node, bounds)):
         return True
     if node.op == "name" and node.text not in followed:
         found = (one for one in bounds.definitions(node.text) if node.text not in cexpr.names(one))
-        return any(_occurs(one, name, bounds, followed | {node.text}) for one in found)
+        followed.add(node.text)
+        return any(_occurs(one, name, bounds, followed) for one in found)
     return node.op in ("+", "-", "*") and any(_occurs(arg, name, bounds, followed) for arg in node.args)
 
 

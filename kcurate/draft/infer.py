@@ -69,7 +69,7 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         template = dict(zip(function.template, arguments, strict=False))
         meaning = Meaning(unit, template)
         names = {**unit.types, **unit.macros, **device.types, **device.macros, **template}
-        whole = unfold(kernel, device, function, launch, names)
+        whole = unfold(kernel, device, function, unit, launch, names)
         site = Site(whole.launch, meaning, meaning.scope(launch.at))
         # What the code was compiled with is no size.
         given = zip(launch.template_args, arguments, strict=False)

@@ -148,7 +148,10 @@ def fits(counts: Sequence[Poly], sizes: Mapping[str, int], most: int = MAX_TEST_
 def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, int]:
     """The setting to time: the host's values where known, within this package's limits."""
     level = degree(counts, sizes)
-    found = {name: value if value is not None else _BENCH[level] for name, value in sizes.items()}
+    # A length of which nothing is known is most likely that of what is beside it.
+    known = [value for value in sizes.values() if value is not None and value > SMALL and level == 1]
+    own = max(known, default=_BENCH[level])
+    found = {name: value if value is not None else own for name, value in sizes.items()}
     while not fits(counts, found, MAX_BENCH_ELEMENTS) and any(value > 2 * SMALL for value in found.values()):
         found = _half(found)
     return found

@@ -8,7 +8,7 @@ function that is not known. Not covered: structs of numbers alone (`structs`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.brackets import split_arguments
@@ -19,6 +19,8 @@ from kcurate.draft.structs import with_pointers
 from kcurate.problem import c_types as types
 from kcurate.records import Arg, BufferArg, Expr, Kernel, Launch, Param, Scalar, ValueArg
 
+_LISTED = re.compile(r"(?:[A-Za-z_][\w:]*\s*)?\{(.*)\}", re.DOTALL)
+_DESIGNATED = re.compile(r"\.(\w+)\s*=\s*(.*)", re.DOTALL)
 # A function that no code defines.
 HANDED_ON = "handed_on_whole"
 _OWNER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
@@ -89,9 +91,12 @@ class Unfolded:
 
 
 def unfold(
-    kernel: Kernel, device: Code, function: Function, launch: Written, names: Mapping[str, str]
+    kernel: Kernel, device: Code, function: Function, unit: Code, launch: Written, names: Mapping[str, str]
 ) -> Unfolded:
-    """The kernel with the members of its structs that hold pointers as parameters; as it is without such."""
+    """The kernel with the members of its structs that hold pointers as parameters; as it is without such.
+
+    A member's argument is what the host code in `unit` gives it, if that is one value.
+    """
     same = Unfolded(kernel, kernel, device, launch, {})
     structs = {}
     for param in kernel.params:
@@ -116,7 +121,9 @@ def unfold(
             declared.append(text)
             arguments.append(argument)
             continue
-        owner = argument.expression if _OWNER.fullmatch(argument.expression) else f"{param.name}_host"
+        passed = argument.expression.removeprefix("*").strip()
+        owner = passed if _OWNER.fullmatch(passed) else f"{param.name}_host"
+        order = [one.name for one in types.members(param.type, names, device.text) or ()]
         for one in read[param.name]:
             type_text = one.pointer or one.field.dtype
             pointer = bool(one.pointer)
@@ -124,7 +131,8 @@ def unfold(
             known = type_text if pointer else _C_NAMES[one.field.dtype]
             params.append(Param(name, known, const="const" in known, pointer=pointer))
             declared.append(f"{known} {name}")
-            arguments.append(replace(argument, expression=f"{owner}.{one.path}", allocation=None))
+            given = _given(unit, owner, one, order, launch.at) or f"{owner}.{one.path}"
+            arguments.append(replace(argument, expression=given, allocation=None))
     if len({one.name for one in params}) != len(params):
         return same
     made = head.replace(_parameters(head), ", ".join(declared), 1)
@@ -136,6 +144,30 @@ def unfold(
         replace(launch, arguments=tuple(arguments)),
         structs,
     )
+
+
+def _given(unit: Code, owner: str, one: types.Inside, order: Sequence[str], at: int) -> str | None:
+    """What the host code assigns to a pointer, or has in a member's place of a list; None: nothing plain.
+
+    A number that is assigned is found by the member's path.
+    """
+    owner = owner.replace("->", ".")
+    assigned = unit.settings(f"{owner}.{one.path}", at)
+    if assigned:
+        plain = len(assigned) == 1 and assigned[0].value and not assigned[0].updates and one.pointer
+        return assigned[0].value if plain else None
+    whole = [each for each in unit.settings(owner, at) if each.value and not each.updates]
+    if len(whole) != 1 or one.path not in order:
+        return None
+    listed = _LISTED.fullmatch(whole[0].value)
+    if listed is None and whole[0].how != "{":
+        return None
+    text = listed[1] if listed is not None else whole[0].value
+    items = [each.decode("latin-1") for each in split_arguments(text.encode("latin-1"))]
+    named = {match[1]: match[2] for each in items if (match := _DESIGNATED.fullmatch(each))}
+    place = order.index(one.path)
+    value = named.get(one.path) if named else items[place] if place < len(items) else None
+    return value if value and not value.startswith("{") and (one.pointer or "(" not in value) else None
 
 
 _C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
@@ -179,4 +211,4 @@ def _members_as_names(
     if not whole:
         return made, [one for one in inside if one.path in read]
     handed = "".join(f" {HANDED_ON}({_flat(name, one)});" for one in inside if one.pointer)
-    return made.replace("{", "{" + handed, 1), list(inside)
+    return made.replace("{", "{" + handed, 1), [one for one in inside if "[" not in one.path]

@@ -42,10 +42,12 @@ _PACKED: Mapping[str, tuple[str, int]] = {
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
 _DROPPED = re.compile(
-    r"\b(?:const|volatile|static|extern|__constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
+    r"\b(?:const|volatile|static|extern|__constant__|__grid_constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
 )
 # What a pointer in a struct by value is to a plan.
 POINTER = "uint64"
+# More numbers in a struct are data, not arguments.
+MAX_INSIDE = 1024
 MAX_DEPTH = 8
 _LANES = "xyzw"
 
@@ -224,9 +226,11 @@ def _layout(
     type_text: str, names: Mapping[str, str], code: str, path: str, depth: int, pointers: bool = False
 ) -> tuple[list[Inside], int, int] | None:
     """The numbers from offset 0 on, and size and alignment in bytes."""
-    if pointers and path and type_text.count("*") == 1 and "(" not in type_text:
+    meant = _meant(type_text, names)
+    if path and "*" in meant:
         width = numpy_dtype(POINTER).itemsize
-        return [Inside(path, StructField(_flat(path), POINTER), 0, type_text)], width, width
+        one = Inside(path, StructField(_flat(path), POINTER), 0, meant)
+        return ([one], width, width) if pointers and not set("([{") & set(meant) else None
     inside = members(type_text, names, code)
     if inside is None:
         whole = element(type_text, names, code)
@@ -241,6 +245,8 @@ def _layout(
     found: list[Inside] = []
     size, alignment = 0, 1
     for member in inside:
+        if len(found) + member.count > MAX_INSIDE:
+            return None
         for index in range(member.count):
             own = _joined(path, member.name) + (f"[{index}]" if member.count > 1 else "")
             deep = depth < MAX_DEPTH and (pointers or "*" not in member.type) and "&" not in member.type
@@ -251,6 +257,17 @@ def _layout(
             found += [replace(one, at=size + one.at) for one in part[0]]
             size, alignment = size + part[1], max(alignment, part[2])
     return found, max(1, -(-size // alignment) * alignment), alignment
+
+
+def _meant(type_text: str, names: Mapping[str, str]) -> str:
+    """A type with its stars, those of what its name stands for included."""
+    text = type_text
+    for _ in range(MAX_DEPTH):
+        base = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())
+        if names.get(base, base) == base:
+            break
+        text = names[base] + "*" * text.count("*")
+    return text
 
 
 def _joined(path: str, name: str) -> str:

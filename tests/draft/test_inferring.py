@@ -377,6 +377,13 @@ def test_integers_that_something_is_divided_by_are_not_zero(use: str, low: int) 
     assert buffers["by"].init == Init("integers", {"low": low, "high": 1000})
 
 
+def test_a_long_chain_of_sums_takes_no_time() -> None:
+    chain = "int q0 = i + 1;" + "".join(f"int q{k + 1} = q{k} + q{k};" for k in range(40))
+    body = f"const int *y, int n) {{ {AT} {{ {chain} x[i] = y[i] / q40; }} }}"
+    buffers = inferred(one(body, "int *b; cudaMalloc(&b, n * 4);", "d, b, n")).known.problem.buffers
+    assert buffers["y"].init == Init("integers", {"low": 0, "high": 1000})
+
+
 CONST = "constexpr int ROWS = (1 << 9) + 7;\n#define COLS 1000\nconstexpr int ALL = ROWS * COLS;\n"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kcurate.cuda_source.statements import Code
 from kcurate.draft import structs
 from kcurate.draft.sketch import Reason
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
@@ -349,3 +350,64 @@ def test_pointers_of_a_struct_that_is_passed_on_may_be_read_and_written() -> Non
 def test_a_struct_one_of_whose_members_has_a_name_that_is_taken_stays_open() -> None:
     source = SOA.replace("a.up[i] = a.down[i] + 1;", "{ int a_up = 3; a.up[i] = a_up; }")
     assert Reason.STRUCT_ARGUMENT in inferred(source).reasons
+
+
+HELD = """
+struct S { float *x; const float *y; int n; float **rows; float a; };
+__global__ void k(const __grid_constant__ S v) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < v.n) v.x[i] = v.a * v.y[i] + 1;
+}
+int main() {
+  int n = 1 << 20;
+  float *x, *y;
+  cudaMalloc(&x, 2 * n * sizeof(float));
+  cudaMalloc(&y, n * sizeof(float));
+  GIVEN
+  k<<<(n + 255) / 256, 256>>>(v);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("S v; v.x = x; v.y = y; v.n = n; v.a = 2.5f;", ("v_x", "v_y")),
+        ("S v = {x, y, n, nullptr, 2.5f};", ("v_x", "v_y")),
+        ("S v{.x = x, .y = y, .n = n, .a = 2.5f};", ("v_x", "v_y")),
+        ("S v; v.x = x; v.y = x; v.n = n; v.a = 2.5f;", ("v_x", "v_x")),
+        ("S v; v.x = x + n; v.y = y; v.n = n; v.a = 2.5f;", (BufferArg("v_x", "n"), "v_y")),
+    ],
+)
+def test_what_the_host_puts_into_a_struct_is_what_the_members_are(
+    given: str, meant: tuple[object, ...]
+) -> None:
+    draft = inferred(HELD.replace("GIVEN", given))
+    (arg,) = launched(draft).args
+    wanted = tuple(BufferArg(one) if isinstance(one, str) else one for one in meant)
+    assert isinstance(arg, PointersArg) and (arg.pointers, arg.at) == (wanted, (0, 8))
+    problem = draft.known.problem
+    scalar = problem.scalars["v"]
+    assert isinstance(scalar.dtype, tuple) and [one.dtype for one in scalar.dtype] == [
+        "uint64", "uint64", "int32", "uint64", "float32"
+    ]  # fmt: skip
+    assert scalar.value == {"x": 0, "y": 0, "n": "n", "rows": 0, "a": 2.5}
+    assert problem.buffers["v_x"].shape == ("2*n",) and problem.sizes.headline == {"n": 1 << 20}
+
+
+@pytest.mark.parametrize("alias", ["using Fp = float *;", "#define Fp float *"])
+def test_a_name_for_a_pointer_is_a_pointer(alias: str) -> None:
+    code = f"{alias}\nstruct S {{ int n; Fp z; float a; }};"
+    host = Code(code.encode())
+    names = {**host.types, **host.macros}
+    found = types.layout("S", names, host.text, pointers=True)
+    assert found is not None and [(one.at, bool(one.pointer)) for one in found] == [
+        (0, False),
+        (8, True),
+        (16, False),
+    ]
+    assert types.layout("S", names, host.text) is None
+
+
+def test_a_struct_of_a_great_array_has_no_layout() -> None:
+    assert types.layout("S", {}, "struct S { double u[200][200][200]; int n; };") is None
