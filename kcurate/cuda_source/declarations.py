@@ -173,12 +173,13 @@ def enumerations(code: str) -> Mapping[str, str]:
 def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents.
 
-    Left out: classes with bases, virtual functions, bit fields or unnamed unions, whose layout the members do
-    not tell.
+    Left out: classes with bases, virtual functions, bit fields, unnamed unions, pointers to functions or
+    arrays, or members aligned by hand, whose layout members do not tell; a name of several different structs.
     """
     source = parseable(code.encode("latin-1", "replace"))
     tree = Tree(source, parse_tree(source).root_node)
     found: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+    several: set[str] = set()
     for node in tree.nodes("struct_specifier", "class_specifier"):
         body, outer = node.child_by_field_name("body"), node.parent
         named = [node.child_by_field_name("name")]
@@ -189,7 +190,7 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
         declared = [one for one in body.named_children if one.type in DECLARING]
         if any(one.type in _OTHER_LAYOUT for field in body.named_children for one in field.children):
             continue
-        if any(map(_unnamed, declared)):
+        if any(_unnamed(one) or _unclear(one) for one in declared):
             continue
         fields = [
             (one.type, one.name, one.sizes)
@@ -197,8 +198,23 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
             for one in declared_by(field)
             if one.how != "(" and "static" not in one.type.split()
         ]
-        found |= {name.text.decode(): tuple(fields) for name in named if name is not None}
-    return found
+        for name in (one.text.decode() for one in named if one is not None):
+            if found.setdefault(name, tuple(fields)) != tuple(fields):
+                several.add(name)
+    return {name: fields for name, fields in found.items() if name not in several}
+
+
+def _unclear(field: Node) -> bool:
+    """Whether a member points to functions or arrays, is aligned by hand, or its type is declared with it."""
+    kind, declarator = field.child_by_field_name("type"), field.child_by_field_name("declarator")
+    inside = kind is not None and kind.child_by_field_name("body") is not None and declarator is not None
+    text = text_of(field)
+    below = list(declarator.children) if declarator is not None else []
+    return (
+        inside
+        or any(word in text for word in ("__attribute__", "alignas", "__align__"))
+        or any(one.type == "parenthesized_declarator" for one in below)
+    )
 
 
 def _unnamed(field: Node) -> bool:

@@ -409,5 +409,16 @@ def test_a_name_for_a_pointer_is_a_pointer(alias: str) -> None:
     assert types.layout("S", names, host.text) is None
 
 
-def test_a_struct_of_a_great_array_has_no_layout() -> None:
-    assert types.layout("S", {}, "struct S { double u[200][200][200]; int n; };") is None
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "struct S { double u[200][200][200]; int n; };",
+        "struct S { int n; float (*f)(float, int); float *x; };",
+        "struct S { int n; float (*x)[4]; };",
+        "struct S { struct In { int a; float *x; } in; int n; };",
+        "struct S { char c; char d __attribute__((aligned(2))); };",
+        "struct A { struct In { int a; }; In q; }; struct S { struct In { float b; }; In q; };",
+    ],
+)
+def test_what_a_plan_does_not_pack_has_no_layout(declared: str) -> None:
+    assert types.layout("S", {}, declared, pointers=True) is None
