@@ -9,6 +9,7 @@ where the code does not tell.
 | `types` | C types as problem dtypes |
 | `bounds` | how far the kernel's indices go |
 | `infer`, `building`, `launching`, `contents` | the draft: buffers, grid, plan, contents |
+| `structs`, `unfolded` | structs by value: their numbers; members of those with pointers as parameters |
 | `sketch` | a draft as data, with a remark on everything guessed or open |
 | `sizes` | the size settings that a draft is tried on |
 | `form`, `reading` | the file that the user completes in an editor |
