@@ -44,6 +44,8 @@ VARIATIONS = ("nominal", "shifted", "wide", "structured")
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
 KEPT_TERMS = 1 << 12
+# Of an integer parameter; no dtype holds more.
+MAX_INTEGER = 1 << 64
 __all__ = [
     "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
     "recipes", "thinned", "varies",
@@ -104,6 +106,8 @@ def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: M
         raise ProblemError(f"{what} must be a number, not {value!r}")
     elif isinstance(value, str):
         evaluate(value, sizes)
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise ProblemError(f"{what} must be at most 2^64 either way")
     elif not math.isfinite(value):
         raise ProblemError(f"{what} must be a finite number, not {value!r}")
     elif takes is not REAL and int(value) != value:
