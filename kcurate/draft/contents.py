@@ -111,20 +111,20 @@ def role_of(used: Usage) -> Role:
 
 def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
     """For values used in an index: integers that stay within the first array, or buffer, that they index."""
-    dtype = dict(known.elements[name.partition(".")[0]].fields).get(name.partition(".")[2])
-    dtype = dtype or known.elements[name.partition(".")[0]].dtype
+    owner, _, member = name.partition(".")
+    element = known.elements[owner]
+    most = _RANGES.get(dict(element.fields).get(member, element.dtype), 0)
     polys = (*bounds.scalars.values(), *bounds.grid, *known.counts.values())
     sizes = frozenset[str]().union(*map(names_of, polys))
     for other, count in chain(known.counts.items(), bounds.arrays()):
         for node in bounds.indices(other):
-            if other == name.partition(".")[0] and _loads(node, name):
+            if other == owner and _loads(node, name):
                 continue
             inside = _allowed(node, name, bounds, (number(0), count))
             if inside is None:
                 continue
             low, high = inside
             low = number(max(0, low.constant or 0)) if low.constant is not None else low
-            most = _RANGES.get(dtype, 0)
             high = number(min(high.constant, most)) if high.constant is not None and most else high
             if not names_of(low) | names_of(high) <= sizes | FUNCTIONS:
                 continue  # a variable of the kernel has no value here

@@ -16,7 +16,7 @@ from kcurate.problem import c_types as types
 from kcurate.records import BufferArg, Expr, PointersArg, Scalar
 
 GUESSED_REAL = 0.5
-_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def wholes(name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str) -> dict[str, Poly]:
@@ -26,7 +26,7 @@ def wholes(name: str, text: str, inside: tuple[types.Inside, ...], site: Site, c
     for one in inside:
         if not one.real and _reads(code, one):
             given = (
-                site.poly(f"{owner}.{one.path}") if _PATH.fullmatch(owner) and "[" not in one.path else None
+                site.poly(f"{owner}.{one.path}") if PATH.fullmatch(owner) and "[" not in one.path else None
             )
             found[f"{name}.{one.path}"] = given if given is not None else factor(f"{name}_{one.field.name}")
     return found
@@ -41,7 +41,7 @@ def scalar(
     for one in inside:
         poly = values.get(f"{name}.{one.path}")
         value: Expr | float | None = poly.expr() if poly is not None else None
-        if one.real and _PATH.fullmatch(owner):
+        if one.real and PATH.fullmatch(owner):
             value = site.real(f"{owner}.{one.path}")
         if value is None:
             guessed.append(one.field.name)

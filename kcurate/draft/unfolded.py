@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.brackets import split_arguments
 from kcurate.cuda_source.launches import Launch as Written
+from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.draft.sketch import Draft
-from kcurate.draft.structs import with_pointers
+from kcurate.draft.structs import PATH, with_pointers
 from kcurate.problem import c_types as types
 from kcurate.records import Arg, BufferArg, Expr, Kernel, Launch, Param, Scalar, ValueArg
 
@@ -23,7 +24,6 @@ _LISTED = re.compile(r"(?:[A-Za-z_][\w:]*\s*)?\{(.*)\}", re.DOTALL)
 _DESIGNATED = re.compile(r"\.(\w+)\s*=\s*(.*)", re.DOTALL)
 # A function that no code defines.
 HANDED_ON = "handed_on_whole"
-_OWNER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
 
 
 @dataclass(frozen=True)
@@ -105,24 +105,26 @@ def unfold(
             structs[param.name] = inside
     if not structs or device.aligned or len(launch.arguments) != len(kernel.params):
         return same
-    head, body = device.text[function.start : function.body], device.text[function.body : function.end]
+    listed = next(device.tree.nodes("parameter_list", within=function.node))
+    texts = [device.of(one) for one in listed.named_children]
+    if len(texts) != len(kernel.params):
+        return same
+    body = device.text[function.body : function.end]
     read: dict[str, list[types.Inside]] = {}
     for name, inside in structs.items():
         if any(re.search(rf"\b{re.escape(_flat(name, one))}\b", body) for one in inside):
             return same  # the name is taken
         body, read[name] = _members_as_names(body, name, inside)
     params, arguments, declared = [], [], []
-    texts = [one.decode("latin-1") for one in split_arguments(_parameters(head).encode("latin-1"))]
-    if len(texts) != len(kernel.params):
-        return same
     for param, text, argument in zip(kernel.params, texts, launch.arguments, strict=True):
         if param.name not in structs:
             params.append(param)
             declared.append(text)
             arguments.append(argument)
             continue
-        passed = argument.expression.removeprefix("*").strip()
-        owner = passed if _OWNER.fullmatch(passed) else f"{param.name}_host"
+        owner = path_in(argument.expression)
+        if not PATH.fullmatch(owner) or "[" in argument.expression:
+            owner = f"{param.name}_host"
         order = [one.name for one in types.members(param.type, names, device.text) or ()]
         for one in read[param.name]:
             type_text = one.pointer or one.field.dtype
@@ -135,8 +137,9 @@ def unfold(
             arguments.append(replace(argument, expression=given, allocation=None))
     if len({one.name for one in params}) != len(params):
         return same
-    made = head.replace(_parameters(head), ", ".join(declared), 1)
-    text = device.text[: function.start] + made + body + device.text[function.end :]
+    between = device.text[listed.end_byte : function.body]
+    made = f"({', '.join(declared)}){between}{body}"
+    text = device.text[: listed.start_byte] + made + device.text[function.end :]
     return Unfolded(
         kernel,
         replace(kernel, params=tuple(params)),
@@ -151,7 +154,6 @@ def _given(unit: Code, owner: str, one: types.Inside, order: Sequence[str], at: 
 
     A number that is assigned is found by the member's path.
     """
-    owner = owner.replace("->", ".")
     assigned = unit.settings(f"{owner}.{one.path}", at)
     if assigned:
         plain = len(assigned) == 1 and assigned[0].value and not assigned[0].updates and one.pointer
@@ -175,17 +177,6 @@ _C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
 
 def _flat(name: str, one: types.Inside) -> str:
     return f"{name}_{one.field.name}"
-
-
-def _parameters(head: str) -> str:
-    """The text between the brackets of a function's parameters."""
-    end = head.rindex(")")
-    depth = 0
-    for at in range(end, -1, -1):
-        depth += (head[at] == ")") - (head[at] == "(")
-        if depth == 0:
-            return head[at + 1 : end]
-    return ""
 
 
 def _members_as_names(

@@ -1,8 +1,8 @@
-"""C types as problem dtypes: built-in types and enumerations, vectors as a last axis, structs of numbers.
+"""C types as problem dtypes: built-in types and enumerations, vectors as a last axis, structs.
 
 A struct of one type is that many lanes of it, one of several types its bytes. Members of structs and arrays
-inside count as members of their own. Not covered: classes, structs that hold pointers, half-precision vectors
-wider than two.
+inside count as members of their own; pointers are members of structs by value alone. Not covered: classes,
+half-precision vectors wider than two.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def size_of(inside: tuple[Inside, ...]) -> int:
 def _layout(
     type_text: str, names: Mapping[str, str], code: str, path: str, depth: int, pointers: bool = False
 ) -> tuple[list[Inside], int, int] | None:
-    """The numbers from offset 0 on, and size and alignment in bytes."""
+    """The numbers, with `pointers` these too, from offset 0 on, and size and alignment in bytes."""
     meant = _meant(type_text, names)
     if path and "*" in meant:
         width = numpy_dtype(POINTER).itemsize

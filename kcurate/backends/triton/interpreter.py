@@ -32,13 +32,13 @@ from kcurate.backends.base import (
 )
 from kcurate.backends.triton import module
 from kcurate.errors import ProblemError
+from kcurate.problem.ops import POINTER_BYTES
 from kcurate.triton_source import Specialised
 
 _NUMPY = {
     "i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64, "fp32": np.float32,
     "fp64": np.float64,
 }  # fmt: skip
-POINTER_BYTES = 8
 
 
 def _patched_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
