@@ -369,10 +369,8 @@ def side_key(candidate: Candidate, side: SideName, *more: str) -> str:
     return content_id(*more, json.dumps(data, sort_keys=True))
 
 
-def bench_key(candidate: Candidate, side: SideName, *more: str) ->
-str:
-    """A hash of one side and of what its runs at the headline bench size depend on; `more` as in
-    `side_key`."""
+def bench_key(candidate: Candidate, side: SideName, *more: str) -> str:
+    """A hash of one side and of what its runs at the headline depend on; `more` as in `side_key`."""
     problem = candidate.problem
     if problem is not None:
         buffers = {name: replace(each, tolerance=None) for name, each in problem.buffers.items()}
