@@ -95,14 +95,22 @@ class Controls:
         case.passed("spoiled_inputs")
 
 
-def rerunning(case: Case, verification: Verification) -> Rerun:
-    """Runs the reference once more at a test size, and records the seeds."""
+def rerunning(case: Case, verification: Verification, spared: Callable[[str], bool]) -> Rerun:
+    """Runs the reference once more at a test size, and records the seeds.
+
+    `spared`: whether the reference has survived runs of a name so far. Those without an input have a name of
+    their own: where one fails, the other controls are still worth their runs.
+    """
     proxy = verification.sides[verification.reference]
 
     def rerun(trial: Trial) -> Outputs | None:
+        change = trial.variation.partition("/")[2].partition(":")[0]
+        what = "without" if change in ("without", "half") else "again"
+        if not spared(what):
+            return None
         if trial.seed not in case.seeds:
             case.seeds.append(trial.seed)
-        return outputs_again(proxy, verification.problem, trial.request, verification.lock.shared)
+        return outputs_again(proxy, verification.problem, trial.request, verification.lock.shared, what)
 
     return rerun
 
@@ -149,8 +157,8 @@ def weakness(
 
 def _accepted_plant(tried: Tried, rerun: Rerun | None) -> str | None:
     """The first planted answer that all trials accept, those of further seeds too."""
-    problem, first = tried.problem, list(tried.trials)
-    accepted = [plant for plant in planted(tried) if _passes(tried, plant, first)]
+    first = list(tried.trials)
+    accepted = [plant for plant in planted(tried) if passes(tried, plant, first)]
     rng = random.Random(first[0].seed if first else 0)
     for number in range(MORE_SEEDS if rerun is not None else 0):
         if not accepted:
@@ -162,10 +170,10 @@ def _accepted_plant(tried: Tried, rerun: Rerun | None) -> str | None:
             break
         tried.add(trial, outputs)
         accepted = [plant for plant in accepted if _accepts(tried, plant, trial)]
-    return f"{accepted[0].what}; {_mend(problem, accepted[0].output)}" if accepted else None
+    return f"{accepted[0].what}; {accepted[0].mend}" if accepted else None
 
 
-def _passes(tried: Tried, plant: Planted, trials: Sequence[Trial]) -> bool:
+def passes(tried: Tried, plant: Planted, trials: Sequence[Trial]) -> bool:
     """Whether a planted answer is wrong in some trial, and every trial accepts it."""
     answers = ((trial, plant.answer(trial)) for trial in trials)
     wrong = False
@@ -193,8 +201,8 @@ def _right(tried: Tried, trial: Trial, name: str, answer: Outputs) -> bool:
     buffer, expected = tried.problem.buffers[name], tried.expected[trial.slot]
     if not is_float(buffer.dtype):
         return True  # the trial accepted it, and integers must be equal
-    rule = Tolerance(order=buffer.tolerance.order) if buffer.tolerance else Tolerance()
-    rule = replace(rule, accumulate=buffer.tolerance.accumulate) if buffer.tolerance else rule
+    declared = buffer.tolerance or Tolerance()
+    rule = Tolerance(order=declared.order, accumulate=declared.accumulate)
     valid = valid_count(tried.problem, name, expected)
     return compare(expected[name], answer[name], buffer.dtype, rule, valid=valid).ok
 
@@ -253,27 +261,15 @@ def _hidden(tried: Tried, rerun: Rerun, change: str) -> bool:
 
 
 def _smallest_first(tried: Tried) -> list[Trial]:
-    """The trials by the number of their outputs' elements, those with a single one last."""
-
-    def extent(trial: Trial) -> tuple[bool, int]:
-        outputs = sum(int(array.size) for array in tried.expected[trial.slot].values())
-        return outputs == len(tried.expected[trial.slot]), outputs
-
-    return sorted(tried.trials, key=extent)
-
-
-def _mend(problem: Problem, output: str | None) -> str:
-    """What would make the tests tell a planted answer; `output`: the one that is wrong."""
-    if output is None:
-        return "the outputs do not depend on the inputs: give these wider ranges, or larger sizes"
-    rule = problem.buffers[output].tolerance or Tolerance()
-    if rule.relative is not None:
-        return f"lower `relative` of {output} ({rule.relative:g})"
-    if rule.scale is not None:
-        return f"lower `scale` of {output} ({rule.scale:g})"
-    if rule.terms != 1:
-        return f"lower `terms` of {output} ({rule.terms}), or give its inputs wider ranges"
-    return f"give the inputs of {output} wider ranges"
+    """The first trial of each size by the number of its outputs' elements, then the second ones, ..."""
+    seen: dict[str, int] = {}
+    ranks = []
+    for trial in tried.trials:
+        sizes = str(sorted(trial.sizes.items()))
+        seen[sizes] = seen.get(sizes, 0) + 1
+        elements = sum(int(array.size) for array in tried.expected[trial.slot].values())
+        ranks.append((seen[sizes], elements))
+    return [tried.trials[at] for at in sorted(range(len(ranks)), key=ranks.__getitem__)]
 
 
 def blindness(problem: Problem, base: Trial, spoil: Spoil) -> str | None:

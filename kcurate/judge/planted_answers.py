@@ -9,6 +9,7 @@ answers a problem must refuse (both `kcurate.judge.negative_controls`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from kcurate.problem.dtypes import is_float
 from kcurate.problem.inputs import contents
 from kcurate.problem.inputs.spoiled import narrowed
 from kcurate.problem.outputs import output_names
-from kcurate.records import Problem
+from kcurate.records import Problem, Tolerance
 
 WRONG_SHARE = 0.01
 # Elements of the block that is right alone, or wrong alone; half of an output with fewer than twice as many.
@@ -74,12 +75,13 @@ class Tried:
 class Planted:
     """A wrong program: `what` in words, and the outputs that it gives at a trial (None: no wrong ones).
 
-    `output`: the one that is wrong. None: its outputs do not depend on the inputs, so that it is wrong even
-    where it is right by chance.
+    `output`: the one that is wrong. None: whatever it gives is wrong, even where it is right by chance.
+    `mend`: what would make the tests tell it.
     """
 
     what: str
     answer: Callable[[Trial], Outputs | None]
+    mend: str
     output: str | None = None
 
 
@@ -87,34 +89,55 @@ def planted(tried: Tried) -> Iterator[Planted]:
     """Every wrong program for a problem."""
     problem, expected = tried.problem, tried.expected
     names = output_names(problem)
-    yield Planted("zeros", lambda t: {n: np.zeros_like(a) for n, a in expected[t.slot].items()})
     means = {n: _mean(a) for t in tried.trials[:1] for n, a in expected[t.slot].items()}
-    yield Planted("a constant", lambda t: {n: _full(a, means[n]) for n, a in expected[t.slot].items()})
-    yield Planted("another seed's answer", partial(_stale, tried))
-    if all(problem.buffers[name].role == "inout" for name in names):
-        yield Planted("outputs left as they were", partial(_untouched, tried))
+    for what, answer in (
+        ("zeros", lambda t: {n: np.zeros_like(a) for n, a in expected[t.slot].items()}),
+        ("a constant", lambda t: {n: _full(a, means[n]) for n, a in expected[t.slot].items()}),
+        ("another seed's answer", partial(_stale, tried)),
+        ("outputs left as they were", partial(_untouched, tried)),
+    ):
+        yield Planted(what, answer, "no input changes the outputs: give these wider ranges, or larger sizes")
+    for first, second in itertools.combinations(names, 2):
+        apart = partial(_torn, tried, first, second)
+        yield Planted(f"pairs of {first} and {second} torn apart", apart, "declare them in `records`")
     for name in names:
-        yield Planted(f"{name} with one element in a hundred wrong", partial(_corrupted, tried, name))
+        mend = _mend(problem, name)
+        yield Planted(f"{name} with one element in a hundred wrong", partial(_corrupted, tried, name), mend)
         if is_float(problem.buffers[name].dtype):
-            yield from _wrong_in(tried, name)
+            for what, wrong in _wrong_in(tried, name):
+                yield Planted(what, wrong, mend, name)
 
 
-def _wrong_in(tried: Tried, name: str) -> Iterator[Planted]:
-    """The programs that are wrong in one floating output."""
+def _mend(problem: Problem, output: str) -> str:
+    """What would make the tests tell a wrong value of an output."""
+    rule = problem.buffers[output].tolerance or Tolerance()
+    if rule.valid is not None:
+        return f"have more of {output} compared: raise {rule.valid}"
+    if rule.relative is not None:
+        return f"lower `relative` of {output} ({rule.relative:g})"
+    if rule.scale is not None:
+        return f"lower `scale` of {output} ({rule.scale:g})"
+    if rule.terms != 1:
+        return f"lower `terms` of {output} ({rule.terms}), or give its inputs wider ranges"
+    return f"give the inputs of {output} wider ranges"
+
+
+def _wrong_in(tried: Tried, name: str) -> Iterator[tuple[str, Callable[[Trial], Outputs | None]]]:
+    """The programs that are wrong in one floating output, in words."""
     buffer = tried.problem.buffers[name]
-    yield Planted(f"another seed's answer in {name}", partial(_stale_in, tried, name), name)
+    yield f"another seed's answer in {name}", partial(_stale, tried, name=name)
     for source, other in tried.problem.buffers.items():
         if other.role in ("in", "inout"):
-            yield Planted(f"a copy of {source} in {name}", partial(_copied, tried, name, source), name)
+            yield f"a copy of {source} in {name}", partial(_copied, tried, name, source)
             rest = partial(_copied, tried, name, source, first=True)
-            yield Planted(f"the first half of {name} only, then a copy of {source}", rest, name)
+            yield f"the first half of {name} only, then a copy of {source}", rest
     mistakes = dict(MISTAKES)
     if buffer.tolerance is None or buffer.tolerance.relative is None:
         mistakes["one row rounded to the next narrower type"] = partial(_narrow_row, buffer.dtype)
     for axis in range(len(buffer.shape)):
         mistakes |= {f"{what} along axis {axis}": partial(make, axis) for what, make in ALONG.items()}
     for what, make in mistakes.items():
-        yield Planted(f"{name} with {what}", partial(_mistaken, tried, name, make), name)
+        yield f"{name} with {what}", partial(_mistaken, tried, name, make)
 
 
 def _mistaken(tried: Tried, name: str, mistake: Mistake, trial: Trial) -> Outputs | None:
@@ -130,20 +153,44 @@ def _mistaken(tried: Tried, name: str, mistake: Mistake, trial: Trial) -> Output
     return {**right, name: whole.reshape(right[name].shape)}
 
 
-def _stale(tried: Tried, trial: Trial) -> Outputs | None:
+def _stale(tried: Tried, trial: Trial, *, name: str | None = None) -> Outputs | None:
+    """The outputs (or one of them) of a trial of the same sizes on other inputs."""
     other = tried.other(trial)
-    return None if other is None else tried.expected[other.slot]
+    if other is None:
+        return None
+    stale = tried.expected[other.slot]
+    return stale if name is None else {**tried.expected[trial.slot], name: stale[name]}
 
 
-def _stale_in(tried: Tried, name: str, trial: Trial) -> Outputs | None:
-    other = tried.other(trial)
-    right = tried.expected[trial.slot]
-    return None if other is None else {**right, name: tried.expected[other.slot][name]}
-
-
-def _untouched(tried: Tried, trial: Trial) -> Outputs:
+def _untouched(tried: Tried, trial: Trial) -> Outputs | None:
     """The initial contents of outputs that all have some."""
-    return {name: tried.inputs(trial)[name] for name in output_names(tried.problem)}
+    names = output_names(tried.problem)
+    held = {name: values for name, values in tried.inputs(trial).items() if name in names}
+    return held if len(held) == len(names) else None
+
+
+def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None:
+    """Neighbours of one of two outputs in any order exchanged, where that makes other pairs of them."""
+    right = tried.expected[trial.slot]
+    one, other = (tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second))
+    unordered = one.order == other.order == "any" and one.valid == other.valid
+    if not unordered or right[first].size != right[second].size:
+        return None
+    count = valid_count(tried.problem, first, right)
+    keys, values = (right[name].reshape(-1)[:count] for name in (first, second))
+    swapped = _swapped(0, values, np.random.default_rng(0))
+    if swapped is None or _paired(keys, values) == _paired(keys, swapped):
+        return None
+    torn = right[second].copy().reshape(-1)
+    torn[: swapped.size] = swapped
+    return {**right, second: torn.reshape(right[second].shape)}
+
+
+def _paired(keys: Array, values: Array) -> bytes:
+    """The bytes of pairs, whatever their order."""
+    words = [np.ascontiguousarray(part).view(np.uint8).reshape(part.size, -1) for part in (keys, values)]
+    pairs = np.concatenate(words, axis=1)
+    return bytes(pairs[np.lexsort(pairs.T)])
 
 
 def _copied(tried: Tried, name: str, source: str, trial: Trial, *, first: bool = False) -> Outputs | None:
