@@ -84,13 +84,12 @@ def test_a_device_makes_the_hosts_floats(arrays: DeviceArrays, dtype: str, kind:
     how = Init(kind, {"low": -1.5, "high": 2.5} if kind == "uniform" else {"mean": 0.3, "std": 2.5})
     host, device = made(arrays, Buffer(dtype, ("n",), how), variation)
     assert same_bits(host, device)
-    assert len(np.unique(host.astype(np.float64))) >= {"structured": 5, "alike": 1, "few": 2}.get(
-        variation, 15
-    )
+    if variation in ("nominal", "structured"):
+        assert len(np.unique(host.astype(np.float64))) >= (5 if variation == "structured" else 20)
 
 
 @pytest.mark.parametrize("variation", ["nominal", *SHAPES])
-@pytest.mark.parametrize("shape", [("n",), (10, "n // 10"), ("n", 1)])
+@pytest.mark.parametrize("shape", [("n",), (3, "n // 3"), ("n", 1)])
 def test_a_device_makes_the_hosts_patches_in_rows(
     arrays: DeviceArrays, shape: tuple[int | str, ...], variation: str
 ) -> None:

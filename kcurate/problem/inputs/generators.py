@@ -63,6 +63,8 @@ HARD_BITS = {
 }
 
 
+# Types with few values in a thousandth of a range.
+_COARSE = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 # What a promise excludes: equal elements in a row, or hardly different ones.
 _EXCLUDED = {"distinct": ("alike", "few"), "varied": ("alike",)}
 
@@ -135,7 +137,7 @@ def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
         width=max(1, width),
         whole=SHAPES.index(draw.variation) if draw.variation in allowed else None,
         allowed=tuple(map(SHAPES.index, allowed)),
-        shift=EIGHTH if "varied" in draw.promises else THOUSANDTH,
+        shift=EIGHTH if "varied" in draw.promises or draw.dtype in _COARSE else THOUSANDTH,
     )
     return Recipe(form, draw.dtype, draw.count, key, shaping=shaping, **parts)
 
