@@ -40,6 +40,8 @@ from kcurate.records import Outcome, Problem, Tolerance
 MORE_SEEDS = 16
 # Further seeds for spoiled inputs: these runs may be at the bench size.
 MORE_SPOILED = 4
+# What inputs that are all zero, or all the least value of a range without it, still promise.
+KEPT_PROMISES = {"finite", "positive", "nonnegative"}
 # An output tells a narrower input from the input if it is at least this many times more precise.
 PRECISER = 4.0
 
@@ -241,9 +243,13 @@ def _idle_input(tried: Tried, rerun: Rerun) -> str | None:
 
 
 def _replaceable(problem: Problem, name: str) -> bool:
-    """Whether any values within an input's range are valid contents."""
+    """Whether one value of an input's range everywhere is valid contents."""
     buffer = problem.buffers[name]
-    if buffer.role not in ("in", "inout") or buffer.init is None:
+    if (
+        buffer.role not in ("in", "inout")
+        or buffer.init is None
+        or not KEPT_PROMISES.issuperset(buffer.promises)
+    ):
         return False
     return is_float(buffer.dtype) or buffer.init.kind == "integers"
 
