@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 from kcurate import store
 from kcurate.judge.agreement import Outputs, differs, identical, valid_count
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.planted_answers import Planted, Tried, planted
+from kcurate.judge.planted_answers import Planted, planted
 from kcurate.judge.reference_runs import outputs_again
-from kcurate.judge.trials import Trial
+from kcurate.judge.trials import Trial, Tried
 from kcurate.judge.verifying import Verification
 from kcurate.problem.compare import compare
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float

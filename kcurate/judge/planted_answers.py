@@ -10,7 +10,7 @@ answers a problem must refuse (both `kcurate.judge.negative_controls`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kcurate.judge.agreement import Outputs, valid_count
-from kcurate.judge.trials import Trial
+from kcurate.judge.trials import Trial, Tried
 from kcurate.problem.compare import widened
-from kcurate.problem.dtypes import is_float
-from kcurate.problem.inputs import contents
-from kcurate.problem.inputs.spoiled import narrowed
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.problem.outputs import output_names
 from kcurate.records import Problem, Tolerance
 
@@ -36,39 +35,6 @@ VECTOR = 4
 Array = npt.NDArray[Any]
 # The wrong values of one output (or of its part that is compared), from the right ones; None: it has none.
 Mistake = Callable[[Array, np.random.Generator], Array | None]
-
-
-class Tried:
-    """The trials that ran, with the reference's outputs; inputs are made when asked for."""
-
-    def __init__(self, problem: Problem, trials: Sequence[Trial], expected: Mapping[str, Outputs]) -> None:
-        self.problem = problem
-        self.trials = list(trials)
-        self.expected = dict(expected)
-        self._inputs: dict[str, Outputs] = {}
-
-    def add(self, trial: Trial, outputs: Outputs) -> None:
-        """One more trial."""
-        self.trials.append(trial)
-        self.expected[trial.slot] = outputs
-
-    def inputs(self, trial: Trial) -> Outputs:
-        """The contents of the problem's `in` and `inout` buffers."""
-        if trial.slot not in self._inputs:
-            made = contents.generate(self.problem, None, trial.sizes, trial.seed, trial.variation)
-            self._inputs[trial.slot] = made
-        return self._inputs[trial.slot]
-
-    def other(self, trial: Trial) -> Trial | None:
-        """Another trial of the same sizes, on other inputs; None if there is none."""
-        at = self.trials.index(trial)
-        for other in self.trials[at + 1 :] + self.trials[:at]:
-            if other.sizes == trial.sizes and any(
-                not np.array_equal(values, self.inputs(other)[name])
-                for name, values in self.inputs(trial).items()
-            ):
-                return other
-        return None
 
 
 @dataclass(frozen=True)
@@ -275,14 +241,28 @@ def _limited(values: Array, _: np.random.Generator, *, low: float, high: float) 
     return np.clip(wide, low * largest, high * largest)
 
 
+def _rows(values: Array) -> tuple[Array, Array]:
+    """A copy of the values, and a view of it by rows, or by blocks of a single long row."""
+    row = values.shape[-1] if values.ndim > 1 and values.shape[-1] > 1 else min(BLOCK, values.size)
+    copy = values.copy().reshape(-1)
+    return copy.reshape(values.shape), copy[: copy.size // row * row].reshape(-1, row)
+
+
 def _narrow_row(dtype: str, values: Array, rng: np.random.Generator) -> Array:
-    """One row, or a block of a single long row, in the next narrower type."""
-    row = values.shape[-1] if values.ndim > 1 and values.shape[-1] > 1 else BLOCK
-    rows = max(1, values.size // row)
-    start = int(rng.integers(rows)) * row
-    flat = values.copy().reshape(-1)
-    flat[start : start + row] = narrowed(flat[start : start + row], dtype)
-    return flat.reshape(values.shape)
+    copy, rows = _rows(values)
+    at = int(rng.integers(len(rows)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = rows[at].astype(numpy_dtype(NARROWER.get(dtype, dtype))).astype(rows.dtype)
+    rows[at] = np.where(np.isfinite(rounded), rounded, rows[at])
+    return copy
+
+
+def _without_small_row(values: Array, _: np.random.Generator) -> Array:
+    """Zeros in the row of the least magnitude, of those that have any."""
+    copy, rows = _rows(values)
+    sizes = np.abs(np.nan_to_num(widened(rows), nan=np.inf)).max(axis=1)
+    rows[int(np.argmin(np.where(sizes > 0, sizes, np.inf)))] = 0
+    return copy
 
 
 def _transposed(values: Array, _: np.random.Generator) -> Array | None:
@@ -320,6 +300,7 @@ MISTAKES: dict[str, Mistake] = {
     "its last half only": partial(_halved, first=False),
     f"one block of {BLOCK} only": partial(_in_block, right=True),
     f"one block of {BLOCK} missing": partial(_in_block, right=False),
+    "its smallest row left at zero": _without_small_row,
     "its tail left unwritten": _without_tail,
     "a maximum that starts at 0": partial(_limited, low=0.0, high=1.0),
     "a minimum that starts at 0": partial(_limited, low=-1.0, high=0.0),

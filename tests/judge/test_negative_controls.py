@@ -270,10 +270,7 @@ def test_keys_and_values_in_any_order_belong_together(seed: int) -> None:
 def test_structured_inputs_run_at_the_largest_test_size() -> None:
     what = problem(floats(), total(), (300, 5000, 64))
     slots = [trial.slot for trial in trials(what, 1)]
-    assert slots == [
-        "test0-nominal", "test0-shifted", "test0-wide", "test0-structured", "test1-nominal",
-        "test1-structured", "test2-nominal", "test0-again",
-    ]  # fmt: skip
+    assert [slot for slot in slots if "structured" in slot] == ["test0-structured", "test1-structured"]
     assert largest(what, list(trials(what, 1))).slot == "test1-structured"
     unvaried = replace(what, buffers={**what.buffers, "x": BITS})
     assert largest(unvaried, list(trials(unvaried, 1))).slot == "test1-nominal"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kcurate.judge.negative_controls import passes
-from kcurate.judge.planted_answers import ALONG, MISTAKES, Tried, planted
-from kcurate.judge.trials import Trial, trials
+from kcurate.judge.planted_answers import ALONG, MISTAKES, planted
+from kcurate.judge.trials import Trial, Tried, trials
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs import contents
 from kcurate.records import Buffer, Init, Problem, Sizes, Tolerance
@@ -107,14 +107,31 @@ def test_an_output_that_is_left_as_it_was_is_wrong_even_where_that_is_right() ->
 
 def test_one_row_and_one_block_leave_the_rest() -> None:
     known = tried(problem())
+    plants = {plant.what: plant for plant in planted(known)}
+    narrowed = []
+    for trial in known.trials:
+        right = known.expected[trial.slot]["y"]
+        for what, zeros in (
+            ("missing", min(256, right.size // 2)),
+            ("only", max(right.size - 256, right.size // 2)),
+        ):
+            block = plants[f"y with one block of 256 {what}"].answer(trial)
+            assert block is not None
+            assert zeros - 1 <= ((block["y"] == 0) & (right != 0)).sum() <= zeros + 1
+        row = plants["y with one row rounded to the next narrower type"].answer(trial)
+        assert row is not None
+        narrowed.append(int((row["y"] != right).any(axis=1).sum()))
+    assert max(narrowed) == 1
+    assert sum(narrowed) > len(narrowed) / 2
+
+
+def test_the_smallest_row_counts_where_rows_are_compared() -> None:
+    """What is left at zero is the row of the least values that are not zero already."""
+    known = tried(problem())
     trial = known.trials[0]
     right = known.expected[trial.slot]["y"]
-    answers = {plant.what: plant.answer(trial) for plant in planted(known)}
-    narrow = answers["y with one row rounded to the next narrower type"]
-    assert narrow is not None
-    assert sorted((narrow["y"] != right).any(axis=1).tolist()) == [False] * 6 + [True]
-    missing, only = (answers[f"y with one block of 256 {what}"] for what in ("missing", "only"))
-    assert missing is not None
-    assert only is not None
-    assert (missing["y"] == 0).sum() == right.size // 2
-    assert (only["y"] != 0).sum() == right.size // 2
+    right[2], right[4] = 0, np.abs(right[4]) * 1e-3 + 1e-3
+    plants = {plant.what: plant for plant in planted(known)}
+    answer = plants["y with its smallest row left at zero"].answer(trial)
+    assert answer is not None
+    assert (answer["y"] != right).any(axis=1).nonzero()[0].tolist() == [4]

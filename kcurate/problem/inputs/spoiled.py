@@ -52,7 +52,7 @@ class Spoiled:
     def apply(self, name: str, values: Array, dtype: str) -> Array:
         """The values of one input after the change (in the same memory, where that is possible)."""
         if self.narrow:
-            return narrowed(values, dtype)
+            return _narrowed(values, dtype)
         if self.hole is not None and self.hole[0] == name:
             _, start, count = self.hole
             flat = values.reshape(-1)
@@ -66,7 +66,7 @@ def hole_value(least: float, most: float) -> float:
     return least if least > 0 or most < 0 else 0
 
 
-def narrowed(values: Array, dtype: str) -> Array:
+def _narrowed(values: Array, dtype: str) -> Array:
     """Values rounded to the next narrower type; those that would leave the range of all stay."""
     if dtype not in NARROWER or not values.size:
         return values
