@@ -1,6 +1,6 @@
 """The built-in pairs on GPUs, under the judge's present protocol.
 
-    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1] [--jobs N] [--seconds S] [PAIR...]
+    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1] [--jobs N] [--seconds S] [PAIR..]
     python benchmarks/corpus_verdicts.py take ROWS.jsonl
 
 `judge` appends a verdict a pair at once and prints outcomes, verdicts a second, and what was not confirmed.

@@ -1,4 +1,4 @@
-"""Whether values keep what a buffer promises. Not covered: which variations a promise excludes (`generators`)."""
+"""Whether values keep a promise. Not covered: which variations a promise excludes (`generators`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ LEAST_SPREAD = 1e-3
 
 
 def keeps(promise: Promise, values: Array) -> bool:
-    """Whether an input, of any shape and dtype, keeps a promise; `sorted`, `distinct` and `varied` are about rows
-    of the last axis."""
+    """Whether an input, of any shape and dtype, keeps a promise; three are about rows of the last axis."""
     rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
     return not values.size or bool(_KEEPS[promise](rows))
 
