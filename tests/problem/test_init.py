@@ -31,6 +31,7 @@ from kcurate.problem.inputs.contents import (
 from kcurate.problem.inputs.counter_based import Recipe, mix, words
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
 from kcurate.problem.inputs.generators import variations
+from kcurate.problem.inputs.promises import keeps
 from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
@@ -143,6 +144,23 @@ def test_a_promise_excludes_what_breaks_it() -> None:
     assert "alike" not in variations("uniform", "float32", ("varied",))
     for row in shaped("alike", "varied"):
         assert len(np.unique(row)) > 100
+
+
+@pytest.mark.parametrize(
+    ("promise", "kept", "broken"),
+    [
+        ("finite", [1.0, 2.0], [1.0, np.inf]),
+        ("positive", [1.0, 2.0], [0.0, 1.0]),
+        ("nonnegative", [0.0, 2.0], [-1.0, 1.0]),
+        ("nonzero", [-1.0, 2.0], [0.0, 1.0]),
+        ("sorted", [1.0, 1.0], [2.0, 1.0]),
+        ("distinct", [2.0, 1.0], [1.0, 1.0]),
+        ("varied", [1.0, 1.1], [1.0, 1.0001]),
+    ],
+)
+def test_promises_are_what_they_are_called(promise: Any, kept: list[float], broken: list[float]) -> None:
+    assert keeps(promise, np.array([kept, kept]))
+    assert not keeps(promise, np.array([kept, broken]))
 
 
 def test_nominal_values_have_patches_at_secret_places() -> None:
