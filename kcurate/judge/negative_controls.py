@@ -195,13 +195,17 @@ def _accepts(tried: Tried, plant: Planted, trial: Trial) -> bool:
 
 def _agrees(tried: Tried, trial: Trial, answer: Outputs) -> bool:
     expected = tried.expected[trial.slot]
-    return not any(differs(tried.problem, trial.sizes, name, expected, answer) for name in answer)
+    return not any(
+        differs(tried.problem, trial.sizes, name, expected, answer)
+        for name in answer
+        if answer[name] is not expected[name]
+    )
 
 
 def _right(tried: Tried, trial: Trial, name: str, answer: Outputs) -> bool:
     """Whether one output is the right answer rounded otherwise, however much its tolerance allows."""
     buffer, expected = tried.problem.buffers[name], tried.expected[trial.slot]
-    if not is_float(buffer.dtype):
+    if not is_float(buffer.dtype) or identical(expected[name], answer[name]):
         return True  # the trial accepted it, and integers must be equal
     declared = buffer.tolerance or Tolerance()
     rule = Tolerance(order=declared.order, accumulate=declared.accumulate)

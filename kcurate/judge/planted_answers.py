@@ -23,7 +23,7 @@ from kcurate.judge.trials import Trial, Tried
 from kcurate.problem.compare import widened
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs.spoiled import NARROWER
-from kcurate.problem.outputs import output_names
+from kcurate.problem.outputs import elements, output_names
 from kcurate.records import Problem, Tolerance
 
 WRONG_SHARE = 0.01
@@ -131,8 +131,9 @@ def _stale(tried: Tried, trial: Trial, *, name: str | None = None) -> Outputs | 
 def _untouched(tried: Tried, trial: Trial) -> Outputs | None:
     """The initial contents of outputs that all have some."""
     names = output_names(tried.problem)
-    held = {name: values for name, values in tried.inputs(trial).items() if name in names}
-    return held if len(held) == len(names) else None
+    if any(tried.problem.buffers[name].role == "out" for name in names):
+        return None
+    return {name: tried.inputs(trial)[name] for name in names}
 
 
 def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None:
@@ -165,11 +166,11 @@ def _copied(tried: Tried, name: str, source: str, trial: Trial, *, first: bool =
     A sum over rows of one element is a copy, which says nothing about longer rows: so none of one element.
     """
     right = tried.expected[trial.slot]
-    values, array = tried.inputs(trial)[source], right[name]
-    if values.size != array.size or array.size < 2:
+    array = right[name]
+    if elements(tried.problem.buffers[source], trial.sizes) != array.size or array.size < 2:
         return None
     with np.errstate(invalid="ignore", over="ignore"):  # values outside the output's type
-        copy = values.reshape(-1).astype(array.dtype)
+        copy = tried.inputs(trial)[source].reshape(-1).astype(array.dtype)
     if first:
         copy[: array.size // 2] = array.reshape(-1)[: array.size // 2]
     return {**right, name: copy.reshape(array.shape)}
