@@ -80,7 +80,12 @@ def names_of(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
     return names
 
 
-def _loop_values(step: For, names: Mapping[str, int]) -> range:
+def loop_values(step: For, names: Mapping[str, int]) -> range:
+    """The values that the variable of a loop takes.
+
+    Raises:
+        ProblemError: an unknown name, or a step of zero.
+    """
     start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
     if stride == 0:
         raise ProblemError("the step of a loop is zero")
@@ -143,7 +148,7 @@ class _Binder:
             yield self.simple(step, where)
 
     def loop(self, step: For, where: str) -> Iterator[Op]:
-        values = _loop_values(step, self.names)
+        values = loop_values(step, self.names)
         if step.for_ in self.names:
             raise ProblemError(f"the loop variable {step.for_!r} shadows another name")
         try:
@@ -342,7 +347,7 @@ def launch_count(plan: Iterable[Step], names: Mapping[str, int]) -> int | None:
             return None
         total += isinstance(step, Launch)
         if isinstance(step, For):
-            for value in _loop_values(step, names):
+            for value in loop_values(step, names):
                 inner = launch_count(step.do, {**names, step.for_: value})
                 if inner is None:
                     return None
