@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcurate import store
+from kcurate.draft import admit
 from kcurate.draft.counterpart import Half, counterpart, launches_of, shown_launch
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.records import Candidate, Kernel, Outcome, Verdict
+from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
 from kcurate.workspace import Workspace
 
 Judging = Callable[[Candidate], Verdict]
@@ -41,13 +42,19 @@ class Given:
 def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
     """The pair with an admitted problem of either side that both sides solve alike.
 
-    A problem recorded from a running program is tried first, else the slow side's.
+    The stricter problem is tried first; else one recorded from a running program, else the slow side's. Test
+    sizes that both plans leave untested are added if both sides agree there.
     """
     worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
-    problems = [(half.known(), half, other) for half, other in ((slow, fast), (fast, slow))]
-    for known, own, other in sorted(problems, key=lambda one: not (one[0] and one[0].origin == "captured")):
-        if known is None:
-            continue
+    known_problems = [
+        (known, half, other) for half, other in ((slow, fast), (fast, slow)) if (known := half.known())
+    ]
+    known_problems.sort(key=lambda one: one[0].origin != "captured")
+    if len(known_problems) == len(SIDES) and admit.stricter(
+        *(one[0].problem for one in known_problems[::-1])
+    ):
+        known_problems.reverse()
+    for known, own, other in known_problems:
         made = counterpart(known, own, other)
         if isinstance(made, str):
             worst = worst if worst.outcome is PairOutcome.REFUSED else Given(PairOutcome.NO_MATCH, made)
@@ -62,13 +69,23 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
         )
         verdict = judging(tried)
         if verdict.outcome is Outcome.CORRECT:
-            return Given(PairOutcome.GIVEN, "", tried)
+            return Given(PairOutcome.GIVEN, "", _closed(tried, judging))
         if worst.outcome is not PairOutcome.REFUSED:
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(made.plan)
             )
             worst = Given(PairOutcome.REFUSED, f"{verdict.outcome}: {verdict.detail} (with {how})")
     return worst
+
+
+def _closed(pair: Candidate, judging: Judging) -> Candidate:
+    """The pair with test sizes that leave less untested, as far as both sides agree there."""
+    assert pair.problem is not None
+
+    def works(problem: Problem) -> bool:
+        return judging(replace(pair, problem=problem)).outcome is Outcome.CORRECT
+
+    return replace(pair, problem=admit.closed(pair.problem, {"slow": pair.slow, "fast": pair.fast}, works))
 
 
 def complete_pairs(

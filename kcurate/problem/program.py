@@ -81,11 +81,7 @@ def names_of(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def loop_values(step: For, names: Mapping[str, int]) -> range:
-    """The values that the variable of a loop takes.
-
-    Raises:
-        ProblemError: an unknown name, or a step of zero.
-    """
+    """The values of a loop's variable; raises ProblemError for an unknown name or a step of zero."""
     start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
     if stride == 0:
         raise ProblemError("the step of a loop is zero")
@@ -314,11 +310,8 @@ class _Binder:
 
     def swap(self, step: Swap) -> SwapOp:
         first, second = (self.buffer(name) for name in step.swap)
-        if (first.physical, first.record.dtype, first.pad) != (
-            second.physical,
-            second.record.dtype,
-            second.pad,
-        ):
+        kinds = {(one.physical, one.record.dtype, one.pad) for one in (first, second)}
+        if len(kinds) > 1:
             raise ProblemError(f"{first.name!r} and {second.name!r} differ in shape, dtype or pad")
         return SwapOp(first.name, second.name)
 
