@@ -18,7 +18,7 @@ from kcurate.draft.sizes import SMALL, Settings
 from kcurate.draft.sketch import Draft, Remark
 from kcurate.problem.check import check
 from kcurate.problem.dtypes import numpy_dtype
-from kcurate.problem.size_gaps import SizeGap, mended, size_gaps
+from kcurate.problem.size_gaps import advice, mended
 from kcurate.records import (
     Arg,
     Buffer,
@@ -58,14 +58,14 @@ CONSTANT_KINDS = frozenset({"zeros", "ones", "constant"})
 class Admission:
     """The final draft, the last verdict, and the attempts before it, one line each.
 
-    `gaps`: what its test sizes leave untested, because the kernel is not right at those that would show it.
+    `untested`: by its test sizes, because the kernel is not right at those that show it (None: nothing).
     """
 
     draft: Draft
     verdict: Verdict
     tried: tuple[str, ...] = ()
     sizes: str = ""
-    gaps: tuple[SizeGap, ...] = ()
+    untested: str | None = None
 
     @property
     def admitted(self) -> bool:
@@ -86,7 +86,7 @@ class Admission:
                 f"{first} Admitted on {self.place}, sizes {self.sizes}.",
                 "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
                 *(f"refused before: {line[:200]}" for line in self.tried),
-                *(f"untested: {gap}" for gap in self.gaps),
+                *([f"untested: {self.untested}"] if self.untested else []),
             ]
         return [
             f"{first} NOT admitted; what was tried:",
@@ -216,7 +216,7 @@ def _admitted(
     (shown,) = form.known.sides.values()
     sides = {"kernel": shown.side(code)}
     problem = closed(form.known.problem, sides, works)
-    return Admission(with_problem(form, problem), verdict, tried, what, size_gaps(problem, sides))
+    return Admission(with_problem(form, problem), verdict, tried, what, advice(problem, sides))
 
 
 def closed(problem: Problem, sides: Mapping[str, Side], works: Callable[[Problem], bool]) -> Problem:

@@ -68,8 +68,8 @@ class Settling:
             store.write_json(self.record.parent / RECORD_NAME, result.draft.known)
             if result.draft.known.problem.single_size:
                 return Settled(reporting.SINGLE_SIZE, "", "admitted at its one size")
-            lines = (f"admitted at sizes {result.sizes}", *map(str, result.gaps[:1]))
-            return Settled("admitted", "", "; ".join(lines))
+            untested = f"; {result.untested}" if result.untested else ""
+            return Settled("admitted", "", f"admitted at sizes {result.sizes}{untested}")
         outcome = str(result.verdict.outcome)
         return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}")
 
@@ -112,9 +112,7 @@ class Settling:
                 found = again
         return found
 
-    def settle_recorded(
-        self, recorded: Callable[[Trust], Draft], text: Callable[[], Draft] | None = None
-    ) -> Settled:
+    def settle_recorded(self, recorded: Callable[[Trust], Draft], text: Draft | None = None) -> Settled:
         """Try what a running program did, then what the text says, then the recorded size alone.
 
         The first that is admitted counts, unless a later one is stricter and admitted too.
@@ -122,7 +120,7 @@ class Settling:
         sources: tuple[tuple[Callable[[], Draft], str], ...] = (
             (partial(recorded, "apart"), "recorded"),
             (partial(recorded, "joined"), "recorded, equal sizes taken as one"),
-            *([(text, "read off the text")] if text is not None else []),
+            *([(lambda: text, "read off the text")] if text is not None else []),
             (partial(recorded, "fixed"), "recorded, its one size"),
         )
         settled: Settled | None = None
@@ -130,11 +128,13 @@ class Settling:
         tried: list[KnownProblem] = []
         for make, source in sources:
             made = make()
+            if best is not None and not admit.stricter(made.known.problem, best):
+                continue
+            if made is text:
+                made = reached.measured(made, self.code, self.judge.reach)
             problem = made.known.problem
             early = problem.single_size and source is not sources[-1][1]
             if made.known in tried or early or (made.reasons and settled is not None):
-                continue
-            if best is not None and not admit.stricter(problem, best):
                 continue
             tried.append(made.known)
             before = self.path.read_bytes() if settled is not None else b""

@@ -7,6 +7,7 @@ no remainder is then asked for. Not covered: paths that data or the bench size a
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ DENSE = 320
 STRIDE = 32
 NEAR = 4096
 COARSE = tuple((1 << bits) + more for bits in range(17) for more in (0, 1))
+# Settings that are bound, of all candidates: plans may have many launches.
+MOST_BINDS = 100
 # Trips of a loop around launches that are looked at.
 TRIPS = 64
 
@@ -49,11 +52,6 @@ class SizeGap:
 
     what: str
     mend: Setting | None = None
-
-    def __str__(self) -> str:
-        if self.mend is None:
-            return self.what
-        return f"{self.what}: add {', '.join(f'{name}={value}' for name, value in self.mend.items())}"
 
 
 def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...]:
@@ -69,17 +67,25 @@ def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...
 
 
 def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
-    """The problem with the test settings that close its gaps, as far as settings were found.
-
-    Raises:
-        ProblemError: as `size_gaps`.
-    """
-    for _ in range(len(problem.sizes.headline) + 2):
-        mend = next((gap.mend for gap in size_gaps(problem, sides) if gap.mend is not None), None)
-        if mend is None:
+    """The problem with the test settings that close its gaps, as far as settings were found."""
+    while mends := [gap.mend for gap in size_gaps(problem, sides) if gap.mend is not None]:
+        # What shows the largest tile shows smaller ones too.
+        largest = max(mends, key=lambda setting: math.prod(setting.values()))
+        if largest in problem.sizes.test:
             break
-        problem = replace(problem, sizes=replace(problem.sizes, test=(*problem.sizes.test, mend)))
+        problem = replace(problem, sizes=replace(problem.sizes, test=(*problem.sizes.test, largest)))
     return problem
+
+
+def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
+    """One line on what the test sizes leave untested, and the settings to add; None: nothing."""
+    gaps = size_gaps(problem, sides)
+    if not gaps:
+        return None
+    more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+    settings = mended(problem, sides).sizes.test[len(problem.sizes.test) :]
+    wanted = "; ".join(", ".join(f"{name}={value}" for name, value in one.items()) for one in settings)
+    return f"{gaps[0].what}{more}{f': add the test size {wanted}' if wanted else ''}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class _Trials:
 
     def __init__(self, problem: Problem, sides: Mapping[str, Side]) -> None:
         self.problem, self.sides = problem, sides
-        self.test = problem.sizes.test
+        self.test, self.binds = problem.sizes.test, 0
         self.reach = {
             name: names_in(scalar.value) if isinstance(scalar.value, int | str) else frozenset[str]()
             for name, scalar in problem.scalars.items()
@@ -107,7 +113,8 @@ class _Trials:
             for axis in _axes(side.plan, f"{name}.plan")
             if self.sizes(axis)
         ]
-        self.exact = [axis for axis in self.axes if self._divides_at_all_sizes(axis)]
+        every = problem.sizes.all
+        self.exact = [one for one in self.axes if all(self._divides(one, setting) for setting in every)]
 
     def sizes(self, axis: _Axis) -> frozenset[str]:
         """The sizes that an axis depends on."""
@@ -121,10 +128,11 @@ class _Trials:
     def shows(self, axis: _Axis, setting: Setting) -> tuple[bool, bool]:
         """Whether an axis has two blocks at a setting, and whether two or more and a ragged end at once."""
         several = ragged = False
-        for names in _scopes(axis.loops, names_of(self.problem, setting)):
-            blocks, divisions = _divided(axis.expression, names)
-            several |= blocks > 1
-            ragged |= blocks > 1 and all(one.remainder for one in divisions if one.up)
+        with contextlib.suppress(ProblemError):  # a setting at which the plan cannot be bound
+            for names in _scopes(axis.loops, names_of(self.problem, setting)):
+                blocks, divisions = _divided(axis.expression, names)
+                several |= blocks > 1
+                ragged |= blocks > 1 and all(one.remainder for one in divisions if one.up)
         return several, ragged
 
     def has_end(self, axis: _Axis) -> bool:
@@ -145,8 +153,9 @@ class _Trials:
 
     def possible(self, setting: Setting) -> bool:
         """Whether a setting can be run, and quickly, with the divisions exact that always are."""
+        self.binds += 1
         try:
-            if not all(self._divides(axis, setting) for axis in self.exact):
+            if self.binds > MOST_BINDS or not all(self._divides(axis, setting) for axis in self.exact):
                 return False
             for buffer in self.problem.buffers.values():
                 if buffer.init is not None:
@@ -157,9 +166,6 @@ class _Trials:
             return False
         launches = (op for program in programs for op in flat(program.ops) if isinstance(op, LaunchOp))
         return all(math.prod((*op.grid, *op.block)) <= MOST_THREADS for op in launches)
-
-    def _divides_at_all_sizes(self, axis: _Axis) -> bool:
-        return all(self._divides(axis, setting) for setting in self.problem.sizes.all)
 
     def _divides(self, axis: _Axis, setting: Setting) -> bool:
         scopes = _scopes(axis.loops, names_of(self.problem, setting))

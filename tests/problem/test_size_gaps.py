@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcurate.problem.size_gaps import mended, size_gaps
+from kcurate.problem.size_gaps import SizeGap, advice, mended, size_gaps
 from kcurate.records import BenchSize, Buffer, Expr, For, Init, Launch, Problem, Scalar, Side, Sizes, Step
 
 ROW = Buffer("float32", ("n",), Init("uniform", {"low": 0, "high": 1}))
@@ -26,7 +26,11 @@ def side(*plan: Step) -> dict[str, Side]:
 
 
 def texts(made: Problem, *plan: Step) -> list[str]:
-    return [str(gap) for gap in size_gaps(made, side(*plan))]
+    def text(gap: SizeGap) -> str:
+        assert gap.mend is not None
+        return f"{gap.what}: add {', '.join(f'{name}={value}' for name, value in gap.mend.items())}"
+
+    return [text(gap) for gap in size_gaps(made, side(*plan))]
 
 
 def test_an_axis_with_one_block_at_every_test_size_is_named_with_the_size_that_mends_it() -> None:
@@ -110,6 +114,17 @@ def test_the_mended_problem_has_no_gap_left() -> None:
     made = Problem(Sizes(({"rows": 8, "n": 8}, {"rows": 16, "n": 16}), bench), {"x": table})
     plan = side(Launch("f", ("ceil_div(rows, 128)", "ceil_div(n, 32)"), (256,), ("x", "rows", "n")))
     assert len(size_gaps(made, plan)) == 3
+    line = advice(made, plan)
     closed = mended(made, plan)
+    assert advice(closed, plan) is None
+    assert line == (
+        "slow.plan[0].grid[0] (ceil_div(rows, 128)) has one block at every test size (and 2 more): "
+        "add the test size rows=136, n=8; rows=8, n=40"
+    )
     assert not size_gaps(closed, plan)
     assert closed.sizes.test[:2] == made.sizes.test and len(closed.sizes.test) == 4
+
+
+def test_settings_at_which_the_plan_has_no_value_mend_nothing() -> None:
+    made = problem({"n": 100}, {"n": 201}, bench={"n": 4096})
+    assert texts(made, launch("ceil_div(n, 256) + 0 * log2(n - 99)"))[0].endswith("add n=257")
