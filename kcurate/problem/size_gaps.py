@@ -60,7 +60,7 @@ def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...
     Raises:
         ProblemError: an expression of a plan cannot be evaluated.
     """
-    if problem.single_size or not problem.sizes.headline:
+    if problem.single_size or not problem.sizes.headline or not problem.sizes.test:
         return ()
     trials = _Trials(problem, sides)
     return (*_gaps_of_axes(trials), *_gaps_of_sizes(trials))
@@ -137,8 +137,7 @@ class _Trials:
 
     def has_end(self, axis: _Axis) -> bool:
         """Whether blocks of the axis can end beyond the size: it is divided upwards."""
-        setting = self.test[0] if self.test else self.problem.sizes.headline
-        scopes = _scopes(axis.loops, names_of(self.problem, setting))
+        scopes = _scopes(axis.loops, names_of(self.problem, self.test[0]))
         return any(one.up and one.by > 1 for names in scopes for one in _divided(axis.expression, names)[1])
 
     def fits(self, setting: Setting) -> bool:
@@ -224,11 +223,7 @@ def _gaps_of_sizes(trials: _Trials) -> Iterator[SizeGap]:
     sizes = trials.problem.sizes
     fixed = {name for name in sizes.headline if len({setting[name] for setting in sizes.test}) < 2}
     for name in sorted(fixed - _constants(trials)):
-        what = (
-            f"test sizes leave {name} at {sizes.test[0][name]}"
-            if sizes.test
-            else f"no test size varies {name}"
-        )
+        what = f"test sizes leave {name} at {sizes.test[0][name]}"
         yield SizeGap(what, _other(trials, name, ()))
     for first, second in combinations([name for name in sizes.headline if name not in fixed], 2):
         if all(setting[first] == setting[second] for setting in sizes.test):
@@ -238,19 +233,13 @@ def _gaps_of_sizes(trials: _Trials) -> Iterator[SizeGap]:
 
 def _other(trials: _Trials, name: str, unlike: Sequence[str]) -> Setting | None:
     """The first test setting at which both plans can be bound with another value of one size."""
-    taken = {setting[name] for setting in trials.test}
-    for setting in trials.test[:1]:
-        for multiple in (True, False):
-            values = [*_values(trials.problem, name, multiple=multiple)]
-            near = sorted(values, key=lambda value: (value < setting[name], abs(value - setting[name])))
-            for value in near:
-                other = {**setting, name: value}
-                if (
-                    value not in taken
-                    and all(value != setting[one] for one in unlike)
-                    and trials.possible(other)
-                ):
-                    return other
+    setting = trials.test[0]
+    taken = {one[name] for one in trials.test} | {setting[one] for one in unlike}
+    for multiple in (True, False):
+        values = {*_values(trials.problem, name, multiple=multiple)} - taken
+        for value in sorted(values, key=lambda one: (one < setting[name], abs(one - setting[name]))):
+            if trials.possible(other := {**setting, name: value}):
+                return other
     return None
 
 
