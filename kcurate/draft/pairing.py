@@ -6,6 +6,7 @@ the other kernel's plan (`counterpart`), which kernels make a pair (`kcurate.ext
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,6 +16,7 @@ from kcurate.draft import admit
 from kcurate.draft.counterpart import Half, counterpart, launches_of, shown_launch
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
+from kcurate.problem.size_gaps import mended
 from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
 from kcurate.workspace import Workspace
 
@@ -42,8 +44,7 @@ class Given:
 def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
     """The pair with an admitted problem of either side that both sides solve alike.
 
-    The stricter problem is tried first; else one recorded from a running program, else the slow side's. Test
-    sizes that both plans leave untested are added if both sides agree there.
+    The stricter problem is tried first; else one recorded from a running program, else the slow side's.
     """
     worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
     known_problems = [
@@ -67,9 +68,9 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
             slow=mine if own is slow else made,
             fast=made if own is slow else mine,
         )
-        verdict = judging(tried)
+        tried, verdict = _judged(tried, judging)
         if verdict.outcome is Outcome.CORRECT:
-            return Given(PairOutcome.GIVEN, "", _closed(tried, judging))
+            return Given(PairOutcome.GIVEN, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
             how = ", ".join(
                 f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(made.plan)
@@ -78,14 +79,34 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
     return worst
 
 
-def _closed(pair: Candidate, judging: Judging) -> Candidate:
-    """The pair with test sizes that leave less untested, as far as both sides agree there."""
-    assert pair.problem is not None
+def _judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
+    """The pair, with test sizes for what both plans leave untested, and the verdict on it.
 
-    def works(problem: Problem) -> bool:
-        return judging(replace(pair, problem=problem)).outcome is Outcome.CORRECT
+    Sides that differ there are no pair. Sizes at which one cannot run are left out, as are those that are no
+    multiples where all others are: the kernels may need them.
+    """
+    problem = pair.problem
+    assert problem is not None
+    sides = {"slow": pair.slow, "fast": pair.fast}
+    whole = problem if pair.origin.problem == "known" else mended(problem, sides)
 
-    return replace(pair, problem=admit.closed(pair.problem, {"slow": pair.slow, "fast": pair.fast}, works))
+    def judged(other: Problem) -> Verdict:
+        return judging(replace(pair, problem=other))
+
+    if whole != problem:
+        verdict = judged(whole)
+        units = {
+            name: math.gcd(*(one[name] for one in problem.sizes.test)) for name in problem.sizes.headline
+        }
+        multiples = all(
+            one[name] % (unit or 1) == 0 for one in whole.sizes.test for name, unit in units.items()
+        )
+        if verdict.outcome is Outcome.CORRECT or (verdict.outcome is Outcome.MISMATCH and multiples):
+            return replace(pair, problem=whole), verdict
+    verdict = judged(problem)
+    if whole != problem and verdict.outcome is Outcome.CORRECT:
+        problem = admit.closed(problem, sides, lambda other: judged(other).outcome is Outcome.CORRECT)
+    return replace(pair, problem=problem), verdict
 
 
 def complete_pairs(
