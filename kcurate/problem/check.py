@@ -17,7 +17,7 @@ from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
 from kcurate.problem.inputs.promises import keeps
-from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
@@ -190,7 +190,7 @@ def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator
 def _check_program(
     program: Program, signatures: Mapping[str, tuple[Param, ...]], side: str
 ) -> Iterator[Issue]:
-    launches = [op for op in _flat(program.ops) if isinstance(op, LaunchOp)]
+    launches = [op for op in flat(program.ops) if isinstance(op, LaunchOp)]
     if not launches:
         yield Issue(f"{side}.plan", "launches nothing")
     # A long plan launches few kernels in few ways: the values of arguments do not matter here.
@@ -210,13 +210,6 @@ def _argument_bytes(argument: BoundArg) -> int | None:
     if isinstance(argument, BoundPointer):
         return None
     return NULL if argument.data == bytes(-NULL) else len(argument.data)
-
-
-def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
-    for op in ops:
-        yield op
-        if isinstance(op, WhileOp):
-            yield from _flat(op.body)
 
 
 def _check_arguments(where: str, params: tuple[Param, ...], sizes: tuple[int | None, ...]) -> Iterator[Issue]:

@@ -6,7 +6,7 @@ Not covered: binding (`kcurate.problem.program`), running (`kcurate.judge.worker
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -188,6 +188,14 @@ class CallOp:
 
 
 Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp | CallOp
+
+
+def flat(ops: Iterable[Op]) -> Iterator[Op]:
+    """Every operation, each loop before those inside it."""
+    for op in ops:
+        yield op
+        if isinstance(op, WhileOp):
+            yield from flat(op.body)
 
 
 @dataclass(frozen=True)
