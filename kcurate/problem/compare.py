@@ -1,19 +1,30 @@
 """Whether an output equals the reference, within the rounding of its arithmetic; decided only here.
 
-Integers must be equal. A floating-point element passes if
+Integers must be equal. A floating-point element r passes if
 
-    |y - ref| <= KAPPA * (u_out * max(|ref|, N) + C * sqrt(K) * u_acc * S)
+    |y - r| <= KAPPA * (u_out * max(|r|, N) + C * w * max(|r|, S)),    w = sqrt(K) * u_acc
 
-with K the number of accumulated terms (`tolerance.terms`), S their magnitude (default: the root mean square
-of the reference; always at least |ref|), u_out and u_acc the unit roundoffs of the buffer and of the
-accumulator, N the smallest normal number of the buffer's type, below which rounding no longer gets finer.
-sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of summation. In addition,
-the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that rejects narrower arithmetic (bf16 or
-tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must be exactly where
-the reference has them.
+with K the number of accumulated terms (`tolerance.terms`), S their magnitude, u_out and u_acc the unit
+roundoffs of the buffer and of the accumulator, N the smallest normal number of the buffer's type, below which
+rounding no longer gets finer. sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and
+Stability of Numerical Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of
+summation. In addition, the whole output must pass a norm-wise bound ||y - r|| / ||r|| that rejects narrower
+arithmetic (bf16 or tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities
+must be exactly where the reference has them.
 
-Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in both
+Comparison is local, so that small values count beside large ones. S is `tolerance.scale` where that is
+declared. Otherwise it is the root mean square of the element's row (of its block, in an output of one axis),
+times `room`, but no more than that of the whole output, and at least `Bound.least`: what a single rounding at
+the size of the largest value leaves behind where values cancel. Each row (the last axis), each block of
+`BLOCK` elements and each of `CLASSES` classes of elements (drawn by a secret hash of the index) must pass
+
+    ||y - r|| <= norm ||r|| + (C + KAPPA / sqrt(n)) w sqrt(||r||^2 + ||S||^2) + KAPPA u_out N sqrt(n)
+
+with `norm` as for the whole output, and n the number of its elements. `room` follows from the same n: sums of
+terms with either sign are about normal, and the root mean square of n such sums is less than their standard
+deviation over sqrt(e) * 10**(12 / n) in one group of 10**12 (Chernoff's bound of chi-squared).
+
+Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in all
 bounds. Then they cover the rounding of the side on trial alone, and no honest kernel adds more than that many
 terms one after the other: measured over N additions to one float32 accumulator of a growing sum, the error is
 0.22 to 0.25 sqrt(N) unit roundoffs, so a chain of 2**20 reaches 256 of the 2,000 that the norm allows.
@@ -21,6 +32,8 @@ terms one after the other: measured over N additions to one float32 accumulator 
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +59,16 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions that a side may need, beside a reference whose own rounding is small.
 CHAIN_TERMS = 1 << 20
+# Consecutive elements that form a block; the fewest elements of a row that has a bound of its own.
+BLOCK, ROW_LEAST = 256, 8
+# Classes of elements, and the elements of a line, in which each class has one.
+CLASSES = 32
+# How much larger terms may be than what is left of them in a whole row, unless that would excuse a lost row.
+ROOM = 16.0
+# A row or block of more than this share of the whole's root mean square is never a rounding error alone.
+LARGEST_CANCELLED = 1 / 400
+# ln(10**12): how rarely chance alone makes a group small.
+RARE = 12 * float(np.log(10))
 # Elements per chunk: 64 KiB in float64, which stays in cache and in the allocator's free lists (2-core x86-64
 # machine, 16M elements: 0.2 s of CPU time, against 1.2 to 3.8 s with chunks of 128 KiB to 1 MiB).
 CHUNK = 1 << 13
@@ -85,50 +108,67 @@ class Magnitudes:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest allowed error of an element r: of_value max(|r|, normal) + of_scale max(|r|, scale)."""
+    """The largest allowed errors of an output's elements, and of groups of them (see the module).
+
+    `of_value` and `of_scale` are the factors of max(|r|, normal) and of max(|r|, S); S lies between `least`
+    and `scale`. `row`: elements of a row; 0: the output has no rows.
+    """
 
     of_value: float
     of_scale: float
     scale: float
-    normal: float = 0.0
+    normal: float
+    least: float
+    norm: float
+    walk: float
+    row: int = 0
 
-    def of(self, magnitude: Array) -> Array:
-        """The bound of each element, float64, from the elements' absolute values."""
+    def of(self, magnitude: Array, scale: Array | float | None = None) -> Array:
+        """The bound of each element, float64, from absolute values and S (None: the whole output's)."""
+        magnitude_of_terms = np.maximum(magnitude, self.scale if scale is None else scale)
         return np.asarray(
-            self.of_value * np.maximum(magnitude, self.normal)
-            + self.of_scale * np.maximum(magnitude, self.scale)
+            self.of_value * np.maximum(magnitude, self.normal) + self.of_scale * magnitude_of_terms
         )
+
+    @property
+    def room(self) -> float:
+        """How much larger than a long row's root mean square S may be."""
+        return min(ROOM, 1 / (4 * C * self.walk)) if self.walk else ROOM
+
+    def scales(self, count: Array, values: Array) -> Array:
+        """S in groups of so many elements, from the norms of their values."""
+        room = np.maximum(np.exp(0.5 + RARE / count), self.room)
+        return np.maximum(self.least, np.minimum(self.scale, room * values / np.sqrt(count)))
+
+    def of_group(self, count: Array, values: Array, scales: Array) -> Array:
+        """The largest norms of the errors in groups, from the norms of their values and of S."""
+        root = np.sqrt(count)
+        walk = (C + KAPPA / root) * self.walk * np.hypot(values, scales)
+        return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
+
+
+def row_of(shape: Sequence[int]) -> int:
+    """The elements of a row of an output; 0 if it has no rows with a bound of their own."""
+    return shape[-1] if len(shape) > 1 and shape[-1] >= ROW_LEAST else 0
 
 
 def bound_of(
-    dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes, *, exact: bool = False
+    dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes, *, exact: bool = False, row: int = 0
 ) -> Bound:
     """How far the elements of an output may be off; `whole` describes the complete reference."""
+    norm = norm_bound(dtype, tolerance, terms, exact=exact)
     if tolerance.relative is not None:
-        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest)
-    u_acc = UNIT_ROUNDOFF[tolerance.accumulate or dtype]
-    walk = float(np.sqrt(_chain(terms, exact=exact)))
+        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, 0.0, 0.0, norm, norm, row)
+    growth = float(np.sqrt(_chain(terms, exact=exact)))
+    walk = growth * UNIT_ROUNDOFF[tolerance.accumulate or dtype]
     scale = whole.rms
+    least = min(scale, whole.largest / (C * growth), LARGEST_CANCELLED * scale / (C * walk))
     if tolerance.scale is not None:  # terms that cancel leave a small sum with the rounding of a large one
-        scale = float(np.sqrt(max(1, terms))) / walk * tolerance.scale
-    return Bound(KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk * u_acc, scale, SMALLEST_NORMAL[dtype])
-
-
-def element_bound(
-    reference: Array,
-    dtype: str,
-    tolerance: Tolerance,
-    terms: int,
-    whole: Magnitudes | None = None,
-    *,
-    exact: bool = False,
-) -> Array:
-    """The largest allowed |y - ref| of each element, float64, in the shape of the reference.
-
-    `whole` describes the complete output if `reference` is only a part of it (None: it is complete).
-    """
-    whole = whole or Magnitudes.of(np.ravel(reference))
-    return bound_of(dtype, tolerance, terms, whole, exact=exact).of(np.abs(reference))
+        scale = least = float(np.sqrt(max(1, terms))) / growth * tolerance.scale
+    if tolerance.order == "any":  # sorted values: a block of small ones was chosen for that
+        least = scale
+    of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
+    return Bound(of_value, of_scale, scale, SMALLEST_NORMAL[dtype], least, norm, walk, row)
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
@@ -160,6 +200,7 @@ def compare(
     `exact`: the reference's own rounding is known to be small.
     """
     rule = tolerance or Tolerance()
+    row = row_of(np.shape(reference)) if rule.order == "exact" else 0
     expected, got = np.asarray(reference).ravel(), np.asarray(actual).ravel()
     if expected.size != got.size:
         return Comparison(False, float("inf"), "the sizes differ")
@@ -172,39 +213,113 @@ def compare(
     if not is_float(dtype):
         return _report(expected, got, np.where(expected == got, np.float32(0.0), np.float32(np.inf)))
     with np.errstate(over="ignore"):  # an overflowing error counts as infinite
-        return _compare_floats(expected, got, dtype, rule, terms, exact=exact)
+        whole = Magnitudes.of(expected)
+        bound = bound_of(dtype, rule, terms, whole, exact=exact, row=row)
+        return _compare_floats(expected, got, bound, whole.largest or 1.0)
 
 
-def _compare_floats(
-    expected: Array, got: Array, dtype: str, rule: Tolerance, terms: int, *, exact: bool
-) -> Comparison:
-    """Compare in chunks that fit in cache: a whole output in float64 would take many times its size."""
-    whole = Magnitudes.of(expected)
+def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> Comparison:
+    """Compare in chunks that fit in cache: a whole output in float64 would take many times its size.
+
+    `unit`: sums of squares are in this unit, as the square of a large number would overflow.
+    """
     ratio = np.empty(expected.size, np.float32)
-    squares, distances, unit = 0.0, 0.0, whole.largest or 1.0
-    for start in range(0, expected.size, CHUNK):
-        part = slice(start, start + CHUNK)
+    rows, blocks, classes = _Groups(expected.size, bound.row), _Groups(expected.size, BLOCK), _Classes()
+    partitions = {"row": rows, "block": blocks, "class": classes}
+    around = rows if bound.row else blocks
+    for part in _parts(expected.size):
+        around.add("values", part, _finite(widened(expected[part])) / unit)
+    scales = bound.scales(around.count, unit * np.sqrt(around.squares["values"]))
+    around.squares["values"][:] = 0.0
+    for part in _parts(expected.size):
         wanted, seen = widened(expected[part]), widened(got[part])
         finite = np.isfinite(wanted) & np.isfinite(seen)
         safe = _finite(wanted)
         off = np.where(finite, seen, safe) - safe
-        error = np.abs(off)
-        bound = element_bound(safe, dtype, rule, terms, whole, exact=exact)
-        share = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
+        error, scale = np.abs(off), scales[around.index(part)]
+        allowed = bound.of(np.abs(safe), scale)
+        share = np.divide(error, allowed, out=np.where(error > 0, np.inf, 0.0), where=allowed > 0)
         same = (wanted == seen) | (np.isnan(wanted) & np.isnan(seen))
         ratio[part] = np.minimum(np.where(finite, share, np.where(same, 0.0, np.inf)), LARGEST_RATIO)
-        squares += float(np.dot(safe / unit, safe / unit))
-        distances += float(np.dot(off / unit, off / unit))
+        classes.draw(off.size)
+        for what, values in (("errors", off), ("values", safe), ("scales", scale)):
+            for groups in partitions.values():
+                groups.add(what, part, values / unit)
     comparison = _report(expected, got, ratio)
     if not comparison.ok:
         return comparison
-    size, distance = float(np.sqrt(squares)), float(np.sqrt(distances))
-    allowed = norm_bound(dtype, rule, terms, exact=exact)
-    if distance > allowed * size:
-        relative = distance / size if size else float("inf")
-        detail = f"the whole output is off by {relative:.2e} of its norm, more than {allowed:.0e}"
-        return Comparison(False, relative / allowed, detail)
-    return comparison
+    size, distance = (unit * float(np.sqrt(blocks.squares[what].sum())) for what in ("values", "errors"))
+    if distance > bound.norm * size:
+        return _too_far("the whole output", distance, size, bound.norm * size)
+    far = [group for what in partitions if (group := _far_group(what, partitions[what], bound, unit))]
+    return max(far, key=lambda group: group.worst, default=comparison)
+
+
+class _Groups:
+    """Groups of `width` consecutive elements (0: there are none).
+
+    `count`: the elements of each; `squares`: sums of squares of their errors, values and S.
+    """
+
+    def __init__(self, size: int, width: int) -> None:
+        self.width = width
+        edges = np.r_[0:size:width, size] if width else np.zeros(1, np.int64)
+        self.count = np.diff(edges)
+        self.squares = {what: np.zeros(self.count.size) for what in ("errors", "values", "scales")}
+
+    def index(self, part: slice) -> Array:
+        """The group of each element of a part."""
+        return np.arange(part.start, part.stop) // self.width
+
+    def add(self, what: str, part: slice, values: Array) -> None:
+        """Add the squares of a part's values to a sum."""
+        if self.width:
+            index = self.index(part)
+            sums = np.bincount(index - index[0], values * values)
+            self.squares[what][index[0] : index[-1] + 1] += sums
+
+
+class _Classes(_Groups):
+    """A random partition: of each line of `CLASSES` consecutive elements, every class has one."""
+
+    def __init__(self) -> None:
+        super().__init__(CLASSES, 1)
+        self.count[:] = 0
+        self._rng = np.random.default_rng(secrets.randbits(64))
+        self._drawn = np.zeros(0, np.int64)
+
+    def draw(self, size: int) -> None:
+        """Draw the classes of the next part."""
+        turns = self._rng.integers(CLASSES, size=-(-size // CLASSES)).repeat(CLASSES)[:size]
+        self._drawn = (np.arange(size) + turns) % CLASSES
+        self.count += np.bincount(self._drawn, minlength=CLASSES)
+
+    def add(self, what: str, part: slice, values: Array) -> None:
+        """See `_Groups.add`."""
+        self.squares[what] += np.bincount(self._drawn, values * values, CLASSES)
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """Slices of at most `CHUNK` elements."""
+    return (slice(start, min(size, start + CHUNK)) for start in range(0, size, CHUNK))
+
+
+def _far_group(what: str, groups: _Groups, bound: Bound, unit: float) -> Comparison | None:
+    """The group that is off by most, if that is more than its bound."""
+    if not groups.count.any():
+        return None
+    errors, values, scales = (unit * np.sqrt(sums) for sums in groups.squares.values())
+    allowed = bound.of_group(np.maximum(groups.count, 1), values, scales)
+    worst = int(np.argmax(errors - allowed))
+    if errors[worst] <= allowed[worst]:
+        return None
+    return _too_far(f"{what} {worst}", float(errors[worst]), float(values[worst]), float(allowed[worst]))
+
+
+def _too_far(what: str, distance: float, size: float, allowed: float) -> Comparison:
+    relative, share = ((part / size if size else float("inf")) for part in (distance, allowed))
+    worst = distance / allowed if allowed else float("inf")
+    return Comparison(False, worst, f"{what} is off by {relative:.2e} of its norm, more than {share:.0e}")
 
 
 def widened(values: Array) -> Array:
