@@ -27,7 +27,6 @@ from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
     Bring,
     Close,
-    CloseAnswer,
     Compare,
     Expect,
     Fetch,
@@ -243,7 +242,7 @@ class BenchRuns:
         answer = proxy.call(Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
             pairs = list(zip(bounds.items(), answer.close, strict=True))
-        return [name for (name, (_, norm)), found in pairs if not _agrees(found, norm)]
+        return [name for (name, (_, norm)), found in pairs if not found.within(norm)]
 
     def _comparable(self, name: str) -> bool:
         """Whether a device can compare an output element by element."""
@@ -311,7 +310,3 @@ class BenchRuns:
         summed = self.v.checked[self.v.reference].summed
         with self._reference.untrusted_answer():
             return dict(zip(summed, reply.body.prints[0], strict=True))
-
-
-def _agrees(found: CloseAnswer, norm: float) -> bool:
-    return not found.wrong and found.squares <= norm**2

@@ -33,7 +33,7 @@ terms one after the other: measured over N additions to one float32 accumulator 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,19 +219,33 @@ def compare(
 
 
 def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> Comparison:
-    """Compare in chunks that fit in cache: a whole output in float64 would take many times its size.
+    ratio, partitions = deviation(expected, got, bound, unit)
+    comparison = _report(expected, got, ratio)
+    if not comparison.ok:
+        return comparison
+    whole = partitions["block"]
+    size, distance = (float(np.linalg.norm(whole.norm(what))) for what in ("values", "errors"))
+    if distance > bound.norm * size:
+        return _too_far("the whole output", distance, size, bound.norm * size)
+    far = (_far_group(what, groups, bound) for what, groups in partitions.items())
+    return max((group for group in far if group), key=lambda group: group.worst, default=comparison)
 
-    `unit`: sums of squares are in this unit, as the square of a large number would overflow.
+
+def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[Array, Mapping[str, Groups]]:
+    """How far outputs are off: each element's error as a share of its bound, and the groups of them.
+
+    Works in chunks that fit in cache: a whole output in float64 would take many times its size. `unit`: sums
+    of squares are in this unit, as the square of a large number would overflow.
     """
-    ratio = np.empty(expected.size, np.float32)
-    rows, blocks, classes = _Groups(expected.size, bound.row), _Groups(expected.size, BLOCK), _Classes()
+    ratio, size = np.empty(expected.size, np.float32), expected.size
+    rows, blocks, classes = Groups(size, bound.row, unit), Groups(size, BLOCK, unit), _Classes(unit)
     partitions = {"row": rows, "block": blocks, "class": classes}
     around = rows if bound.row else blocks
-    for part in _parts(expected.size):
-        around.add("values", part, _finite(widened(expected[part])) / unit)
-    scales = bound.scales(around.count, unit * np.sqrt(around.squares["values"]))
+    for part in _parts(size):
+        around.add("values", part, _finite(widened(expected[part])))
+    scales = bound.scales(around.count, around.norm("values"))
     around.squares["values"][:] = 0.0
-    for part in _parts(expected.size):
+    for part in _parts(size):
         wanted, seen = widened(expected[part]), widened(got[part])
         finite = np.isfinite(wanted) & np.isfinite(seen)
         safe = _finite(wanted)
@@ -244,25 +258,18 @@ def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> C
         classes.draw(off.size)
         for what, values in (("errors", off), ("values", safe), ("scales", scale)):
             for groups in partitions.values():
-                groups.add(what, part, values / unit)
-    comparison = _report(expected, got, ratio)
-    if not comparison.ok:
-        return comparison
-    size, distance = (unit * float(np.sqrt(blocks.squares[what].sum())) for what in ("values", "errors"))
-    if distance > bound.norm * size:
-        return _too_far("the whole output", distance, size, bound.norm * size)
-    far = [group for what in partitions if (group := _far_group(what, partitions[what], bound, unit))]
-    return max(far, key=lambda group: group.worst, default=comparison)
+                groups.add(what, part, values)
+    return ratio, partitions
 
 
-class _Groups:
+class Groups:
     """Groups of `width` consecutive elements (0: there are none).
 
-    `count`: the elements of each; `squares`: sums of squares of their errors, values and S.
+    `count`: the elements of each; `squares`: of errors, values and S, the sums of their squares over `unit`**2.
     """
 
-    def __init__(self, size: int, width: int) -> None:
-        self.width = width
+    def __init__(self, size: int, width: int, unit: float) -> None:
+        self.width, self._unit = width, unit
         edges = np.r_[0:size:width, size] if width else np.zeros(1, np.int64)
         self.count = np.diff(edges)
         self.squares = {what: np.zeros(self.count.size) for what in ("errors", "values", "scales")}
@@ -272,18 +279,26 @@ class _Groups:
         return np.arange(part.start, part.stop) // self.width
 
     def add(self, what: str, part: slice, values: Array) -> None:
-        """Add the squares of a part's values to a sum."""
+        """Add the squares of a part's values."""
         if self.width:
             index = self.index(part)
-            sums = np.bincount(index - index[0], values * values)
+            sums = np.bincount(index - index[0], (values / self._unit) ** 2)
             self.squares[what][index[0] : index[-1] + 1] += sums
 
+    def norm(self, what: str) -> Array:
+        """Of each group, the norm of its errors, values or S."""
+        return np.asarray(self._unit * np.sqrt(self.squares[what]))
 
-class _Classes(_Groups):
+    def allowed(self, bound: Bound) -> Array:
+        """The largest norm of each group's errors."""
+        return bound.of_group(np.maximum(self.count, 1), self.norm("values"), self.norm("scales"))
+
+
+class _Classes(Groups):
     """A random partition: of each line of `CLASSES` consecutive elements, every class has one."""
 
-    def __init__(self) -> None:
-        super().__init__(CLASSES, 1)
+    def __init__(self, unit: float) -> None:
+        super().__init__(CLASSES, 1, unit)
         self.count[:] = 0
         self._rng = np.random.default_rng(secrets.randbits(64))
         self._drawn = np.zeros(0, np.int64)
@@ -295,8 +310,8 @@ class _Classes(_Groups):
         self.count += np.bincount(self._drawn, minlength=CLASSES)
 
     def add(self, what: str, part: slice, values: Array) -> None:
-        """See `_Groups.add`."""
-        self.squares[what] += np.bincount(self._drawn, values * values, CLASSES)
+        """See `Groups.add`."""
+        self.squares[what] += np.bincount(self._drawn, (values / self._unit) ** 2, CLASSES)
 
 
 def _parts(size: int) -> Iterator[slice]:
@@ -304,20 +319,20 @@ def _parts(size: int) -> Iterator[slice]:
     return (slice(start, min(size, start + CHUNK)) for start in range(0, size, CHUNK))
 
 
-def _far_group(what: str, groups: _Groups, bound: Bound, unit: float) -> Comparison | None:
+def _far_group(what: str, groups: Groups, bound: Bound) -> Comparison | None:
     """The group that is off by most, if that is more than its bound."""
-    if not groups.count.any():
+    if not groups.count.size:
         return None
-    errors, values, scales = (unit * np.sqrt(sums) for sums in groups.squares.values())
-    allowed = bound.of_group(np.maximum(groups.count, 1), values, scales)
+    errors, allowed = groups.norm("errors"), groups.allowed(bound)
     worst = int(np.argmax(errors - allowed))
     if errors[worst] <= allowed[worst]:
         return None
-    return _too_far(f"{what} {worst}", float(errors[worst]), float(values[worst]), float(allowed[worst]))
+    size = float(groups.norm("values")[worst])
+    return _too_far(f"{what} {worst}", float(errors[worst]), size, float(allowed[worst]))
 
 
 def _too_far(what: str, distance: float, size: float, allowed: float) -> Comparison:
-    relative, share = ((part / size if size else float("inf")) for part in (distance, allowed))
+    relative, share = (part / size if size else float("inf") for part in (distance, allowed))
     worst = distance / allowed if allowed else float("inf")
     return Comparison(False, worst, f"{what} is off by {relative:.2e} of its norm, more than {share:.0e}")
 

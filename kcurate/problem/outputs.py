@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcurate.problem.compare import Bound, Magnitudes, bound_of, norm_bound
+from kcurate.problem.compare import Bound, Magnitudes, bound_of, row_of
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Buffer, Problem, Side, Tolerance
@@ -82,5 +82,6 @@ def close_bound(
     buffer = problem.buffers[name]
     rule = buffer.tolerance or Tolerance()
     terms = evaluate(rule.terms, sizes)
-    norm = norm_bound(buffer.dtype, rule, terms, exact=exact) * whole.rms * float(np.sqrt(count))
-    return bound_of(buffer.dtype, rule, terms, whole, exact=exact), norm
+    row = row_of(shape(buffer, sizes))
+    bound = bound_of(buffer.dtype, rule, terms, whole, exact=exact, row=row)
+    return bound, bound.norm * whole.rms * float(np.sqrt(count))

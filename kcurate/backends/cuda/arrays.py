@@ -18,7 +18,7 @@ import numpy as np
 from kcurate.backends.base import Device, EntryPoint, Grid, Memory, Module, ScalarValue
 from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
-from kcurate.problem.compare import Bound, Magnitudes
+from kcurate.problem.compare import CLASSES, Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs.counter_based import FORMS, PERIOD, PIECES, RUN, Array, Recipe, quantiles
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
@@ -171,16 +171,25 @@ class DeviceArrays:
     ) -> None:
         """Compare an output with `expected`, which lies hidden with `hiding` (salt, key).
 
-        Adds the number of elements outside their bound to the word at device address `found`, and the squares
-        of all differences to the float64 behind it.
+        Adds to the words at device address `found`: the number of elements outside their bound, the squares
+        of all differences (float64), and the number of groups outside theirs.
         """
-        kind = FLOAT_KINDS[region.dtype]
-        head = _elements(region)
-        numbers = (bound.of_value, bound.of_scale, bound.scale, bound.normal)
-        words = [(int.from_bytes(struct.pack("<d", number), "little"), 8) for number in numbers]
-        hidden = [(expected.address, 8), *((one, 8) for one in hiding)]
-        values = [*head, (kind, 4), *hidden, *words, (found, 8), (found + 8, 8), *_shape(region)]
-        self._run("kc_close", self._blocks(8 * region.count), values)
+        rows = -(-region.count // bound.row) if bound.row else 0
+        sums = self.device.allocate(8 * (3 * rows + 4 * CLASSES))
+        self.device.fill(sums, 0, sums.size_bytes, b"\0")
+        by_row, scales, off_by_row, classes = ((sums.address + 8 * rows * part, 8) for part in range(4))
+        kind, packed, blocks = (FLOAT_KINDS[region.dtype], 4), _packed(bound), self._blocks(8 * region.count)
+        hidden = [kind, (expected.address, 8), *((word, 8) for word in hiding)]
+        start, count, itemsize = _elements(region)
+        if rows:
+            self._run("kc_rows", blocks, [count, itemsize, *hidden, packed, by_row, *_shape(region)])
+            self._run("kc_scales", self._blocks(8 * rows), [count, packed, by_row, scales, *_shape(region)])
+        groups = [scales, off_by_row, classes]
+        compared = [packed, *groups, (secrets.randbits(64), 8), (found, 8), *_shape(region)]
+        self._run("kc_close", blocks, [start, count, itemsize, *hidden, *compared])
+        values = [count, packed, by_row, *groups, (found, 8), *_shape(region)]
+        self._run("kc_groups", self._blocks(8 * rows), values)
+        self.device.free(sums)
 
     def make(self, region: Region, recipe: Recipe) -> None:
         """Write the values of a recipe, the same bits as `Recipe.values`; waits if it has a table."""
@@ -261,6 +270,13 @@ def _layout(region: Region) -> tuple[int, int]:
     """The layout's parameter."""
     layout = struct.pack(f"<{2 + 2 * MAX_RANK}Q", *(region.layout or (0,) * (2 + 2 * MAX_RANK)))
     return int.from_bytes(layout, "little"), len(layout)
+
+
+def _packed(bound: Bound) -> tuple[int, int]:
+    """The kernels' `Bound`."""
+    numbers = (bound.of_value, bound.of_scale, bound.scale, bound.normal, bound.least, bound.norm, bound.walk)
+    data = struct.pack("<8dQ", *numbers, bound.room, bound.row)
+    return int.from_bytes(data, "little"), len(data)
 
 
 def _pack(recipe: Recipe) -> bytes:

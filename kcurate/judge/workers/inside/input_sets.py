@@ -28,8 +28,8 @@ from kcurate.problem.layout import strides_of, to_physical
 from kcurate.problem.ops import BoundBuffer
 from kcurate.problem.program import Program
 
-# The number of wrong elements, and the squares of all differences.
-CLOSE_BYTES = 16
+# The number of wrong elements, the squares of all differences, and the number of wrong groups.
+CLOSE_BYTES = 24
 
 
 @dataclass
@@ -235,4 +235,4 @@ def _region(
 
 def read_close(data: Bytes) -> tuple[CloseAnswer, ...]:
     """The answers of comparisons from their bytes."""
-    return tuple(CloseAnswer(wrong, squares) for wrong, squares in struct.iter_unpack("<Qd", data.tobytes()))
+    return tuple(CloseAnswer(*words) for words in struct.iter_unpack("<QdQ", data.tobytes()))
