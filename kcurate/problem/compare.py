@@ -32,8 +32,7 @@ terms one after the other: measured over N additions to one float32 accumulator 
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcurate.problem.dtypes import SMALLEST_NORMAL, UNIT_ROUNDOFF, is_float
+from kcurate.problem.groups import BLOCK, Classes, Groups, chunks
 from kcurate.records import Tolerance
 
 Array = npt.NDArray[Any]
@@ -59,19 +59,14 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions that a side may need, beside a reference whose own rounding is small.
 CHAIN_TERMS = 1 << 20
-# Consecutive elements that form a block; the fewest elements of a row that has a bound of its own.
-BLOCK, ROW_LEAST = 256, 8
-# Classes of elements, and the elements of a line, in which each class has one.
-CLASSES = 32
+# The fewest elements of a row that has a bound of its own.
+ROW_LEAST = 8
 # How much larger terms may be than what is left of them in a whole row, unless that would excuse a lost row.
 ROOM = 16.0
 # A row or block of more than this share of the whole's root mean square is never a rounding error alone.
 LARGEST_CANCELLED = 1 / 400
 # ln(10**12): how rarely chance alone makes a group small.
 RARE = 12 * float(np.log(10))
-# Elements per chunk: 64 KiB in float64, which stays in cache and in the allocator's free lists (2-core x86-64
-# machine, 16M elements: 0.2 s of CPU time, against 1.2 to 3.8 s with chunks of 128 KiB to 1 MiB).
-CHUNK = 1 << 13
 # Reported error ratios are capped at this.
 LARGEST_RATIO = 1e30
 
@@ -95,7 +90,7 @@ class Magnitudes:
     @classmethod
     def of(cls, reference: Array) -> Magnitudes:
         """Of an array of any floating type; non-finite values count as zero."""
-        parts = [slice(start, start + CHUNK) for start in range(0, reference.size, CHUNK)]
+        parts = list(chunks(reference.size))
         largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
         if not largest:
             return cls(0.0, 0.0)
@@ -140,9 +135,10 @@ class Bound:
         room = np.maximum(np.exp(0.5 + RARE / count), self.room)
         return np.maximum(self.least, np.minimum(self.scale, room * values / np.sqrt(count)))
 
-    def of_group(self, count: Array, values: Array, scales: Array) -> Array:
-        """The largest norms of the errors in groups, from the norms of their values and of S."""
-        root = np.sqrt(count)
+    def of_groups(self, groups: Groups) -> Array:
+        """The largest norm of the errors in each group."""
+        root = np.sqrt(np.maximum(groups.count, 1))
+        values, scales = groups.norm("values"), groups.norm("scales")
         walk = (C + KAPPA / root) * self.walk * np.hypot(values, scales)
         return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
 
@@ -238,14 +234,14 @@ def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[A
     of squares are in this unit, as the square of a large number would overflow.
     """
     ratio, size = np.empty(expected.size, np.float32), expected.size
-    rows, blocks, classes = Groups(size, bound.row, unit), Groups(size, BLOCK, unit), _Classes(unit)
+    rows, blocks, classes = Groups(size, bound.row, unit), Groups(size, BLOCK, unit), Classes(unit)
     partitions = {"row": rows, "block": blocks, "class": classes}
     around = rows if bound.row else blocks
-    for part in _parts(size):
+    for part in chunks(size):
         around.add("values", part, _finite(widened(expected[part])))
     scales = bound.scales(around.count, around.norm("values"))
     around.squares["values"][:] = 0.0
-    for part in _parts(size):
+    for part in chunks(size):
         wanted, seen = widened(expected[part]), widened(got[part])
         finite = np.isfinite(wanted) & np.isfinite(seen)
         safe = _finite(wanted)
@@ -262,68 +258,11 @@ def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[A
     return ratio, partitions
 
 
-class Groups:
-    """Groups of `width` consecutive elements (0: there are none).
-
-    `count`: the elements of each; `squares`: of errors, values and S, the sums of their squares over `unit`**2.
-    """
-
-    def __init__(self, size: int, width: int, unit: float) -> None:
-        self.width, self._unit = width, unit
-        edges = np.r_[0:size:width, size] if width else np.zeros(1, np.int64)
-        self.count = np.diff(edges)
-        self.squares = {what: np.zeros(self.count.size) for what in ("errors", "values", "scales")}
-
-    def index(self, part: slice) -> Array:
-        """The group of each element of a part."""
-        return np.arange(part.start, part.stop) // self.width
-
-    def add(self, what: str, part: slice, values: Array) -> None:
-        """Add the squares of a part's values."""
-        if self.width:
-            index = self.index(part)
-            sums = np.bincount(index - index[0], (values / self._unit) ** 2)
-            self.squares[what][index[0] : index[-1] + 1] += sums
-
-    def norm(self, what: str) -> Array:
-        """Of each group, the norm of its errors, values or S."""
-        return np.asarray(self._unit * np.sqrt(self.squares[what]))
-
-    def allowed(self, bound: Bound) -> Array:
-        """The largest norm of each group's errors."""
-        return bound.of_group(np.maximum(self.count, 1), self.norm("values"), self.norm("scales"))
-
-
-class _Classes(Groups):
-    """A random partition: of each line of `CLASSES` consecutive elements, every class has one."""
-
-    def __init__(self, unit: float) -> None:
-        super().__init__(CLASSES, 1, unit)
-        self.count[:] = 0
-        self._rng = np.random.default_rng(secrets.randbits(64))
-        self._drawn = np.zeros(0, np.int64)
-
-    def draw(self, size: int) -> None:
-        """Draw the classes of the next part."""
-        turns = self._rng.integers(CLASSES, size=-(-size // CLASSES)).repeat(CLASSES)[:size]
-        self._drawn = (np.arange(size) + turns) % CLASSES
-        self.count += np.bincount(self._drawn, minlength=CLASSES)
-
-    def add(self, what: str, part: slice, values: Array) -> None:
-        """See `Groups.add`."""
-        self.squares[what] += np.bincount(self._drawn, (values / self._unit) ** 2, CLASSES)
-
-
-def _parts(size: int) -> Iterator[slice]:
-    """Slices of at most `CHUNK` elements."""
-    return (slice(start, min(size, start + CHUNK)) for start in range(0, size, CHUNK))
-
-
 def _far_group(what: str, groups: Groups, bound: Bound) -> Comparison | None:
     """The group that is off by most, if that is more than its bound."""
     if not groups.count.size:
         return None
-    errors, allowed = groups.norm("errors"), groups.allowed(bound)
+    errors, allowed = groups.norm("errors"), bound.of_groups(groups)
     worst = int(np.argmax(errors - allowed))
     if errors[worst] <= allowed[worst]:
         return None

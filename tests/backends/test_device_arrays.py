@@ -16,8 +16,9 @@ from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.arrays import FLOAT_KINDS, DeviceArrays, Region
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.backends.noise import Held, noise_bytes
-from kcurate.problem.compare import CLASSES, Bound, Magnitudes, bound_of, deviation
+from kcurate.problem.compare import Bound, Magnitudes, bound_of, deviation
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.groups import CLASSES
 from kcurate.problem.inputs.contents import generate, recipes
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import NARROWER, Spoiled
@@ -283,7 +284,9 @@ def test_a_device_compares_groups_as_the_host_does(arrays: DeviceArrays, row: in
         ratio, partitions = deviation(wanted[:count], got[:count], bound, whole.largest)
         assert wrong == int((ratio > 1).sum())
         assert squares == pytest.approx(float(np.sum(partitions["block"].norm("errors") ** 2)))
-        far = {what: int((one.norm("errors") > one.allowed(bound)).sum()) for what, one in partitions.items()}
+        far = {
+            what: int((one.norm("errors") > bound.of_groups(one)).sum()) for what, one in partitions.items()
+        }
         assert far["row"] + far["block"] <= groups <= far["row"] + far["block"] + CLASSES
         verdicts.add((wrong > 0, groups > 0))
     assert {(False, False), (True, True)} <= verdicts

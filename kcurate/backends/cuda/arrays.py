@@ -18,8 +18,9 @@ import numpy as np
 from kcurate.backends.base import Device, EntryPoint, Grid, Memory, Module, ScalarValue
 from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
-from kcurate.problem.compare import CLASSES, Bound, Magnitudes
+from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.groups import CLASSES
 from kcurate.problem.inputs.counter_based import FORMS, PERIOD, PIECES, RUN, Array, Recipe, quantiles
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 

@@ -209,7 +209,7 @@ class Close:
 
 @dataclass(frozen=True)
 class CloseAnswer:
-    """How many elements and groups are outside their bounds, and the sum of the squares of all differences."""
+    """How many elements and groups are outside their bounds, and the sum of all squared differences."""
 
     wrong: int
     squares: float
