@@ -325,3 +325,32 @@ def test_noise_is_the_hosts_and_changes_show(arrays: DeviceArrays) -> None:
     assert arrays.changed([same]) == [False]
     arrays.device.fill(copy, 899, 1, bytes([~int(arrays.device.read(copy, 899, 1)[0]) & 255]))
     assert arrays.changed([where, same]) == [True, True]
+
+
+@pytest.mark.parametrize("valid", [None, 700])
+def test_fingerprints_of_records_ignore_their_order_but_see_torn_ones(
+    arrays: DeviceArrays, valid: int | None
+) -> None:
+    rng, count = np.random.default_rng(1), 1001
+    keys, rows = rng.integers(0, 9, count).astype(np.int32), rng.standard_normal((count, 3)).astype("f2")
+    parts: dict[str, Any] = {"ordered": False}
+    if valid is not None:
+        counter = region(arrays, "int32", np.array([valid], np.int32))
+        parts["counted_by"] = (counter.memory.address, 4, True)
+
+    def printed(first: Array, second: Array, salt: int = 5) -> int:
+        members = [region(arrays, "int32", first, **parts), region(arrays, "float16", second, **parts)]
+        return arrays.sum_of(lambda word: arrays.record_fingerprint(members, count, salt, word))
+
+    whole = printed(keys, rows)
+    order = np.r_[rng.permutation(valid or count), valid or count : count]
+    assert printed(keys[order], rows[order]) == whole
+    assert printed(keys, rows, 6) != whole
+    assert printed(keys[order], rows) != whole
+    assert printed(keys, rows[order]) != whole
+    turned = rows.copy()
+    turned[3] = rows[3, ::-1]
+    assert printed(keys, turned) != whole
+    behind = rows.copy()
+    behind[900] = 0
+    assert (printed(keys, behind) == whole) is (valid is not None)

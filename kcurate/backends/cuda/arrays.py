@@ -167,6 +167,21 @@ class DeviceArrays:
         ]
         return self._run("kc_fingerprint", self._blocks(8 * region.count), [*head, *_shape(region)])
 
+    def record_fingerprint(self, members: Sequence[Region], count: int, salt: int, slot: int) -> None:
+        """As `fingerprint`, of `count` records in any order: element i, or row i, of each region."""
+        words = self.device.allocate(8 * count)
+        self.device.fill(words, 0, words.size_bytes, b"\0")
+        for number, region in enumerate(members):
+            start, elements, itemsize = _elements(region)
+            width = (elements[0] // count if count else 0, 8)
+            key, to = (salt + number) % (1 << 64), (words.address, 8)
+            values = [start, (count, 8), width, itemsize, (key, 8), to, *_shape(region)]
+            self._run("kc_fold", self._blocks(8 * region.count), values)
+        counted_by = members[0].counted_by
+        whole = Region(words, 0, count, "uint64", 8, counted_by=counted_by, ordered=False)
+        self.fingerprint(whole, salt, slot)
+        self.device.free(words)
+
     def close(
         self, region: Region, expected: Memory, bound: Bound, hiding: tuple[int, int], found: int
     ) -> None:

@@ -356,6 +356,19 @@ extern "C" __global__ void kc_fingerprint(
     for (int s = 16; s; s >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, s);
     if (!(threadIdx.x & 31)) atomicAdd(slot, sum);
 }
+// Folds row i of an array into word i.
+extern "C" __global__ void kc_fold(
+    const unsigned char* p, u64 n, u64 width, unsigned itemsize, u64 salt, u64* words,
+    const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
+) {
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 i = first(); i < n; i += stride()) {
+        u64 word = words[i];
+        for (u64 j = i * width; j < (i + 1) * width; ++j)
+            word = mix(word + mix(load(p + place(layout, j, itemsize), itemsize) + mix(salt)));
+        words[i] = word;
+    }
+}
 // `Bound` of kcurate.problem.compare.
 struct Bound { double of_value, of_scale, scale, normal, least, norm, walk, room; u64 row; };
 static __device__ double scale_of(const Bound& b, double count, double squares) {
