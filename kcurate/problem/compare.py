@@ -24,6 +24,9 @@ with `norm` as for the whole output, and n the number of its elements. `room` fo
 terms with either sign are about normal, and the root mean square of n such sums is less than their standard
 deviation over sqrt(e) * 10**(12 / n) in one group of 10**12 (Chernoff's bound of chi-squared).
 
+A row (or block) that passes because of `least` alone must be off by as much as a rounding of the largest
+value would be: small values in a narrower type, or left out, are off by less.
+
 Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in all
 bounds. Then they cover the rounding of the side on trial alone, and no honest kernel adds more than that many
 terms one after the other: measured over N additions to one float32 accumulator of a growing sum, the error is
@@ -65,6 +68,8 @@ ROW_LEAST = 8
 ROOM = 16.0
 # A row or block of more than this share of the whole's root mean square is never a rounding error alone.
 LARGEST_CANCELLED = 1 / 400
+# Of a unit roundoff of the largest value: the least root mean square of what roundings leave in a row.
+LEAST_ROUNDING = 1 / 50
 # ln(10**12): how rarely chance alone makes a group small.
 RARE = 12 * float(np.log(10))
 # Reported error ratios are capped at this.
@@ -106,7 +111,8 @@ class Bound:
     """The largest allowed errors of an output's elements, and of groups of them (see the module).
 
     `of_value` and `of_scale` are the factors of max(|r|, normal) and of max(|r|, S); S lies between `least`
-    and `scale`. `row`: elements of a row; 0: the output has no rows.
+    and `scale`. `rounding`: what a rounding of the largest value leaves in each element at least. `row`:
+    elements of a row; 0: the output has no rows.
     """
 
     of_value: float
@@ -116,6 +122,7 @@ class Bound:
     least: float
     norm: float
     walk: float
+    rounding: float = 0.0
     row: int = 0
 
     def of(self, magnitude: Array, scale: Array | float | None = None) -> Array:
@@ -132,15 +139,33 @@ class Bound:
 
     def scales(self, count: Array, values: Array) -> Array:
         """S in groups of so many elements, from the norms of their values."""
+        return np.maximum(self.least, self._own_scales(count, values))
+
+    def _own_scales(self, count: Array, values: Array) -> Array:
         room = np.maximum(np.exp(0.5 + RARE / count), self.room)
-        return np.maximum(self.least, np.minimum(self.scale, room * values / np.sqrt(count)))
+        return np.asarray(np.minimum(self.scale, room * values / np.sqrt(count)))
 
     def of_groups(self, groups: Groups) -> Array:
         """The largest norm of the errors in each group."""
-        root = np.sqrt(np.maximum(groups.count, 1))
-        values, scales = groups.norm("values"), groups.norm("scales")
+        return self._of(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
+
+    def _of(self, count: Array, values: Array, scales: Array) -> Array:
+        root = np.sqrt(count)
         walk = (C + KAPPA / root) * self.walk * np.hypot(values, scales)
         return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
+
+    def narrow(self, groups: Groups) -> Array:
+        """Which rows (or blocks) are off by too little to be what cancelling leaves.
+
+        Their own values explain less, and a rounding of the largest value would show more.
+        """
+        errors, root = groups.norm("errors"), np.sqrt(groups.count)
+        return np.asarray((errors > self.own(groups)) & (errors < self.rounding * root))
+
+    def own(self, groups: Groups) -> Array:
+        """As `of_groups`, as far as each group's own values explain errors."""
+        count, values = np.maximum(groups.count, 1), groups.norm("values")
+        return self._of(count, values, self._own_scales(count, values) * np.sqrt(count))
 
 
 def row_of(shape: Sequence[int]) -> int:
@@ -154,7 +179,7 @@ def bound_of(
     """How far the elements of an output may be off; `whole` describes the complete reference."""
     norm = norm_bound(dtype, tolerance, terms, exact=exact)
     if tolerance.relative is not None:
-        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, 0.0, 0.0, norm, norm, row)
+        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, 0.0, 0.0, norm, norm, row=row)
     growth = float(np.sqrt(_chain(terms, exact=exact)))
     walk = growth * UNIT_ROUNDOFF[tolerance.accumulate or dtype]
     scale = whole.rms
@@ -163,8 +188,9 @@ def bound_of(
         scale = least = float(np.sqrt(max(1, terms))) / growth * tolerance.scale
     if tolerance.order == "any":  # sorted values: a block of small ones was chosen for that
         least = scale
+    rounding = LEAST_ROUNDING * walk / growth * whole.largest if least < scale else 0.0
     of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
-    return Bound(of_value, of_scale, scale, SMALLEST_NORMAL[dtype], least, norm, walk, row)
+    return Bound(of_value, of_scale, scale, SMALLEST_NORMAL[dtype], least, norm, walk, rounding, row)
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
@@ -225,8 +251,13 @@ def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> C
     size, distance = (float(np.linalg.norm(whole.norm(what))) for what in ("values", "errors"))
     if distance > bound.norm * size:
         return _too_far("the whole output", distance, size, bound.norm * size)
-    far = (_far_group(what, groups, bound) for what, groups in partitions.items())
-    return max((group for group in far if group), key=lambda group: group.worst, default=comparison)
+    for what, groups in partitions.items():
+        far = groups.norm("errors") > bound.of_groups(groups)
+        if what == ("row" if bound.row else "block"):
+            far |= bound.narrow(groups)
+        if far.any():
+            return _far_group(what, groups, bound, int(np.flatnonzero(far)[0]))
+    return comparison
 
 
 def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[Array, Mapping[str, Groups]]:
@@ -260,16 +291,10 @@ def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[A
     return ratio, partitions
 
 
-def _far_group(what: str, groups: Groups, bound: Bound) -> Comparison | None:
-    """The group that is off by most, if that is more than its bound."""
-    if not groups.count.size:
-        return None
-    errors, allowed = groups.norm("errors"), bound.of_groups(groups)
-    worst = int(np.argmax(errors - allowed))
-    if errors[worst] <= allowed[worst]:
-        return None
-    size = float(groups.norm("values")[worst])
-    return _too_far(f"{what} {worst}", float(errors[worst]), size, float(allowed[worst]))
+def _far_group(what: str, groups: Groups, bound: Bound, at: int) -> Comparison:
+    distance, size = (float(groups.norm(what)[at]) for what in ("errors", "values"))
+    allowed = min(float(bound.of_groups(groups)[at]), float(bound.own(groups)[at]))
+    return _too_far(f"{what} {at}", distance, size, allowed)
 
 
 def _too_far(what: str, distance: float, size: float, allowed: float) -> Comparison:

@@ -374,7 +374,7 @@ def lowered(sums: Array, below: float, kind: str) -> Array:
 
 
 @pytest.mark.parametrize("kind", ["zeros", "constants"])
-@pytest.mark.parametrize("below", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("below", [1e-2, 1e-4, 1e-6, 1e-8])
 @pytest.mark.parametrize("shape", ["rows", "blocks", "short rows"])
 def test_small_rows_count_beside_large_ones(shape: str, below: float, kind: str) -> None:
     a, b = uneven((ROWS, COLS) if shape != "short rows" else (2048, 16))
@@ -384,6 +384,15 @@ def test_small_rows_count_beside_large_ones(shape: str, below: float, kind: str)
         honest, wrong = [sums.reshape(-1) for sums in honest], wrong.reshape(-1)
     assert passes(*honest, terms=64)
     assert not passes(honest[0], wrong, terms=64)
+
+
+def test_rows_too_small_for_a_rounding_of_the_largest_are_computed_in_full() -> None:
+    a, b = uneven()
+    reference, narrow = chained(a * b, np.float32), chained(tf32(a) * tf32(b), np.float32)
+    small = np.sqrt(np.mean(reference.astype(np.float64) ** 2, axis=-1, keepdims=True)) < 1e-4
+    mixed = np.where(small, narrow, reference)
+    assert not passes(reference, mixed, terms=64)
+    assert not passes(reference.reshape(-1), mixed.reshape(-1), terms=64)
 
 
 @pytest.mark.parametrize("where", ["row", "block"])

@@ -291,7 +291,7 @@ def _layout(region: Region) -> tuple[int, int]:
 def _packed(bound: Bound) -> tuple[int, int]:
     """The kernels' `Bound`."""
     numbers = (bound.of_value, bound.of_scale, bound.scale, bound.normal, bound.least, bound.norm, bound.walk)
-    data = struct.pack("<8dQ", *numbers, bound.room, bound.row)
+    data = struct.pack("<9dQ", *numbers, bound.room, bound.rounding, bound.row)
     return int.from_bytes(data, "little"), len(data)
 
 

@@ -370,15 +370,26 @@ extern "C" __global__ void kc_fold(
     }
 }
 // `Bound` of kcurate.problem.compare.
-struct Bound { double of_value, of_scale, scale, normal, least, norm, walk, room; u64 row; };
-static __device__ double scale_of(const Bound& b, double count, double squares) {
+struct Bound { double of_value, of_scale, scale, normal, least, norm, walk, room, rounding; u64 row; };
+static __device__ double own_scale(const Bound& b, double count, double squares) {
     double room = fmax(exp(0.5 + 27.631021115928547 / count), b.room);
-    return fmax(b.least, fmin(b.scale, room * sqrt(squares / count)));
+    return fmin(b.scale, room * sqrt(squares / count));
+}
+static __device__ double scale_of(const Bound& b, double count, double squares) {
+    return fmax(b.least, own_scale(b, count, squares));
+}
+static __device__ double of_group(const Bound& b, double root, double values, double scales) {
+    double walk = (4.0 + 8.0 / root) * b.walk * sqrt(values + scales);
+    return b.norm * sqrt(values) + walk + b.of_value * b.normal * root;
 }
 static __device__ bool far_off(const Bound& b, double count, double errors, double values, double scales) {
-    if (!(count > 0.0)) return false;
-    double root = sqrt(count), walk = (4.0 + 8.0 / root) * b.walk * sqrt(values + scales);
-    return !(sqrt(errors) <= b.norm * sqrt(values) + walk + b.of_value * b.normal * root);
+    return count > 0.0 && !(sqrt(errors) <= of_group(b, sqrt(count), values, scales));
+}
+// `narrow` of the same module, for a row, or a block of an output without rows.
+static __device__ bool far_row(const Bound& b, double count, double errors, double values, double scales) {
+    if (far_off(b, count, errors, values, scales)) return true;
+    double off = sqrt(errors), root = sqrt(count), own = own_scale(b, count, values) * root;
+    return off > of_group(b, root, values, own * own) && off < b.rounding * root;
 }
 static __device__ double warp_sum(double v) {
     for (int s = 16; s; s >>= 1) v += __shfl_xor_sync(0xffffffffu, v, s);
@@ -486,7 +497,8 @@ extern "C" __global__ void kc_close(
         }
         if (whole) add_by_row(off_by_row, row, errors, lane);
         off2 += errors;
-        groups += far_off(b, held, warp_sum(errors), of_block, warp_sum(scales2)) && !lane;
+        double errors2 = warp_sum(errors), s2 = warp_sum(scales2);
+        groups += !lane && (b.row ? far_off : far_row)(b, held, errors2, of_block, s2);
     }
     for (int part = 0; part < 4; ++part) atomicAdd(classes + 4 * lane + part, of_class[part]);
     off2 = warp_sum(off2);
@@ -512,7 +524,7 @@ extern "C" __global__ void kc_groups(
         for (u64 row = first(); row * b.row < n; row += stride()) {
             u64 rest = n - row * b.row;
             double held = (double)(rest < b.row ? rest : b.row);
-            groups += far_off(b, held, off_by_row[row], rows[row], held * scales[row] * scales[row]);
+            groups += far_row(b, held, off_by_row[row], rows[row], held * scales[row] * scales[row]);
         }
     if (groups) atomicAdd(found + 2, groups);
 }
