@@ -426,7 +426,7 @@ extern "C" __global__ void kc_rows(
         u64 row = start / b.row, rest = start % b.row;
         bool whole = rest + 256 <= b.row;
         double sum = 0.0;
-#pragma unroll
+#pragma unroll 1
         for (unsigned line = 0; line < 8; ++line) {
             u64 i = start + line * 32 + lane;
             double value = i < n ? hidden_value(expected, i, itemsize, kind, salt, key) : 0.0;
@@ -456,56 +456,58 @@ extern "C" __global__ void kc_close(
     const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
 ) {
     u64 wrong = 0, groups = 0;
-    double off2 = 0.0, of_class[4] = {0.0, 0.0, 0.0, 0.0};
+    double all = 0.0, of_class[4] = {0.0, 0.0, 0.0, 0.0};
     unsigned lane = threadIdx.x & 31;
     n = counted(n, count, count_itemsize, count_signed);
     for (u64 start = first() / 32 * 256; start < n; start += stride() * 8) {
         u64 turn = mix(start + turns), row = b.row ? start / b.row : 0, rest = b.row ? start % b.row : 0;
         bool whole = rest + 256 <= b.row;
-        double off[8], size[8], values = 0.0, errors = 0.0, scales2 = 0.0;
-#pragma unroll
-        for (unsigned line = 0; line < 8; ++line) {
-            u64 i = start + line * 32 + (lane + (turn >> 5 * line) & 31);
-            off[line] = size[line] = 0.0;
-            if (i < n) {
-                double wanted = hidden_value(expected, i, itemsize, kind, salt, key);
-                double got = floating(load(p + place(layout, i, itemsize), itemsize), kind);
-                size[line] = isfinite(wanted) ? fabs(wanted) : 0.0;
-                if (isfinite(wanted) && isfinite(got)) off[line] = fabs(got - wanted);
-                else wrong += !(wanted == got || (wanted != wanted && got != got));
+        double held = (double)(n - start < 256 ? n - start : 256), scale = whole ? scales[row] : 0.0;
+        if (!b.row) {
+            double sum = 0.0;
+#pragma unroll 1
+            for (u64 i = start + lane; i < start + 256 && i < n; i += 32) {
+                double value = hidden_value(expected, i, itemsize, kind, salt, key);
+                if (isfinite(value)) sum += value * value;
             }
-            values += size[line] * size[line];
-            errors += off[line] * off[line];
+            scale = scale_of(b, held, warp_sum(sum));
         }
-        double of_block = warp_sum(values), held = (double)(n - start < 256 ? n - start : 256);
-        double scale = b.row ? 0.0 : scale_of(b, held, of_block);
-        if (whole) scale = scales[row];
-#pragma unroll
+        double values = 0.0, errors = 0.0, scales2 = 0.0;
+#pragma unroll 1
         for (unsigned line = 0; line < 8; ++line) {
             unsigned from = lane + (turn >> 5 * line) & 31, past = line * 32 + from;
-            double v = off[line] * off[line], r = size[line];
+            double off2 = 0.0;
             if (start + past < n) {
+                double wanted = hidden_value(expected, start + past, itemsize, kind, salt, key);
+                double got = floating(load(p + place(layout, start + past, itemsize), itemsize), kind);
+                double size = isfinite(wanted) ? fabs(wanted) : 0.0;
                 double s = b.row && !whole ? scales[row_of(row, rest, past, b.row)] : scale;
-                wrong += !(off[line] <= b.of_value * fmax(b.normal, r) + b.of_scale * fmax(s, r));
-                scales2 += s * s;
-                of_class[0] += 1.0, of_class[1] += v, of_class[2] += r * r, of_class[3] += s * s;
+                if (isfinite(wanted) && isfinite(got)) {
+                    double off = fabs(got - wanted);
+                    wrong += !(off <= b.of_value * fmax(b.normal, size) + b.of_scale * fmax(s, size));
+                    off2 = off * off;
+                } else {
+                    wrong += !(wanted == got || (wanted != wanted && got != got));
+                }
+                errors += off2, values += size * size, scales2 += s * s;
+                of_class[0] += 1.0, of_class[1] += off2, of_class[2] += size * size, of_class[3] += s * s;
             }
             if (b.row && !whole) {
-                double turned = __shfl_sync(0xffffffffu, v, lane - (turn >> 5 * line) & 31);
+                double turned = __shfl_sync(0xffffffffu, off2, lane - (turn >> 5 * line) & 31);
                 add_by_row(off_by_row, row_of(row, rest, line * 32 + lane, b.row), turned, lane);
             }
         }
         if (whole) add_by_row(off_by_row, row, errors, lane);
-        off2 += errors;
-        double errors2 = warp_sum(errors), s2 = warp_sum(scales2);
-        groups += !lane && (b.row ? far_off : far_row)(b, held, errors2, of_block, s2);
+        all += errors;
+        double e2 = warp_sum(errors), v2 = warp_sum(values), s2 = warp_sum(scales2);
+        groups += !lane && (b.row ? far_off(b, held, e2, v2, s2) : far_row(b, held, e2, v2, s2));
     }
     for (int part = 0; part < 4; ++part) atomicAdd(classes + 4 * lane + part, of_class[part]);
-    off2 = warp_sum(off2);
+    all = warp_sum(all);
     for (int s = 16; s; s >>= 1) wrong += __shfl_down_sync(0xffffffffu, wrong, s);
     if (!lane) {
         if (wrong) atomicAdd(found, wrong);
-        atomicAdd((double*)found + 1, off2);
+        atomicAdd((double*)found + 1, all);
         if (groups) atomicAdd(found + 2, groups);
     }
 }
