@@ -15,7 +15,8 @@ from kcurate.errors import ProblemError
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init
+from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
+from kcurate.problem.inputs.promises import keeps
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side, Tolerance
@@ -77,6 +78,7 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
             yield Issue(f"problem.buffers.{name}.tolerance.valid", f"{valid!r} is not an integer output")
         yield from _check_terms(problem, name)
         yield from _check_init(problem, buffer, f"problem.buffers.{name}")
+        yield from _check_promises(problem, name)
     for name in sorted(set(problem.scalars) & set(problem.buffers)):
         yield Issue(f"problem.scalars.{name}", "a buffer has the same name")
     for name in sorted(set(problem.sizes.headline) & set(problem.buffers)):
@@ -144,6 +146,26 @@ def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]
         except ProblemError as error:
             yield Issue(f"{where}.init", error.what)
             return
+
+
+def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
+    """What a buffer promises must hold for what its generator makes."""
+    buffer, where = problem.buffers[name], f"problem.buffers.{name}.promises"
+    if buffer.promises and (buffer.role not in ("in", "inout") or buffer.init is None):
+        yield Issue(where, f"a buffer with role {buffer.role} and no init has no values to promise")
+        return
+    for sizes in problem.sizes.test if buffer.promises else ():
+        try:
+            values = make(name, buffer, sizes, 0)
+        except ProblemError:  # `_check_init` says so
+            return
+        for promise in buffer.promises:
+            if not keeps(promise, values):
+                kind = buffer.init.kind if buffer.init else "zeros"
+                yield Issue(
+                    where, f"init {kind} does not keep the promise {promise!r} at sizes {dict(sizes)}"
+                )
+                return
 
 
 def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:

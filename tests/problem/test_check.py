@@ -221,6 +221,18 @@ def test_each_fault_is_found_at_its_place(candidate: Candidate, where: str, what
     assert [place for place, text in found if what in text] == [where]
 
 
+def test_a_promise_must_be_kept_by_the_generator() -> None:
+    kept = dataclasses.replace(PROBLEM.buffers["a"], promises=("nonnegative", "varied"))
+    assert issues(with_problem(buffers={**PROBLEM.buffers, "a": kept})) == []
+    broken = dataclasses.replace(kept, promises=("sorted",))
+    found = issues(with_problem(buffers={**PROBLEM.buffers, "a": broken}))
+    what = "init uniform does not keep the promise 'sorted' at sizes {'n': 10}"
+    assert found == [("problem.buffers.a.promises", what)]
+    output = dataclasses.replace(PROBLEM.buffers["b"], promises=("finite",))
+    found = issues(with_problem(buffers={**PROBLEM.buffers, "b": output}))
+    assert [where for where, _ in found] == ["problem.buffers.b.promises"]
+
+
 def test_launches_inside_flag_loops_are_checked() -> None:
     loop = WhileNonzero("count", 3, (dataclasses.replace(LAUNCH, args=("a",)),))
     assert ("fast.plan.scale", "1 arguments for 5 parameters") in issues(with_fast(plan=(loop,)))
