@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate import time_limits
-from kcurate.judge.agreement import Outputs, arrays_of, differs, identical, sorted_if_unordered, valid_count
+from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
@@ -159,7 +159,7 @@ class Verification:
         for index in range(1, trial.runs):
             again = self.outputs(trial, side, reply, index, rest)
             for name in rest:
-                if name not in tolerant and not self._identical(name, first, again):
+                if name not in tolerant and not same_bits(self.problem, name, first, again):
                     raise self.nondeterministic(trial, side, name)
             self.agree_with_itself(trial, side, first, {**first, **again}, tolerant)
 
@@ -180,14 +180,6 @@ class Verification:
         """The ruling that `what` differs between runs."""
         text = f"{what} differs between runs, or depends on uninitialised memory ({trial.text})"
         return Ruling(Outcome.NONDETERMINISTIC, text, side=side)
-
-    def _identical(self, name: str, first: Outputs, again: Outputs) -> bool:
-        valid = valid_count(self.problem, name, first)
-        one, other = (
-            sorted_if_unordered(self.problem, name, outputs[name].reshape(-1)[:valid])
-            for outputs in (first, again)
-        )
-        return identical(one, other)
 
     def agree_with_itself(
         self, trial: Trial, side: SideName, first: Outputs, again: Outputs, tolerant: Sequence[str]
@@ -213,7 +205,7 @@ class Verification:
         plain, got = (outputs[side] for side in self.order)
         expected = {**plain, **better}
         for name in got:
-            if name in better and self._identical(name, plain, got):
+            if name in better and same_bits(self.problem, name, plain, got):
                 continue
             exact = name in better or self.exact(trial)
             wrong = differs(self.problem, trial.sizes, name, expected, got, exact=exact)

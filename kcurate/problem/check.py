@@ -19,7 +19,7 @@ from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, m
 from kcurate.problem.inputs.promises import keeps
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
-from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
+from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side, Tolerance
 
 # Size of a by-value parameter of a built-in type (CUDA C++ on 64-bit Linux).
 SCALAR_BYTES: Mapping[str, int] = {
@@ -71,6 +71,7 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
             place = f"test[{index}]" if index < len(problem.sizes.test) else "bench"
             yield Issue(f"problem.sizes.{place}", "does not name the same sizes as the headline")
     yield from _check_bench(problem)
+    yield from _check_records(problem, outputs)
     for name, buffer in problem.buffers.items():
         valid = buffer.tolerance.valid if buffer.tolerance else None
         if valid is not None and (valid not in outputs or "int" not in problem.buffers[valid].dtype):
@@ -92,6 +93,45 @@ def _check_bench(problem: Problem) -> Iterator[Issue]:
             yield Issue("problem.sizes.bench", f"{count} sizes are named {name!r}")
     if sum(one.headline for one in named) > 1:
         yield Issue("problem.sizes.bench", "more than one size is the headline")
+
+
+def _check_records(problem: Problem, outputs: list[str]) -> Iterator[Issue]:
+    """Members of a record are outputs of as many elements or rows, which come in one order."""
+    members = Counter(name for record in problem.records for name in record)
+    for index, record in enumerate(problem.records):
+        where = f"problem.records[{index}]"
+        if len(record) < 2:
+            yield Issue(where, "names fewer than two outputs")
+        strange = [name for name in record if name not in outputs]
+        for name in strange:
+            yield Issue(where, f"{name!r} is not an output")
+        for name in sorted({name for name in record if members[name] > 1}):
+            yield Issue(where, f"{name!r} is named {members[name]} times in records")
+        if not strange:
+            yield from _check_members(problem, record, where)
+
+
+def _check_members(problem: Problem, record: tuple[str, ...], where: str) -> Iterator[Issue]:
+    for name in record[1:]:
+        first, other = (problem.buffers[member] for member in (record[0], name))
+        rules = [buffer.tolerance or Tolerance() for buffer in (first, other)]
+        for field in ("order", "valid"):
+            values = [getattr(rule, field) for rule in rules]
+            if values[0] != values[1]:
+                texts = " and ".join(map(repr, values))
+                yield Issue(where, f"{record[0]!r} and {name!r} have different tolerances: {field} {texts}")
+        if not (first.shape and other.shape):
+            yield Issue(where, f"{record[0]!r} or {name!r} has no axes")
+            continue
+        for sizes in problem.sizes.all:
+            try:
+                lengths = [evaluate(buffer.shape[0], sizes) for buffer in (first, other)]
+            except ProblemError:
+                break  # told where the plans are bound
+            if lengths[0] != lengths[1]:
+                text = f"{record[0]!r} has {lengths[0]} rows and {name!r} {lengths[1]} at sizes {dict(sizes)}"
+                yield Issue(where, text)
+                break
 
 
 def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]:

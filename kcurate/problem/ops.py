@@ -207,3 +207,4 @@ class Program:
     entry_points: tuple[tuple[str, tuple[str, ...]], ...]
     symbols: tuple[str, ...]
     sizes: Mapping[str, int]
+    records: tuple[tuple[str, ...], ...] = ()

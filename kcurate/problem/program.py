@@ -323,9 +323,9 @@ def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str =
         ProblemError: an unknown name, a value out of range, an access past a buffer's declared shape; `where`
             names the place, such as `plan[0].args[3]`.
     """
-    binder = _Binder(problem, side, sizes)
-    ops = tuple(binder.steps(side.plan, where))
-    return Program(binder.buffers, ops, tuple(binder.entries), tuple(binder.symbols), dict(sizes))
+    bound = _Binder(problem, side, sizes)
+    ops, records = tuple(bound.steps(side.plan, where)), problem.records
+    return Program(bound.buffers, ops, tuple(bound.entries), tuple(bound.symbols), dict(sizes), records)
 
 
 def launch_count(plan: Iterable[Step], names: Mapping[str, int]) -> int | None:
