@@ -76,7 +76,7 @@ GIVEN = {
     ],
     "cmath": [
         *(f"x[0] = std::{name}(x[1]);" for name in (*ONE_ARGUMENT.split(), "abs", "isnan", "isinf", "isfinite")),
-        *(f"x[0] = std::{name}(x[1], x[2]);" for name in "pow atan2 fmod fmin fmax hypot copysign".split()),
+        *(f"x[0] = std::{name}(x[1], x[2]);" for name in ["pow", "atan2", "fmod", "fmin", "fmax", "hypot", "copysign"]),
         "x[0] = std::fma(x[1], x[2], x[3]) + std::ldexp(x[1], n) + std::signbit(x[1]) + INFINITY;",
     ],
     "float.h": [f"x[0] = (float)({name});" for name in re.findall(r"#define (\w+)", HEADERS["float.h"])],

@@ -2,7 +2,8 @@
 
 Integers, limits and sizes come from the CUDA C++ library's own headers, constants of floating types from
 files of the emulator, names in `std` are listed here; the functions themselves are built into NVRTC. Of the
-driver's `cuda.h` device code needs one type. Not covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
+driver's `cuda.h` device code needs one type. Not covered: CUDA's headers, which come from wheels
+(`kcurate.backends.cuda.nvrtc`).
 """
 
 from __future__ import annotations

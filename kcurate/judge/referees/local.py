@@ -3,11 +3,10 @@
 A referee is a trusted process with a `kcurate.judge.judging.Judge`; it loads no candidate's code. A referee
 that dies is replaced, unless there is no place for another while others go on. Its candidate is judged again;
 after two deaths on one candidate, or past the time limit, the verdict is `harness_error`. Candidates with the
-same reference preferably go to the same referee, which keeps that reference's worker. A referee that cannot start
-fails every queued candidate with its one error, so that the run ends. Referees share a GPU through
-`kcurate.judge.gpu_lock`. Not covered:
-actors on a Ray cluster (`kcurate.judge.referees.ray_cluster`), a list of candidates
-(`kcurate.judge.referees.batch`).
+same reference preferably go to the same referee, which keeps that reference's worker. A referee that cannot
+start fails every queued candidate with its one error, so that the run ends. Referees share a GPU through
+`kcurate.judge.gpu_lock`. Not covered: actors on a Ray cluster (`kcurate.judge.referees.ray_cluster`), a list
+of candidates (`kcurate.judge.referees.batch`).
 """
 
 from __future__ import annotations
