@@ -614,7 +614,8 @@ def test_reductions_of_vectors_in_memory_are_exact(opcode: str, kind: str, count
 
 
 def test_an_atomic_of_a_vector_returns_what_was_there() -> None:
-    body = """if (t == 0) asm volatile("atom.global.add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, 0f3F800000, 2.5, %5};"
+    body = """if (t == 0)
+        asm volatile("atom.global.add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, 0f3F800000, 2.5, %5};"
         : "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]) : "l"(x), "f"(a[0]) : "memory");"""
     before = np.arange(8, dtype=np.float32)
     out, *_ = run(kernel(body, "float *x, const float *a"), before, np.float32([0.5]))

@@ -29,7 +29,10 @@ _LOOPS = frozenset({"for", "if", "while", "switch", "catch"})
 
 @dataclass(frozen=True)
 class _Visible:
-    """A name from `start` up to `end` (indices of tokens), in code under the conditions `branch`."""
+    """A name from `start` up to `end` (indices of tokens), in code under the conditions `branch`.
+
+    `scope`: the class, namespace or enumeration that it is directly in, else empty.
+    """
 
     start: int
     end: int
@@ -39,10 +42,7 @@ class _Visible:
 
 @dataclass
 class OwnNames:
-    """The declarations of some words in a side's code.
-
-    `scopes` of a declaration: the class, namespace or enumeration that it is directly in, else empty.
-    """
+    """The declarations of some words in a side's code."""
 
     source: Source
     words: frozenset[str]
@@ -50,13 +50,13 @@ class OwnNames:
 
     def __post_init__(self) -> None:
         if self._trusted:
-            for at, token in enumerate(self._tokens):
+            for at, token in enumerate(self.source.plain):
                 if token.text in self.words and (place := self._declared(at)) is not None:
                     self._found.setdefault(token.text, []).append(place)
 
     def owns(self, at: int) -> bool:
         """Whether the word at an index of the plain tokens is the side's own there."""
-        tokens = self._tokens
+        tokens = self.source.plain
         places = self._places(tokens[at].text, at)
         if at and tokens[at - 1].text == "::":
             if at > 1 and tokens[at - 2].kind == "word":
@@ -68,7 +68,7 @@ class OwnNames:
 
     def _places(self, word: str, at: int) -> list[_Visible]:
         """The declarations of a word that are under no condition but those of the token at an index."""
-        branch = self.source.branch(self._tokens[at].line)
+        branch = self.source.branch(self.source.plain[at].line)
         return [one for one in self._found.get(word, ()) if branch[: len(one.branch)] == one.branch]
 
     def macros(self, token: Token) -> bool:
@@ -82,30 +82,24 @@ class OwnNames:
         if word in {token.text for token in _parameters(line)} or self.macros(line[at]):
             return True
         if any(
-            not one.scope and one.end == len(self._tokens) and not one.branch
+            not one.scope and one.end == len(self.source.plain) and not one.branch
             for one in self._found.get(word, ())
         ):
             return True
         nested = [other for other in self.source.directives if any(t.text == name.text for t in other[2:])]
-        uses = [i for i, token in enumerate(self._tokens) if token.text == name.text]
+        uses = [i for i, token in enumerate(self.source.plain) if token.text == name.text]
         return (
             bool(uses)
             and not nested
             and all(any(one.start <= i <= one.end for one in self._places(word, i)) for i in uses)
         )
 
-    @property
-    def _tokens(self) -> tuple[Token, ...]:
-        return self.source.plain
-
     @cached_property
     def _trusted(self) -> bool:
         """Whether brackets are what they look like: no macro opens or closes one alone."""
-        bodies = (line[2:] for line in self.source.directives if line and line[0].text == "define")
+        texts = ([token.text for token in line] for line in self.source.directives)
         return all(
-            sum(token.text == opening for token in body) == sum(token.text == closing for token in body)
-            for body in bodies
-            for opening, closing in BRACKETS.items()
+            line.count(first) == line.count(last) for line in texts for first, last in BRACKETS.items()
         )
 
     @cached_property
@@ -124,7 +118,7 @@ class OwnNames:
         """Where the statement, parameter or member that a token is in starts."""
         inside, first = self.source.around[at], at
         while first - 1 > inside:
-            before = self._tokens[first - 1]
+            before = self.source.plain[first - 1]
             opens = self.source.around[first - 1]
             if (opens == inside and before.text == ";") or (before.text == "}" and inside == opens):
                 break
@@ -134,7 +128,7 @@ class OwnNames:
     def _head(self, brace: int) -> list[Token]:
         """What stands before a brace in its statement, outside brackets."""
         first, inside = self._start(brace), self.source.around[brace]
-        return [self._tokens[i] for i in range(first, brace) if self.source.around[i] == inside]
+        return [self.source.plain[i] for i in range(first, brace) if self.source.around[i] == inside]
 
     def _named(self, brace: int) -> str:
         """The class, namespace or enumeration whose body a brace opens, else empty."""
@@ -150,7 +144,7 @@ class OwnNames:
 
     def _declared(self, at: int) -> _Visible | None:
         """Where the word at an index is visible, if it is declared there."""
-        tokens, inside = self._tokens, self.source.around[at]
+        tokens, inside = self.source.plain, self.source.around[at]
         following = tokens[at + 1].text if at + 1 < len(tokens) else ";"
         branch = self.source.branch(tokens[at].line)
         opening = tokens[inside].text if inside >= 0 else "{"
@@ -176,7 +170,7 @@ class OwnNames:
         """Visible up to the end of a block; a block of C linkage is no scope."""
         while self._links_to_c(brace):
             brace = self.source.around[brace]
-        end = self.source.closes[brace] if brace >= 0 else len(self._tokens)
+        end = self.source.closes[brace] if brace >= 0 else len(self.source.plain)
         return _Visible(start, end, branch, named)
 
     def _is_enum(self, brace: int) -> bool:
@@ -187,7 +181,7 @@ class OwnNames:
 
     def _introduced(self, at: int, following: str) -> bool:
         """Whether what stands before a name makes it a declaration's, given what follows it."""
-        tokens, first = self._tokens, self._start(at)
+        tokens, first = self.source.plain, self._start(at)
         before = tokens[at - 1] if at else None
         if before is None or at == first:
             return False
@@ -208,16 +202,15 @@ class OwnNames:
     def _after_comma(self, at: int, first: int) -> int:
         """Where the parameter starts that a name is in; the statement outside parentheses."""
         inside = self.source.around[at]
-        if inside < 0 or self._tokens[inside].text != "(":
+        if inside < 0 or self.source.plain[inside].text != "(":
             return first
-        commas = [
-            i for i in range(first, at) if self.source.around[i] == inside and self._tokens[i].text == ","
-        ]
+        around, tokens = self.source.around, self.source.plain
+        commas = [i for i in range(first, at) if around[i] == inside and tokens[i].text == ","]
         return commas[-1] + 1 if commas else first
 
     def _continues(self, at: int, first: int) -> bool:
         """Whether a name is a further declarator: `float a = 1, *name;`."""
-        inside, tokens = self.source.around[at], self._tokens
+        inside, tokens = self.source.around[at], self.source.plain
         marks = [
             i for i in range(first, at) if self.source.around[i] == inside and tokens[i].text in (",", "=")
         ]
@@ -235,7 +228,7 @@ class OwnNames:
 
     def _is_type(self, first: int, at: int) -> bool:
         """Whether the tokens from `first` up to `at` are a type and specifiers, and no expression."""
-        tokens, words, i = self._tokens, 0, first
+        tokens, words, i = self.source.plain, 0, first
         while i < at:
             token = tokens[i]
             if token.text == "template" and i + 1 < at and tokens[i + 1].text == "<":
@@ -276,7 +269,7 @@ class OwnNames:
 
     def _is_function(self, at: int) -> bool:
         """Whether `name(` begins a function with a body, or a variable with its value in parentheses."""
-        tokens, inside = self._tokens, self.source.around[at]
+        tokens, inside = self.source.plain, self.source.around[at]
         closed = self.source.closes[at + 1]
         if inside >= 0 and not self._named(inside) and not self._links_to_c(inside):
             values = tokens[at + 2 : closed]
@@ -293,7 +286,7 @@ class OwnNames:
 
     def _defines(self, at: int, word: str) -> bool:
         """Whether the body of a function of that name begins after the parenthesis at `at + 1`."""
-        tokens = self._tokens
+        tokens = self.source.plain
         if tokens[at].text != word or tokens[at + 1].text != "(" or self.source.around[at] >= 0:
             return False
         after = self.source.closes[at + 1] + 1
@@ -301,7 +294,7 @@ class OwnNames:
 
     def _scope_after(self, opening: int) -> int | None:
         """Up to where names in a parenthesis are visible: a body, or the statement of a loop."""
-        tokens = self._tokens
+        tokens = self.source.plain
         looped = opening > 0 and tokens[opening - 1].text in _LOOPS
         at = self.source.closes[opening] + 1
         while at < len(tokens):
@@ -321,7 +314,7 @@ class OwnNames:
     def _openings(self) -> Mapping[str, list[tuple[int, int]]]:
         """Of each class or namespace: its further bodies, members outside them, and `using namespace`."""
         found: dict[str, list[tuple[int, int]]] = {}
-        tokens = self._tokens
+        tokens = self.source.plain
         for at, token in enumerate(tokens):
             if token.text == "{":
                 head = self._head(at)

@@ -210,7 +210,9 @@ class _Addresses:
                 return self._unary(close + 1)
             kind, end = self._binary(at + 1, 0)
             return (kind if end == close else "unknown"), close + 1
-        if text in ("reinterpret_cast", "static_cast") or text in INTEGER_TYPES and self._text(at + 1) == "(":
+        if text in ("reinterpret_cast", "static_cast") or (
+            text in INTEGER_TYPES and self._text(at + 1) == "("
+        ):
             opening = _after_angles(self._plain, at + 1) if text.endswith("_cast") else at + 1
             return self._unary(opening)
         return self._primary(at)
@@ -254,9 +256,9 @@ def _pointer_names(plain: tuple[Token, ...], marks: str) -> set[str]:
         while first > 0 and plain[first].text in ("*", "&", "const", "__restrict__", "restrict", "volatile"):
             first -= 1
         stars = any(token.text in marks for token in plain[first + 1 : at])
-        is_type = (
-            plain[first].kind == "word" and plain[first].text not in variables or plain[first].text == ">"
-        )
+        is_type = (plain[first].kind == "word" and plain[first].text not in variables) or plain[
+            first
+        ].text == ">"
         member = plain[first - 1].text in (".", "->")
         array = plain[at + 1].text == "[" and not stars and first == at - 1
         if is_type and not member and (stars or array) and plain[first].text not in ("return", "sizeof"):

@@ -16,9 +16,9 @@ OWN = {
     + K % "x[0] = fread(x, 1);",
     "param": "__device__ float f(const float* __restrict__ fread, int fwrite) { return fread[fwrite]; }\n"
     + K % "x[0]=f(x,n);",
-    "member": "struct S { float open; int socket; __device__ float fread(int i) const { return open + socket * i; } };\n"
+    "member": "struct S { float open; int socket; __device__ float fread(int i) const { return open + socket * i; } };\n"  # noqa: E501
     + K % "S s; s.open = 1; x[0] = s.fread(2);",
-    "outofline": "struct S { float puts; __device__ float get(); };\n__device__ float S::get() { return puts; }\n"
+    "outofline": "struct S { float puts; __device__ float get(); };\n__device__ float S::get() { return puts; }\n"  # noqa: E501
     + K % "S s; x[0]=s.get();",
     "derived": "struct A { float puts; }; struct B : A { __device__ float g() { return puts; } };\n"
     + K % "B b; x[0]=b.g();",
@@ -49,22 +49,22 @@ OWN = {
     + "__device__ float fread(const float* p, int i) { return p[i]; }",
     "init": K % "float puts(x[0]); x[1] = puts;",
     "ptr": K % "float *fread = x + 1, *fwrite = x; fwrite[0] = fread[0];",
-    "extfn": 'extern "C" { __device__ float helper(float puts) { return puts; } __global__ void k(float* fread, float* fwrite, int n) { if (n) fwrite[0] = fread[1]; } }',
-    "lb": 'extern "C" __launch_bounds__(256) __global__ void k(const float* fread, float* fwrite) { fwrite[0]=fread[0]; }',
+    "extfn": 'extern "C" { __device__ float helper(float puts) { return puts; } __global__ void k(float* fread, float* fwrite, int n) { if (n) fwrite[0] = fread[1]; } }',  # noqa: E501
+    "lb": 'extern "C" __launch_bounds__(256) __global__ void k(const float* fread, float* fwrite) { fwrite[0]=fread[0]; }',  # noqa: E501
     "if": K % "if (float puts = x[0]; puts > 0) { x[1] = puts; }",
     "shared ext": K % "extern __shared__ float fread[]; fread[0] = x[0]; x[1] = fread[0];",
     "functor": "struct fread { __device__ float operator()(float v) const { return v; } };\n"
     + K % "x[0] = fread()(x[1]); x[2] = fread{}(x[3]);",
-    "method": "struct T { const float* p; __device__ float open(int i) const { return p[i]; } __device__ float two() const { return open(2); } };\n"
+    "method": "struct T { const float* p; __device__ float open(int i) const { return p[i]; } __device__ float two() const { return open(2); } };\n"  # noqa: E501
     + K % "T t{x}; x[0] = t.two();",
     "rec": "__device__ int kill(int a) { return a ? kill(a - 1) : 0; }\n" + K % "x[0]=kill(n);",
     "nested call": "__device__ float open(float v) { return v; }\n"
     + K % "for (int i = 0; i < n; ++i) { if (open(x[i]) > 0) { x[i] = open(open(x[i])); } }",
-    "tmembr": "template <int N> struct V { float puts[N]; __device__ float& operator[](int i) { return puts[i]; } };\n"
+    "tmembr": "template <int N> struct V { float puts[N]; __device__ float& operator[](int i) { return puts[i]; } };\n"  # noqa: E501
     + K % "V<3> v; v[0]=1; x[0]=v[0];",
     "macrotype": "#define REAL float\n" + K % "REAL puts = x[0]; x[1] = puts;",
     "unsigned": K
-    % "unsigned long long int puts = 1; const volatile float* const __restrict__ fread = x; x[puts] = fread[0];",
+    % "unsigned long long int puts = 1; const volatile float* const __restrict__ fread = x; x[puts] = fread[0];",  # noqa: E501
     "range": K % "float v[3] = {1,2,3}; for (float puts : v) x[0] += puts;",
 }
 OF_THE_HOST = {
