@@ -57,7 +57,8 @@ class Known:
     """What is known of the reference's outputs in a slot.
 
     `prints`: fingerprints. `sizes` and `hiding` (salt, key) of those with hidden copies. `exact`: those
-    that the reference itself hardly rounds.
+    that the reference itself hardly rounds. `peeked`: the parts at `places` of each side's own outputs;
+    `wide`: of those that stand in place of the reference's, where they do.
     """
 
     trial: Trial
@@ -68,6 +69,7 @@ class Known:
     exact: set[str] = field(default_factory=set)
     places: tuple[Place, ...] = ()
     peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
+    wide: dict[Place, Blob] = field(default_factory=dict)
 
     def bound(self, problem: Problem, name: str, *, strict: bool = True) -> tuple[Bound, float]:
         """How far an output may be off, and the norm of the whole difference.
@@ -146,13 +148,17 @@ class BenchRuns:
     def _compare_peeked(self, known: Known, differing: Sequence[str]) -> None:
         """Hold what the driver copied against what our kernels said, which a side may have changed.
 
+        Each part is held against the outputs that it was compared with, under the same bound: the wider
+        reference's where those were used, since the plain ones may themselves be further off.
+
         Raises:
             Ruling: `mismatch`.
         """
         plain, got = (known.peeked[side] for side in self.v.order)
+        expected = [known.wide.get(place, part) for place, part in zip(known.places, plain, strict=True)]
         compared = (name for name in differing if self._comparable(name))
-        loose = {name: known.bound(self._problem, name, strict=False)[0] for name in compared}
-        other = peeks.differing(self._problem, known.places, plain, got, loose)
+        loose = {name: known.bound(self._problem, name)[0] for name in compared}
+        other = peeks.differing(self._problem, known.places, expected, got, loose)
         if other is not None:
             what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
@@ -235,6 +241,9 @@ class BenchRuns:
             if wide.accept(not strange):
                 self._hide(known, names)
                 known.exact |= set(names)
+                places = [place for place in known.places if place.name in names]
+                parts = peeks.peek(self._reference, self._problem, trial, places)
+                known.wide = dict(zip(places, parts, strict=True))
 
     def _wrong(self, known: Known, proxy: SideProxy, slot: str, names: Sequence[str]) -> list[str]:
         """The outputs of a slot's last run that are too far from the hidden copies of the known ones."""

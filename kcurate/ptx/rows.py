@@ -141,8 +141,14 @@ atom [%ORDER] [%SCOPE] S=[%SPACE] cas T=b16,b32,b64 | d [m:S] a b | @atomic_cas<
 red [%ORDER] [%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,inc,dec [noftz] [L2::cache_hint]
     T=b32,b64,u32,u64,s32,s64,f32,f64,%SHORT
     | [m:S] a | @atomic_$O<$T>($m, $a)
-red [%ORDER] [%SCOPE] S=[global] add [noftz] [L2::cache_hint] (v2,v4) T=f32
-    | [m:S] {a} | @atomic_add_all<$T>($m, {$a})
+red [%ORDER] [%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
+    | [m:S] {a} | @atomic_all_$O<$T>($m, {$a})
+red [%ORDER] [%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
+    | [m:S] {a} | @atomic_all_$O<$T>($m, {$a})
+atom [%ORDER] [%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
+    | {d} [m:S] {a} | @atomic_each_$O<$T>($m, {$d}, {$a})
+atom [%ORDER] [%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
+    | {d} [m:S] {a} | @atomic_each_$O<$T>($m, {$d}, {$a})
 prefetch [global,local] (L1,L2,L2::evict_last,L2::evict_normal) | [m] |
 prefetch [const,param] tensormap             | [m]         |
 prefetchu L1                                 | [m]         |

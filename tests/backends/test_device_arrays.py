@@ -90,7 +90,7 @@ def test_a_device_makes_the_hosts_floats(arrays: DeviceArrays, dtype: str, kind:
 
 
 @pytest.mark.parametrize("variation", ["nominal", *SHAPES])
-@pytest.mark.parametrize("shape", [("n",), (3, "n // 3"), ("n", 1)])
+@pytest.mark.parametrize("shape", [("n",), (3, "n / 3"), ("n", 1)])
 def test_a_device_makes_the_hosts_patches_in_rows(
     arrays: DeviceArrays, shape: tuple[int | str, ...], variation: str
 ) -> None:

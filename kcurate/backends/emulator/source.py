@@ -32,7 +32,8 @@ _DIRECTIVE = re.compile(r"^([ \t]*)(?:\#|%:|\?\?=)[ \t]*(\w+)(.*)$", re.MULTILIN
 _LACKED = IN_SIDES - EMULATED
 _LOADING = frozenset({"include", "include_next", "import", "embed", "ident", "sccs", "line"})
 _DYNAMIC = re.compile(
-    r"\bextern\b(?P<first>[^;(){}\[\]=]*?)\b__shared__\b(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
+    r"(?:\bextern\b(?P<first>(?:[^;(){}\[\]=]|\([^;(){}]*\))*?)\b__shared__\b"
+    r"|\b__shared__\b(?P<prior>[^;(){}\[\]=]*?)\bextern\b)(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
     r"\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
 _STATIC_SHARED = re.compile(
@@ -174,7 +175,7 @@ def _dynamic_alignment(code: str) -> int:
     found = [
         int(each) if each.isdecimal() else SWIZZLED_BYTES
         for match in _DYNAMIC.finditer(code)
-        for each in _ALIGNMENT.findall(f"{match['first']} {match['second']}")
+        for each in _ALIGNMENT.findall(f"{match['first'] or match['prior'] or ''} {match['second']}")
     ]
     return max((one for one in found if one in ALIGNMENTS), default=ALIGNMENTS[0])
 
@@ -243,7 +244,7 @@ def _directive(match: re.Match[str]) -> str:
 def _dynamic_shared(match: re.Match[str]) -> str:
     """`extern __shared__ T name[];` as a reference to the pointer set by the runtime."""
     lines = "\n" * match.group().count("\n")
-    words = _QUALIFIER.sub(" ", f"{match['first']} {match['second']}")
+    words = _QUALIFIER.sub(" ", f"{match['first'] or match['prior'] or ''} {match['second']}")
     kind, name, rest = " ".join(words.split()), match["name"], match["rest"]
     row = f"typedef {kind} kcu_row_{name}{rest}; " if rest.strip() else ""
     kind = f"kcu_row_{name}" if row else kind

@@ -29,6 +29,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+CLOSING_BRACKETS = frozenset(BRACKETS.values())
 _SPLICE = re.compile(r"\\[ \t]*\r?\n")
 
 
@@ -123,6 +125,50 @@ class Source:
     def streams(self) -> tuple[tuple[Token, ...], ...]:
         """The code, then the tokens of each directive: every place where a word may occur."""
         return (self.plain, *self.directives)
+
+    @cached_property
+    def _conditions(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The lines where conditions change, and the conditions that hold from there on, by number."""
+        found: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+        stack: list[int] = []
+        for number, line in enumerate(self.directives, 1):
+            word = line[0].text if line else ""
+            if word in ("endif", "elif", "else") and stack:
+                stack.pop()
+            if word in ("if", "ifdef", "ifndef", "elif", "else"):
+                stack.append(number)
+            if line:
+                found.append((line[0].line, tuple(stack)))
+        return found
+
+    def branch(self, line: int) -> tuple[int, ...]:
+        """The conditions (`#if` and the like, by number) that a line stands under."""
+        return next(branch for start, branch in reversed(self._conditions) if start <= line)
+
+    @cached_property
+    def closes(self) -> list[int]:
+        """For each token of `plain` that opens a bracket, where it closes (else the number of tokens)."""
+        closes = [len(self.plain)] * len(self.plain)
+        stack: list[int] = []
+        for at, token in enumerate(self.plain):
+            if token.text in BRACKETS:
+                stack.append(at)
+            elif token.text in CLOSING_BRACKETS and stack:
+                closes[stack.pop()] = at
+        return closes
+
+    @cached_property
+    def around(self) -> list[int]:
+        """For each token of `plain` the innermost bracket that it is in; -1: none."""
+        around: list[int] = []
+        stack: list[int] = []
+        for token in self.plain:
+            if token.text in CLOSING_BRACKETS and stack:
+                stack.pop()
+            around.append(stack[-1] if stack else -1)
+            if token.text in BRACKETS:
+                stack.append(len(around) - 1)
+        return around
 
     @cached_property
     def depth(self) -> int:

@@ -71,11 +71,22 @@ template <class T> KCU_API T atomic_cas(char *place, T compare, T value)
     if (old == compare) store<T>(place, value);
     return old;
 }
-template <class R, int N> KCU_API void atomic_add_all(char *place, const R (&values)[N])
-{
-    aligned(place, 4 * N);
-    for (int i = 0; i < N; i++) atomic_add<float>(place + 4 * i, as<float>(values[i]));
-}
+// Of a vector, each element by itself; its registers hold bits.
+#define KCU_PTX_ATOMICS(NAME)                                                                                \
+    template <class T, class R, int N> KCU_API void atomic_all_##NAME(char *place, const R (&values)[N])     \
+    {                                                                                                        \
+        aligned(place, sizeof(T) * N);                                                                       \
+        for (int i = 0; i < N; i++) atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]));               \
+    }                                                                                                        \
+    template <class T, class D, class R, int N>                                                              \
+    KCU_API void atomic_each_##NAME(char *place, D *const (&to)[N], const R (&values)[N])                    \
+    {                                                                                                        \
+        aligned(place, sizeof(T) * N);                                                                       \
+        for (int i = 0; i < N; i++) put(*to[i], atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i])));  \
+    }
+KCU_PTX_ATOMICS(add)
+KCU_PTX_ATOMICS(min)
+KCU_PTX_ATOMICS(max)
 KCU_API void fence() { kcu_spin(); }
 
 // The lanes of a warp.
