@@ -133,6 +133,7 @@ def test_shapes_are_what_they_are_called() -> None:
     assert shaped("low", "varied").max() + 0.01 > -0.75 and shaped("low", "varied").std() > 0.05
     assert len(np.unique(shaped("alike"))) == 1
     assert 1 < len(np.unique(shaped("few"))) <= 4
+    assert (np.frexp(shaped("few"))[0] * 16 % 1 == 0).all()  # sums of such values are exact
     assert (np.diff(shaped("ascending")) >= 0).all() and (np.diff(shaped("descending")) <= 0).all()
     largest = np.flatnonzero(shaped("strided", rows=1).ravel() > 0.751)
     steps = np.unique(np.diff(largest))

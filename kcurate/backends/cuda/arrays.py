@@ -22,6 +22,7 @@ from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.groups import CLASSES
 from kcurate.problem.inputs.counter_based import (
+    BELOW_THREE,
     FORMS,
     PATCHED,
     PERIOD,
@@ -301,7 +302,7 @@ def _pack(recipe: Recipe) -> bytes:
     allowed = shaping.allowed if shaping else ()
     floats = is_float(recipe.dtype)
     return struct.pack(
-        "<15Qq4d2f12I",
+        "<16Qq4d2f12I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -317,6 +318,7 @@ def _pack(recipe: Recipe) -> bytes:
         shaping.key if shaping else 0,
         shaping.width if shaping else 1,
         recipe.cleared,
+        BELOW_THREE.get(recipe.dtype, 0),
         recipe.first,
         recipe.low,
         recipe.span,

@@ -81,7 +81,7 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
     u64 key, kept_key, small_key, extent, below, always, run, part, width, rows, period, piece;
-    u64 shape_key, row, cleared;
+    u64 shape_key, row, cleared, below_three;
     long long first;
     double low, span, least, most;
     float small, top;
@@ -162,30 +162,38 @@ static __device__ unsigned shaped(unsigned w, unsigned shape, u64 own, u64 place
         u64 step = 32ull << (own & 3);
         return place % step == (own >> 8) % step ? ~(w >> 3) : w - (w >> 3);
     }
-    unsigned rising = (unsigned)(((place << 32) + w) / width);
-    return shape == 5 ? rising : ~rising;
+    u64 rising = ((place << 32) + w) / width, base = (1ull << 29) + (own & (1ull << 30) - 1);
+    if (shape == 6) rising = 0xffffffffull - rising;
+    return (unsigned)(base + (rising * ((1ull << 32) - base) >> 32));
 }
 static __device__ u64 whole_word(u64 key, u64 i) { return hidden(i, key, mix(key ^ 0xd1b54a32d192ed03ull)); }
-static __device__ unsigned patch(const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key) {
+static __device__ unsigned patch(
+    const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key, bool& equal
+) {
     u64 own = whole_word(key, group);
     if ((unsigned)own >= r.patched || !r.shapes) return w;
-    return shaped(w, r.allowed >> 4 * ((own >> 32) % r.shapes) & 15, mix(own), place, width, r.shift);
+    unsigned number = r.allowed >> 4 * ((own >> 32) % r.shapes) & 15;
+    equal = number == 2 || number == 3;
+    return shaped(w, number, mix(own), place, width, r.shift);
 }
 // `Shaping` of the same module, for words or ranks of words.
-static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n) {
+static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n, bool& equal) {
+    equal = r.shaped == 2 && (r.whole == 2 || r.whole == 3);
     if (r.shaped == 2) return shaped(w, r.whole, whole_word(r.shape_key, 0), i % r.row, r.row, r.shift);
-    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1);
-    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2);
+    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1, equal);
+    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2, equal);
 }
-static __device__ u64 cleared(const Recipe& r, u64 raw) {
-    double value = floating(raw & ~r.cleared, r.kind);
-    return r.least <= value && value <= r.most ? raw & ~r.cleared : raw;
+static __device__ u64 cleared(const Recipe& r, u64 raw, bool equal) {
+    u64 lost = equal ? r.below_three : r.cleared;
+    double value = floating(raw & ~lost, r.kind);
+    return r.least <= value && value <= r.most ? raw & ~lost : raw;
 }
 static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quantiles, const u64* table) {
     unsigned w = drawn(r.key, i);
+    bool equal = false;
     if (r.shaped) {
         if (r.form == 1) w = w >> 31 ? w ^ 1u << 31 : ~w;
-        w = shape(r, w, i, n);
+        w = shape(r, w, i, n, equal);
         if (r.form == 1) w = w >> 31 ? ~w : w ^ 1u << 31;
     }
     if (r.form == 2) {
@@ -212,7 +220,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     else if (!r.kind) {
         double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));
         u64 raw = (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
-        return r.cleared ? cleared(r, raw) : raw;
+        return cleared(r, raw, equal);
     }
     value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
     if (r.form == 4 && r.kind == 1) {
@@ -221,7 +229,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     }
     if (r.form == 0) value = fminf(value, r.top);
     u64 raw = stored(value, r.kind);
-    return r.cleared ? cleared(r, raw) : raw;
+    return r.form < 2 ? cleared(r, raw, equal) : raw;
 }
 extern "C" __global__ void kc_make(
     unsigned char* p, u64 n, unsigned itemsize, const float* quantiles, const u64* table, Recipe r,
