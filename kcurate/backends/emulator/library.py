@@ -100,6 +100,10 @@ class Library:
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*found)
 
+    def schedule(self, seed: int) -> None:
+        """From now on run threads in the random order of `seed` (0: in the order of their numbers, or back)."""
+        self._calls.kcu_schedule(seed)
+
     def follow(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Follow from now on how far pieces of memory (address, bytes) are read or written.
 

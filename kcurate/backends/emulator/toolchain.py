@@ -70,6 +70,8 @@ COUNTING = (
     "-fno-tree-vectorize",
     "-fno-optimize-sibling-calls",  # a jump into the runtime would not tell where it comes from
 )
+# A call of the runtime at each access to memory, where a thread may lose its turn (`runtime/scheduler.h`).
+TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-nodefaultlibs")
 # Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
 _CALLS = {
     "gcc": (
@@ -252,7 +254,7 @@ def shared_object(
         if "clang" not in tools.version:
             (folder / LAYOUT.name).write_bytes(LAYOUT.read_bytes())
             words.append(f"-Wl,-T,{LAYOUT.name}")
-        return run([*compiling, *words, "-lm"], folder)
+        return run([*compiling, *words, "-lm", "-lgcc", "-lc"], folder)
     done = run([*compiling, "-c", "-o", "side.o"], folder)
     return done if done.returncode else run([*tools.linker, "side.o", *linking], folder)
 

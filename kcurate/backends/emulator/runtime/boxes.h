@@ -101,7 +101,9 @@ inline void combine_all(const Box &box, char *to, const char *from, unsigned byt
         memcpy(to, from, bytes);
         return;
     }
+    state->schedule.held++; // device code, called here
     for (unsigned i = 0; i < bytes; i += unsigned(box.map.strides[0])) box.combine(to + i, from + i);
+    state->schedule.held--;
 }
 
 // One row along the innermost axis, of which the bytes from `low` to `high` are in the tensor. `row` is its

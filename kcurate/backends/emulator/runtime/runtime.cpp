@@ -4,6 +4,7 @@
 
 #include "copies.h"
 #include "counting.h"
+#include "turns.h"
 #include "faults.h"
 #include "image.h"
 #include "warpgroup.h"
@@ -135,6 +136,25 @@ static void run_blocks(unsigned most)
     }
 }
 
+// Several blocks at a time, which begin in their order as on a GPU and take random turns.
+static void run_blocks_by_chance(unsigned most)
+{
+    Launch &launch = state->launch;
+    while (launch.done < launch.total) {
+        while (launch.next < launch.total && launch.resident < most) new_block(block_number(launch.next++));
+        unsigned able = 0;
+        for (unsigned i = 0; i < launch.slots; i++) able += state->blocks[i].running && !at_grid(state->blocks + i);
+        if (!able) {
+            release_grid();
+            continue;
+        }
+        unsigned chosen = roll() % able;
+        Block *block = state->blocks;
+        while (!block->running || at_grid(block) || chosen--) block++;
+        turn(block);
+    }
+}
+
 // The blocks of a cluster in turn, one cluster after the other.
 static void run_clusters()
 {
@@ -256,6 +276,13 @@ KCU_EXPORT void kcu_reached(unsigned long *bytes)
     for (unsigned i = 0; i < state->counting.reach_count; i++) bytes[i] = state->counting.reaches[i].most;
 }
 
+// From now on threads run in the random order of a seed (0: in the order of their numbers, or the reverse).
+KCU_EXPORT void kcu_schedule(unsigned seed)
+{
+    state->schedule = Schedule{seed != 0, 0, 1, (seed + 1ull) * 0x9E3779B97F4A7C15ull};
+    if (seed) state->schedule.until = next_turn();
+}
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
@@ -312,10 +339,14 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
-        if (!open_stacks(cooperative ? unsigned(total) * threads : cluster * threads))
+        const unsigned whole = (threads + 31) / 32 * 32, together = state->schedule.on ? SCHEDULED_THREADS / whole : 1;
+        const unsigned blocks = total < together ? unsigned(total) : together;
+        if (!open_stacks(cooperative ? unsigned(total) * threads : (cluster > blocks ? cluster : blocks) * threads))
             kcu_fault(KCU_LAUNCH, "not enough memory for the stacks of so many threads");
         if (cluster > 1)
             run_clusters();
+        else if (state->schedule.on)
+            run_blocks_by_chance(cooperative ? unsigned(total) : state->stacks.count / threads);
         else
             run_blocks(cooperative ? unsigned(total) : state->stacks.count / threads);
     }

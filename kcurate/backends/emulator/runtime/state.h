@@ -23,6 +23,7 @@ const size_t SHARED_ROOM = 232 << 10;
 const size_t SHARED_GUARD = 16 << 20; // protected, on either side
 const size_t DESCRIBED_BYTES = 1 << 18; // what a matrix descriptor can tell apart
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
+const unsigned SCHEDULED_THREADS = 4096; // at once where blocks take random turns
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 
 // In place of a number of batches: also what is not committed.
@@ -151,8 +152,17 @@ struct Launch {
     unsigned long step; // every so many blocks one runs
 };
 
+// A random order of threads, where one is asked for (scheduler.h).
+struct Schedule {
+    bool on;
+    unsigned held; // not in the middle of what the runtime does
+    unsigned until; // accesses to memory before another thread gets a turn
+    unsigned long long dice;
+};
+
 struct State {
     Stacks stacks;
+    Schedule schedule;
     Launch launch;
     Block *blocks;
     Fiber *fiber;

@@ -32,11 +32,12 @@ template <class T> KCU_API T load(const char *from)
     __builtin_memcpy(&value, from, sizeof value);
     return value;
 }
+template <class T> KCU_API void put_back(char *to, T value) { __builtin_memcpy(to, &value, sizeof value); }
 template <class T> KCU_API void store(char *to, T value)
 {
     aligned(to, sizeof(T));
     kcu_spin();
-    __builtin_memcpy(to, &value, sizeof value);
+    put_back(to, value);
 }
 template <class T, class R, int N> KCU_API void load_all(const char *from, R *const (&to)[N])
 {
@@ -53,7 +54,7 @@ template <class T, class R, int N> KCU_API void store_all(char *to, const R (&fr
     template <class T> KCU_API T atomic_##NAME(char *place, T value)                                         \
     {                                                                                                        \
         const T old = load<T>(place);                                                                        \
-        store<T>(place, T(NEW));                                                                             \
+        put_back<T>(place, T(NEW));                                                                          \
         return old;                                                                                          \
     }
 KCU_PTX_ATOMIC(add, old + value)
@@ -68,7 +69,7 @@ KCU_PTX_ATOMIC(dec, old == 0 || old > value ? value : old - 1)
 template <class T> KCU_API T atomic_cas(char *place, T compare, T value)
 {
     const T old = load<T>(place);
-    if (old == compare) store<T>(place, value);
+    if (old == compare) put_back(place, value);
     return old;
 }
 template <class R, int N> KCU_API void atomic_add_all(char *place, const R (&values)[N])
