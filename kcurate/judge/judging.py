@@ -23,6 +23,7 @@ from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.made_slow import MadeSlow
 from kcurate.judge.reference_runs import StartOver, WideReference
+from kcurate.judge.thread_orders import examine_orders
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, TimingJob, time_case, time_other_size
 from kcurate.judge.timing_job import prepare_timing
@@ -50,7 +51,8 @@ class JudgeConfig:
 
     `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
     variant of a slow side that was made, beside the built-in pairs. `counted`: count what such a side does
-    even where no times are taken, so that no speedup is claimed.
+    even where no times are taken, so that no speedup is claimed. `orders`: of the threads, beside the usual
+    ones, in which the emulator runs both sides.
     """
 
     backend: str = "emulator"
@@ -63,6 +65,7 @@ class JudgeConfig:
     torch: bool = False
     workspace: Path | None = None
     counted: bool = False
+    orders: int = 1
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -250,6 +253,9 @@ class Judge:
         if not timed and self.config.counted:
             with case.stage("made_slow"):
                 self._made_slow.admit_counts(case)
+        if self.config.backend == "emulator" and self.config.orders:
+            with case.stage("thread_orders"):
+                examine_orders(verification, self._compilers, self.config.orders)
         if self.config.sanitize:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)

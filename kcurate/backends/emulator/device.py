@@ -141,7 +141,7 @@ class EmulatorDevice:
             raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
         check_launch(grid)
         data = argument_bytes(args, kernel.params)
-        failure = library.launch(kernel, grid, data, self._limit_s)
+        failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
         if failure is not None:
             raise self._fault(entry, failure)
 

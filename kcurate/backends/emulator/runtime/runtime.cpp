@@ -298,10 +298,12 @@ KCU_EXPORT const char *kcu_message() { return state->message; }
 // Where a memory fault happened, or null.
 KCU_EXPORT void *kcu_address() { return state->address; }
 
-// Launch a kernel; `shape` is grid x, y, z, block x, y, z, cluster x, y, z (zeros: as the kernel says). Answers a KcuFault, KCU_OK when all is well.
+// Launch a kernel; `extents` are the address and bytes of each allocation, `shape` is grid x, y, z, block x, y, z, cluster x, y, z (zeros: as the kernel says). Answers a KcuFault, KCU_OK when all is well.
 KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long shared_bytes, int cooperative,
-                          void **args, double limit_s)
+                          void **args, double limit_s, const unsigned long *extents, unsigned extent_count)
 {
+    state->extents = extents;
+    state->extent_count = extent_count;
     gridDim = dim3(shape[0], shape[1], shape[2]);
     blockDim = dim3(shape[3], shape[4], shape[5]);
     const unsigned *wanted = shape[6] ? shape + 6 : kcu_entries[entry].cluster;

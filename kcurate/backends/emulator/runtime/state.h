@@ -176,7 +176,8 @@ struct State {
     char message[400];
     char *data, *data_copy; // the side's variables, and what they held first
     size_t data_bytes;
-    unsigned launches;
+    const unsigned long *extents; // address and bytes of each allocation
+    unsigned extent_count, launches;
     unsigned long runs;     // how often a thread was switched to
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES

@@ -88,6 +88,8 @@ KCU_HIDDEN void kcu_take_turn();
 KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
 KCU_HIDDEN void kcu_commit_copies();
 KCU_HIDDEN void kcu_finish_copies(unsigned batches_left);
+// A copy that is done at once, or only asked for in advance (`to` null): a fault where it leaves its memory.
+KCU_HIDDEN void kcu_check_copy(const void *to, const void *from, unsigned long bytes, unsigned long taken);
 // Bulk copies: done when their mbarrier is next asked (`barrier`), or when their group is waited for (null).
 KCU_HIDDEN void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long long *barrier);
 KCU_HIDDEN void kcu_commit_bulk();

@@ -167,6 +167,7 @@ template <class T> KCU_API T map_address(T address, unsigned rank)
     return T(kcu_to_shared(kcu_map_shared(kcu_from_shared(address), rank)));
 }
 KCU_API u64 map_pointer(u64 address, unsigned rank) { return (u64)kcu_map_shared((void *)address, rank); }
+KCU_API void bulk_prefetch(const char *from, unsigned bytes) { kcu_check_copy(nullptr, from, 0, bytes); }
 KCU_API void commit_bulk() { kcu_commit_bulk(); }
 KCU_API void wait_bulk(unsigned batches_left) { kcu_finish_bulk(batches_left); }
 
@@ -188,11 +189,13 @@ KCU_API void complete_bytes(char *m, unsigned n) { kcu_mbarrier_arrive(barrier_a
 // st.async: what is stored is there at once, and its bytes have come.
 template <class T> KCU_API void store_and_tell(char *to, T value, char *m)
 {
+    kcu_check_copy(to, &value, sizeof value, 0);
     store<T>(to, value);
     complete_bytes(m, sizeof(T));
 }
 template <class T, class R, int N> KCU_API void store_all_and_tell(char *to, const R (&from)[N], char *m)
 {
+    kcu_check_copy(to, from, sizeof(T) * N, 0);
     store_all<T>(to, from);
     complete_bytes(m, sizeof(T) * N);
 }

@@ -1,0 +1,77 @@
+"""Both sides once more on the emulator, with their threads in random orders: a missing barrier changes the answer.
+
+CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; the usual runs have two
+of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and run at the first
+test size and, where that is quick, at the largest. Not covered: the order (`kcurate/backends/emulator/runtime/scheduler.h`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from kcurate import time_limits
+from kcurate.backends.base import Compiled
+from kcurate.judge.case import Ruling
+from kcurate.judge.trials import VARIATIONS, Trial, largest_test
+from kcurate.judge.verifying import Verification
+from kcurate.judge.workers.compiling import CompileWorkers, request_of
+from kcurate.judge.workers.requests import Run
+from kcurate.records import Outcome
+from kcurate.records.pair import SideName
+
+WHY = "depends on the order of threads (a missing barrier?)"
+SEED_BITS = 32
+# What takes longer at the first test size is not run at the largest.
+QUICK_S = 0.3
+
+
+def examine_orders(verification: Verification, compilers: CompileWorkers, count: int) -> None:
+    """Run both sides in `count` orders at one or two test sizes, after all other runs in their workers.
+
+    Nothing follows where a side cannot be compiled for it, or runs into a time limit.
+
+    Raises:
+        Ruling: `nondeterministic`: a side's answers differ, or it fails in one of the orders.
+    """
+    case = verification.case
+    sides = [side for side in verification.order if getattr(case.candidate, side).language == "cuda"]
+    binaries = compilers.compile([request_of(case.candidate, side, turns=True) for side in sides])
+    finished = True
+    for side, compiled in zip(sides, binaries, strict=True):
+        finished &= isinstance(compiled, Compiled) and _keeps_its_answers(verification, side, compiled, count)
+    if finished:
+        case.passed("thread_orders")
+
+
+def _keeps_its_answers(verification: Verification, side: SideName, compiled: Compiled, count: int) -> bool:
+    """Whether a side finished in every order; each order gave the same answers."""
+    proxy = verification.sides[side]
+    proxy.load(verification.case.candidate, compiled, "turns")
+    dice = random.Random(verification.seed ^ 0x07D3)
+    wanted = {f"test{at}-{VARIATIONS[0]}" for at in (0, largest_test(verification.problem))}
+    until_s = time.monotonic() + QUICK_S
+    for trial in (one for one in verification.tried if one.slot in wanted):
+        if trial.sizes != verification.tried[0].sizes and time.monotonic() > until_s:
+            break
+        orders = tuple(dice.randrange(1, 1 << SEED_BITS) for _ in range(count))
+        try:
+            _run(verification, trial, side, orders)
+        except Ruling as failed:
+            if failed.outcome is Outcome.TIMEOUT or failed.unexplained:
+                return False
+            raise Ruling(Outcome.NONDETERMINISTIC, f"{WHY}: {failed.detail}", side=side) from failed
+    return True
+
+
+def _run(verification: Verification, trial: Trial, side: SideName, orders: tuple[int, ...]) -> None:
+    """Run one side on one trial in these orders.
+
+    Raises:
+        Ruling: it failed, or its answers are not those of the usual orders.
+    """
+    runs = len(orders)
+    verification.sides[side].ask(Run(trial.slot, verification.salts(runs), text="turns", orders=orders))
+    reply = verification.answer(trial, side, time_limits.ORDERS_S, runs)
+    verification.check_integrity(trial, side, reply)
+    verification.check_repeats(trial, side, reply, verification.answered[trial.slot][side], range(runs))
