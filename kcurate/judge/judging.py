@@ -52,7 +52,7 @@ class JudgeConfig:
     `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
     variant of a slow side that was made, beside the built-in pairs. `counted`: count what such a side does
     even where no times are taken, so that no speedup is claimed. `orders`: of the threads, beside the usual
-    ones, in which the emulator runs both sides.
+    ones, in which the emulator runs both sides; fewer where that takes long.
     """
 
     backend: str = "emulator"
@@ -65,7 +65,7 @@ class JudgeConfig:
     torch: bool = False
     workspace: Path | None = None
     counted: bool = False
-    orders: int = 1
+    orders: int = 4
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:

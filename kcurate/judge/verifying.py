@@ -31,6 +31,7 @@ from kcurate.records.pair import SideName, other_side
 
 REPEATS = 3
 LATER_RUNS = range(1, REPEATS)
+UNSTABLE = "differs between runs, or depends on uninitialised memory"
 SALT_BITS = 63
 
 RunReply = Reply[RunAnswer]
@@ -161,7 +162,13 @@ class Verification:
         return self.outputs(trial, side, reply, 0, self._output_names())
 
     def check_repeats(
-        self, trial: Trial, side: SideName, reply: RunReply, first: Outputs, runs: range = LATER_RUNS
+        self,
+        trial: Trial,
+        side: SideName,
+        reply: RunReply,
+        first: Outputs,
+        runs: range = LATER_RUNS,
+        how: str = UNSTABLE,
     ) -> None:
         """Raise a ruling unless these runs of the reply agree with the first."""
         rest = self._output_names()
@@ -170,7 +177,7 @@ class Verification:
             again = self.outputs(trial, side, reply, index, rest)
             for name in rest:
                 if name not in tolerant and not self._identical(name, first, again):
-                    raise self.nondeterministic(trial, side, name)
+                    raise self.nondeterministic(trial, side, name, how)
             self.agree_with_itself(trial, side, first, {**first, **again}, tolerant)
 
     def check_integrity(self, trial: Trial, side: SideName, reply: RunReply) -> None:
@@ -186,9 +193,9 @@ class Verification:
         with self.sides[side].untrusted_answer():
             return arrays_of(self.problem, reply.blobs, trial.sizes, run, names)
 
-    def nondeterministic(self, trial: Trial, side: SideName, what: str) -> Ruling:
+    def nondeterministic(self, trial: Trial, side: SideName, what: str, how: str = UNSTABLE) -> Ruling:
         """The ruling that `what` differs between runs."""
-        text = f"{what} differs between runs, or depends on uninitialised memory ({trial.text})"
+        text = f"{what} {how} ({trial.text})"
         return Ruling(Outcome.NONDETERMINISTIC, text, side=side)
 
     def _identical(self, name: str, first: Outputs, again: Outputs) -> bool:

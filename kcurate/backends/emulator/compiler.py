@@ -68,7 +68,7 @@ class EmulatorCompiler:
             return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         options = (*options, *toolchain.counting_options()) if examine else options
-        options = (*options, *toolchain.TURNS) if turns else options
+        options = (*options, *toolchain.turns_options()) if turns else options
         layout = toolchain.LAYOUT.read_bytes()
         how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED, layout)
         key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())

@@ -72,6 +72,7 @@ COUNTING = (
 )
 # A call of the runtime at each access to memory, where a thread may lose its turn (`runtime/scheduler.h`).
 TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-nodefaultlibs")
+_VOLATILE = {"gcc": ("--param=tsan-distinguish-volatile=1",), "clang": ("-mllvm", "-tsan-distinguish-volatile")}
 # Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
 _CALLS = {
     "gcc": (
@@ -129,6 +130,11 @@ def find() -> Toolchain:
         "no C++ compiler for the emulator",
         hint="apt-get install g++, or pip install 'kcurate[emulator]'",
     )
+
+
+def turns_options() -> tuple[str, ...]:
+    """The options with which threads may lose their turns at accesses to memory."""
+    return (*TURNS, *_VOLATILE["clang" if "clang" in find().version else "gcc"])
 
 
 def counting_options() -> tuple[str, ...]:

@@ -140,18 +140,23 @@ static void run_blocks(unsigned most)
 static void run_blocks_by_chance(unsigned most)
 {
     Launch &launch = state->launch;
+    state->schedule.laggard = nullptr;
     while (launch.done < launch.total) {
         while (launch.next < launch.total && launch.resident < most) new_block(block_number(launch.next++));
+        if (turn_over(2048)) state->schedule.laggard = nullptr; // others may be waiting for it
+        Block *chosen = nullptr;
         unsigned able = 0;
-        for (unsigned i = 0; i < launch.slots; i++) able += state->blocks[i].running && !at_grid(state->blocks + i);
-        if (!able) {
-            release_grid();
-            continue;
+        for (Block *block = state->blocks, *end = block + launch.slots; block < end; block++)
+            if (block->running && !at_grid(block) && block != state->schedule.laggard && roll() % ++able == 0) chosen = block;
+        if (!chosen && state->schedule.laggard) {
+            chosen = state->schedule.laggard;
+            state->schedule.laggard = nullptr;
+            if (!chosen->running || at_grid(chosen)) continue;
         }
-        unsigned chosen = roll() % able;
-        Block *block = state->blocks;
-        while (!block->running || at_grid(block) || chosen--) block++;
-        turn(block);
+        if (chosen)
+            turn(chosen);
+        else
+            release_grid();
     }
 }
 
@@ -279,7 +284,7 @@ KCU_EXPORT void kcu_reached(unsigned long *bytes)
 // From now on threads run in the random order of a seed (0: in the order of their numbers, or the reverse).
 KCU_EXPORT void kcu_schedule(unsigned seed)
 {
-    state->schedule = Schedule{seed != 0, 0, 1, (seed + 1ull) * 0x9E3779B97F4A7C15ull};
+    state->schedule = Schedule{seed != 0, 0, 1, false, nullptr, (seed + 1ull) * 0x9E3779B97F4A7C15ull};
     if (seed) state->schedule.until = next_turn();
 }
 

@@ -24,8 +24,14 @@ inline unsigned roll()
 // By chance, whether to go on elsewhere: with a warp's other lanes, another warp, another block.
 inline bool turn_over(unsigned one_in) { return state->schedule.on && roll() % one_in == 0; }
 
-// Accesses until a thread loses its turn: 1 to 4096, short turns as likely as long ones.
-inline unsigned next_turn() { return 1 + (roll() & ((2u << roll() % 12) - 1)); }
+// Whether to go on with another warp or another block now.
+inline bool leaves(const Block *block) { return state->schedule.laggard == block || turn_over(4); }
+
+// What an access counts. Of atomics, fences and what is volatile others may be waiting, or watching.
+const unsigned PLAIN = 1, TELLING = 64;
+
+// Accesses until a thread loses its turn: 1 to 1024, short turns as likely as long ones.
+inline unsigned next_turn() { return 1 + (roll() & ((2u << roll() % 10) - 1)); }
 
 inline int pick(unsigned lanes, bool forward)
 {
@@ -53,7 +59,7 @@ inline void wait_for_turn()
     Fiber *self = state->fiber;
     Block *block = state->block;
     Warp &warp = block->warp[self->warp];
-    if (!(warp.fresh | warp.ready) || turn_over(4)) {
+    if (!(warp.fresh | warp.ready) || leaves(block)) {
         kcu_switch(&self->place, state->scheduler);
         return;
     }
@@ -61,16 +67,24 @@ inline void wait_for_turn()
     if (next != self) kcu_switch(&self->place, next->place);
 }
 
-// The running thread may lose its turn to any other; `worth` accesses have passed.
+// The running thread may lose its turn to any other; `worth` accesses have passed. A block whose thread loses it right
+// behind an atomic often stays behind, so that the others find what it has told them and no more.
 inline void take_turn(unsigned worth)
 {
     Schedule &schedule = state->schedule;
     if (!schedule.on || schedule.held) return;
+    if (worth > PLAIN && turn_over(2)) { // not before it, but right behind it
+        schedule.told = true;
+        schedule.until = PLAIN;
+        return;
+    }
     if (schedule.until > worth) {
         schedule.until -= worth;
         return;
     }
     schedule.until = next_turn();
+    if (schedule.told && !schedule.laggard && turn_over(4)) schedule.laggard = state->block;
+    schedule.told = false;
     state->block->warp[state->fiber->warp].ready |= 1u << state->fiber->lane;
     wait_for_turn();
 }
@@ -157,7 +171,7 @@ inline bool run_warp(Block *block, unsigned number)
             kcu_switch(&state->scheduler, next_lane(block, warp, number)->place);
             ran = true;
             state->runs++;
-            if (turn_over(4)) return true;
+            if (leaves(block)) return true;
         }
         if (!warp.converging) return ran;
         release_converged(block, warp, number);
@@ -225,7 +239,7 @@ inline Outcome run_block(Block *block)
         } else {
             idle = 0;
         }
-        if (turn_over(8)) return SPINNING;
+        if (leaves(block)) return SPINNING;
     }
 }
 

@@ -157,6 +157,8 @@ struct Schedule {
     bool on;
     unsigned held; // not in the middle of what the runtime does
     unsigned until; // accesses to memory before another thread gets a turn
+    bool told; // the last access but one may have told others something
+    struct Block *laggard; // stays behind while other blocks can run, or null
     unsigned long long dice;
 };
 
