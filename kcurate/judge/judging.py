@@ -254,16 +254,13 @@ class Judge:
             with case.stage("made_slow"):
                 self._made_slow.admit_counts(case)
         if self.config.backend == "emulator" and self.config.orders:
-            with case.stage("thread_orders"):
-                examine_orders(verification, self._compilers, self.config.orders)
+            examine_orders(verification, self._compilers, self.config.orders)
         if self.config.sanitize:
-            with case.stage("sanitize"):
-                sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
+            sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
         if not timed:
             why = "timing is off" if self.config.backend == "cuda" else "the emulator is not timed"
-            if self.config.backend != "cuda" and any(
-                getattr(case.candidate, side).language == "triton" for side in SIDES
-            ):
+            in_triton = any(getattr(case.candidate, side).language == "triton" for side in SIDES)
+            if self.config.backend != "cuda" and in_triton:
                 why = "Triton's interpreter and the emulator are not timed"
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
         if same_binary.same(case.candidate, compiled):
@@ -285,6 +282,11 @@ class Judge:
             case.sizes.append(time_size(size, self._prepare))
         with case.stage("made_slow"):
             self._made_slow.admit_times(case, ruling, lambda size: time_size(size, self._timed_job))
+        ours = case.candidate.origin.trust == "ours"
+        if ruling.outcome is Outcome.CONFIRMED and not ours and not self.config.sanitize:
+            sanitizer.examine_case(
+                case, compiled, self.config.gpu, verification.seed, self._lock, sanitizer.PUBLISHED
+            )
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})

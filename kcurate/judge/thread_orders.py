@@ -35,14 +35,20 @@ def examine_orders(verification: Verification, compilers: CompileWorkers, count:
     Raises:
         Ruling: `nondeterministic`: a side's answers differ, or it fails in one of the orders.
     """
+    with verification.case.stage("thread_orders"):
+        if _same_in_all(verification, compilers, count):
+            verification.case.passed("thread_orders")
+
+
+def _same_in_all(verification: Verification, compilers: CompileWorkers, count: int) -> bool:
+    """Whether all sides could be run, and gave the same answers."""
     case = verification.case
     sides = [side for side in verification.order if getattr(case.candidate, side).language == "cuda"]
     binaries = compilers.compile([request_of(case.candidate, side, turns=True) for side in sides])
     finished = True
     for side, compiled in zip(sides, binaries, strict=True):
         finished &= isinstance(compiled, Compiled) and _keeps_its_answers(verification, side, compiled, count)
-    if finished:
-        case.passed("thread_orders")
+    return finished
 
 
 def _keeps_its_answers(verification: Verification, side: SideName, compiled: Compiled, count: int) -> bool:
@@ -79,4 +85,6 @@ def _run(verification: Verification, trial: Trial, side: SideName, order: int) -
     reply = verification.answer(trial, side, time_limits.ORDERS_S)
     verification.check_integrity(trial, side, reply)
     first = verification.answered[trial.slot][side]
-    verification.check_repeats(trial, side, reply, first, range(1), "differs from its answer in the usual order")
+    verification.check_repeats(
+        trial, side, reply, first, range(1), "differs from its answer in the usual order"
+    )

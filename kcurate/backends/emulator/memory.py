@@ -48,7 +48,9 @@ class Memories:
     def extents(self) -> ctypes.Array[ctypes.c_ulong]:
         """The address and bytes of each allocation, one after the other."""
         if self._extents is None:
-            numbers = [n for memory, _, _ in self._mapped.values() for n in (memory.address, memory.size_bytes)]
+            numbers = [
+                n for memory, _, _ in self._mapped.values() for n in (memory.address, memory.size_bytes)
+            ]
             self._extents = (ctypes.c_ulong * len(numbers))(*numbers)
         return self._extents
 

@@ -72,7 +72,10 @@ COUNTING = (
 )
 # A call of the runtime at each access to memory, where a thread may lose its turn (`runtime/scheduler.h`).
 TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-nodefaultlibs")
-_VOLATILE = {"gcc": ("--param=tsan-distinguish-volatile=1",), "clang": ("-mllvm", "-tsan-distinguish-volatile")}
+_VOLATILE = {
+    "gcc": ("--param=tsan-distinguish-volatile=1",),
+    "clang": ("-mllvm", "-tsan-distinguish-volatile"),
+}
 # Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
 _CALLS = {
     "gcc": (
