@@ -1,8 +1,8 @@
-"""compute-sanitizer on both sides at a small size: memory errors, races, uninitialised reads, invalid barriers.
+"""compute-sanitizer on both sides at a small size: memory errors, races, uninitialised reads, barriers.
 
-Where it is not installed nothing is checked, and the verdict's `sanitizers` and `checks` do not name it. The process under
-the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (tools memcheck, racecheck,
-initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
+Where it is not installed nothing is checked, and the verdict's `sanitizers` and `checks` do not name it. The
+process under the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (tools memcheck,
+racecheck, initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
 (`kcurate.judge.judging`).
 """
 
@@ -115,7 +115,7 @@ def examine_case(
 
 
 def smallest(candidate: Candidate) -> Mapping[str, int]:
-    """The test size with the fewest threads at which each launch has as many axes of several blocks as at any."""
+    """Of the test sizes with the most launch axes of several blocks, the one with the fewest threads."""
     problem = candidate.problem
     assert problem is not None, "a side that ran has a problem"
 

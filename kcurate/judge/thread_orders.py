@@ -1,8 +1,9 @@
-"""Both sides once more on the emulator, with their threads in random orders: a missing barrier changes the answer.
+"""Both sides once more on the emulator, with their threads in random orders: without a barrier, answers change.
 
-CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; the usual runs have two
-of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and run at the first
-test size and, where that is quick, at the largest. Not covered: the order (`kcurate/backends/emulator/runtime/scheduler.h`).
+CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; the usual runs have
+two of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and run at the
+first test size and, where that is quick, at the largest. Not covered: the order
+(`kcurate/backends/emulator/runtime/scheduler.h`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import time
 from kcurate import time_limits
 from kcurate.backends.base import Compiled
 from kcurate.judge.case import Ruling
-from kcurate.judge.trials import VARIATIONS, Trial, largest_test
+from kcurate.judge.trials import Trial, largest_test
 from kcurate.judge.verifying import Verification
 from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.requests import Run
+from kcurate.problem.inputs.contents import VARIATIONS
 from kcurate.records import Outcome
 from kcurate.records.pair import SideName
 

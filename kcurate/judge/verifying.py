@@ -70,8 +70,8 @@ class Verification:
         self.checked = {side: checked(self.problem, getattr(case.candidate, side)) for side in SIDES}
 
     def run(self) -> None:
-        """Run every trial. Afterwards `tried` has the trials, `expected` the reference's outputs by slot, `answered`
-        both sides'.
+        """Run every trial. Afterwards `tried` has the trials, `expected` the reference's outputs by slot,
+        `answered` both sides'.
 
         Raises:
             Ruling: a side failed a trial.

@@ -77,7 +77,7 @@ class CudaDevice:
                 call(cu.cuMemcpyHtoDAsync(image.address, values, image.size_bytes, self.stream))
 
     def allocate(self, size_bytes: int) -> Memory:
-        """Plain device memory, 256-byte aligned; where it is divided, all of the piece, up to 511 bytes more."""
+        """Plain device memory, 256-byte aligned; all of the piece where it is divided."""
         if not self.divides:
             return Memory(_allocated(size_bytes), size_bytes)
         try:

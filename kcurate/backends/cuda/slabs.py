@@ -1,9 +1,9 @@
 """Device memory in large pieces, divided here.
 
 The driver's allocations wait for each other across processes, and for contexts that are being opened: tens of
-milliseconds each while several judges work. A slab ends where its mapping does, and a piece where the next begins, so
-no byte that a side can reach is outside of them. Freed memory is kept for the next buffer; `unused` says where it
-lies, since who clears it must reach all of it. Not covered: clearing it (`device`).
+milliseconds each while several judges work. A slab ends where its mapping does, and a piece where the next
+begins, so no byte beside a side's buffers is outside of them. Freed memory is kept for the next buffer;
+`unused` says where it lies, since who clears it must reach all of it. Not covered: clearing it (`device`).
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Library:
         return Counts(*found)
 
     def schedule(self, seed: int) -> None:
-        """From now on run threads in the random order of `seed` (0: in the order of their numbers, or back)."""
+        """From now on run threads in the random order of `seed` (0: in their usual order)."""
         self._calls.kcu_schedule(seed)
 
     def follow(self, pieces: Sequence[tuple[int, int]]) -> None:

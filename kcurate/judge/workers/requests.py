@@ -16,7 +16,7 @@ from kcurate.problem.compare import Bound
 from kcurate.records import Environment, Problem, Resources, Side
 
 A = TypeVar("A")
-# Which text of a side: its own, or compiled again with wider accumulation, or so that threads lose their turns.
+# Which text of a side: its own, or compiled again: with wider accumulation, or for random orders of threads.
 Text = Literal["own", "wide", "turns"]
 
 
