@@ -1,7 +1,7 @@
 """compute-sanitizer on both sides at a small size: memory errors, races, uninitialised reads, barriers.
 
 Where it is not installed nothing is checked, and the verdict's `sanitizers` and `checks` do not name it. The
-process under the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (tools memcheck,
+process under the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (memcheck,
 racecheck, initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
 (`kcurate.judge.judging`).
 """

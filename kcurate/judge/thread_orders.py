@@ -1,8 +1,8 @@
-"""Both sides once more on the emulator, with their threads in random orders: without a barrier, answers change.
+"""Both sides once more on the emulator, with their threads in random orders: a race changes answers.
 
 CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; the usual runs have
-two of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and run at the
-first test size and, where that is quick, at the largest. Not covered: the order
+two of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and run
+at the first test size and, where that is quick, at the largest. Not covered: the order
 (`kcurate/backends/emulator/runtime/scheduler.h`).
 """
 
