@@ -21,13 +21,12 @@ from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, accumulated, disturbing
-from kcurate.judge.trials import Trial, bench_trials
-from kcurate.judge.verifying import REPEATS, SALT_BITS, RunReply, Verification
+from kcurate.judge.trials import REPEATS, Trial, bench_trials
+from kcurate.judge.verifying import SALT_BITS, RunReply, Verification
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
     Bring,
     Close,
-    CloseAnswer,
     Compare,
     Expect,
     Fetch,
@@ -41,7 +40,14 @@ from kcurate.judge.workers.requests import (
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float
-from kcurate.problem.outputs import close_bound, logical_bytes, output_names, outputs_bytes, with_valid_counts
+from kcurate.problem.outputs import (
+    close_bound,
+    logical_bytes,
+    output_names,
+    outputs_bytes,
+    unordered,
+    with_companions,
+)
 from kcurate.records import BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName
 
@@ -126,7 +132,7 @@ class BenchRuns:
                 for name in self._names
                 if name not in prints[reference] or prints[other].get(name) != prints[reference][name]
             ]
-            needed = with_valid_counts(self._problem, [*differing, *bring])
+            needed = with_companions(self._problem, [*differing, *bring])
             self._hide(known, list(dict.fromkeys([*(self._names if hide_all else ()), *needed])))
             self._use_wide(known, differing)
             if needed:
@@ -169,7 +175,7 @@ class BenchRuns:
                 raise self.v.nondeterministic(trial, side, name)
         if reply.body.drifted:
             raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
-        whole = with_valid_counts(self._problem, self.v.checked[side].whole)
+        whole = with_companions(self._problem, self.v.checked[side].whole)
         if whole:
             one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(REPEATS))
             for again in rest:
@@ -197,7 +203,7 @@ class BenchRuns:
             arrays = self._shown(known, blobs, needed)
             if wrong:
                 self._decide(known, wrong, arrays)
-            return {name: arrays[name] for name in with_valid_counts(self._problem, list(bring))}
+            return {name: arrays[name] for name in with_companions(self._problem, list(bring))}
         return {}
 
     def _hide(self, known: Known, names: Sequence[str]) -> None:
@@ -243,12 +249,12 @@ class BenchRuns:
         answer = proxy.call(Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
             pairs = list(zip(bounds.items(), answer.close, strict=True))
-        return [name for (name, (_, norm)), found in pairs if not _agrees(found, norm)]
+        return [name for (name, (_, norm)), found in pairs if not found.within(norm)]
 
     def _comparable(self, name: str) -> bool:
         """Whether a device can compare an output element by element."""
         buffer = self._problem.buffers[name]
-        return is_float(buffer.dtype) and (buffer.tolerance is None or buffer.tolerance.order == "exact")
+        return is_float(buffer.dtype) and not unordered(buffer)
 
     def _shown(self, known: Known, blobs: Mapping[str, Blob], names: Sequence[str]) -> dict[str, Any]:
         """The reference's outputs from hidden copies."""
@@ -265,12 +271,13 @@ class BenchRuns:
             Ruling: `mismatch`.
         """
         trial = known.trial
-        limit = outputs_bytes(self._problem, trial.sizes, names)
+        members = with_companions(self._problem, names)
+        limit = outputs_bytes(self._problem, trial.sizes, members)
         with self.v.lock.shared():
-            self._other.ask(ReadOutputs(trial.slot, tuple(names)))
+            self._other.ask(ReadOutputs(trial.slot, tuple(members)))
             blobs = self._other.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._other.untrusted_answer():
-            got = arrays_of(self._problem, blobs, trial.sizes, None, names)
+            got = arrays_of(self._problem, blobs, trial.sizes, None, members)
         for name in names:
             found = differs(self._problem, trial.sizes, name, expected, got, exact=name in known.exact)
             if found is not None:
@@ -311,7 +318,3 @@ class BenchRuns:
         summed = self.v.checked[self.v.reference].summed
         with self._reference.untrusted_answer():
             return dict(zip(summed, reply.body.prints[0], strict=True))
-
-
-def _agrees(found: CloseAnswer, norm: float) -> bool:
-    return not found.wrong and found.squares <= norm**2

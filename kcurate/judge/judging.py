@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kcurate import store
@@ -243,7 +244,8 @@ class Judge:
         timed, problem = self._timed, verification.problem
         with case.stage("verify"):
             verification.run()
-        again = negative_controls.rerunning(case, verification) if self._spared(case, "again") else None
+        spared = partial(self._spared, case)
+        again = negative_controls.rerunning(case, verification, spared) if spared("again") else None
         with case.stage("controls"):
             self.controls.admit(case, verification, again)
             if not timed and again is not None:

@@ -1,9 +1,9 @@
 """The trials of a problem: the sizes and inputs that both sides run on.
 
-Every test size with nominal inputs, the first with the other distributions and once more with another seed,
-the largest with structured inputs; on a GPU also the bench size, with structured inputs and with those that
-are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
-(`kcurate.judge.verifying`).
+Every test size with inputs in every variation that the problem's generators have (structured ones at the
+first and the largest), the first once more with another seed; on a GPU also the bench size, with structured
+inputs and with those that are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what
+outputs must show (`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate.judge.agreement import Outputs, identical
 from kcurate.judge.timing.blocks import INPUT_SETS
 from kcurate.judge.workers.requests import Generate
-from kcurate.problem.inputs.contents import VARIATIONS, most_terms, varies
+from kcurate.problem.inputs.contents import VARIATIONS, generate, most_terms, variations, varies
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import BenchSize, Problem
+
+# Runs of a side on the inputs of a nominal trial, which must agree.
+REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Trial:
         return Generate(self.slot, self.sizes, self.seed, self.variation, self.at_bench)
 
     @property
+    def runs(self) -> int:
+        """How many times each side runs: where only the values differ from a nominal trial, once."""
+        return REPEATS if self.at_bench or self.variation in ("nominal", "structured") else 1
+
+    @property
     def at_bench(self) -> bool:
         """Whether the trial is at a bench size, where inputs and outputs stay on the device."""
         return self.slot.startswith("bench")
@@ -45,15 +54,46 @@ class Trial:
         return f"{sizes}; {self.variation} inputs"
 
 
+class Tried:
+    """Trials that ran, with the reference's outputs by slot; inputs are made when asked for."""
+
+    def __init__(self, problem: Problem, trials: Sequence[Trial], expected: Mapping[str, Outputs]) -> None:
+        self.problem = problem
+        self.trials = list(trials)
+        self.expected = dict(expected)
+        self._inputs: dict[str, Outputs] = {}
+
+    def add(self, trial: Trial, outputs: Outputs) -> None:
+        """One more trial."""
+        self.trials.append(trial)
+        self.expected[trial.slot] = outputs
+
+    def inputs(self, trial: Trial) -> Outputs:
+        """The contents of the problem's `in` and `inout` buffers."""
+        if trial.slot not in self._inputs:
+            made = generate(self.problem, None, trial.sizes, trial.seed, trial.variation)
+            self._inputs[trial.slot] = made
+        return self._inputs[trial.slot]
+
+    def other(self, trial: Trial) -> Trial | None:
+        """Another trial of the same sizes, on other inputs; None if there is none."""
+        at = self.trials.index(trial)
+        for other in self.trials[at + 1 :] + self.trials[:at]:
+            if other.sizes == trial.sizes and any(
+                not identical(values, self.inputs(other)[name]) for name, values in self.inputs(trial).items()
+            ):
+                return other
+        return None
+
+
 def trials(problem: Problem, seed: int) -> Iterator[Trial]:
     """The trials at the test sizes; their seeds derive from the case's secret seed."""
     rng = random.Random(seed)
     largest = largest_test(problem)
     for index, sizes in enumerate(problem.sizes.test):
-        wanted = VARIATIONS if index == 0 else VARIATIONS[:1]
-        if index and index == largest and varies(problem):
-            wanted = (*wanted, "structured")
-        for variation in wanted:
+        for variation in variations(problem):
+            if variation == "structured" and index not in (0, largest):
+                continue
             yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48), variation)
     if problem.sizes.test:
         yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate import time_limits
-from kcurate.judge.agreement import Outputs, arrays_of, differs, identical, sorted_if_unordered, valid_count
+from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
-from kcurate.judge.trials import Trial, trials
+from kcurate.judge.trials import REPEATS, Trial, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.inputs.contents import thinned
@@ -29,9 +29,12 @@ from kcurate.problem.outputs import checked, output_names, outputs_bytes
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
+<<<<<<< HEAD
 REPEATS = 3
 LATER_RUNS = range(1, REPEATS)
 UNSTABLE = "differs between runs, or depends on uninitialised memory"
+=======
+>>>>>>> main
 SALT_BITS = 63
 
 RunReply = Reply[RunAnswer]
@@ -93,7 +96,7 @@ class Verification:
         with self.lock.shared():
             for trial in series:
                 for side in self.order:
-                    self.sides[side].ask(Run(trial.slot, self.salts(REPEATS)))
+                    self.sides[side].ask(Run(trial.slot, self.salts(trial.runs)))
                 replies.append(self.answers(trial))
                 wide.append(self._wide_outputs(trial, replies[-1][self.reference]))
         for trial, reply, better in zip(series, replies, wide, strict=True):
@@ -173,11 +176,19 @@ class Verification:
         """Raise a ruling unless these runs of the reply agree with the first."""
         rest = self._output_names()
         tolerant = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
+<<<<<<< HEAD
         for index in runs:
             again = self.outputs(trial, side, reply, index, rest)
             for name in rest:
                 if name not in tolerant and not self._identical(name, first, again):
                     raise self.nondeterministic(trial, side, name, how)
+=======
+        for index in range(1, trial.runs):
+            again = self.outputs(trial, side, reply, index, rest)
+            for name in rest:
+                if name not in tolerant and not same_bits(self.problem, name, first, again):
+                    raise self.nondeterministic(trial, side, name)
+>>>>>>> main
             self.agree_with_itself(trial, side, first, {**first, **again}, tolerant)
 
     def check_integrity(self, trial: Trial, side: SideName, reply: RunReply) -> None:
@@ -197,14 +208,6 @@ class Verification:
         """The ruling that `what` differs between runs."""
         text = f"{what} {how} ({trial.text})"
         return Ruling(Outcome.NONDETERMINISTIC, text, side=side)
-
-    def _identical(self, name: str, first: Outputs, again: Outputs) -> bool:
-        valid = valid_count(self.problem, name, first)
-        one, other = (
-            sorted_if_unordered(self.problem, name, outputs[name].reshape(-1)[:valid])
-            for outputs in (first, again)
-        )
-        return identical(one, other)
 
     def agree_with_itself(
         self, trial: Trial, side: SideName, first: Outputs, again: Outputs, tolerant: Sequence[str]
@@ -230,7 +233,7 @@ class Verification:
         plain, got = (outputs[side] for side in self.order)
         expected = {**plain, **better}
         for name in got:
-            if name in better and self._identical(name, plain, got):
+            if name in better and same_bits(self.problem, name, plain, got):
                 continue
             exact = name in better or self.exact(trial)
             wrong = differs(self.problem, trial.sizes, name, expected, got, exact=exact)

@@ -213,10 +213,15 @@ class Close:
 
 @dataclass(frozen=True)
 class CloseAnswer:
-    """The number of elements outside their bound, and the sum of the squares of all differences."""
+    """How many elements and groups are outside their bounds, and the sum of all squared differences."""
 
     wrong: int
     squares: float
+    groups: int
+
+    def within(self, norm: float) -> bool:
+        """Whether all are inside, and the norm of the whole difference is at most `norm`."""
+        return not self.wrong and not self.groups and self.squares <= norm**2
 
 
 @dataclass(frozen=True)
