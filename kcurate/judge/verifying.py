@@ -29,12 +29,7 @@ from kcurate.problem.outputs import checked, output_names, outputs_bytes
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
-<<<<<<< HEAD
-REPEATS = 3
-LATER_RUNS = range(1, REPEATS)
 UNSTABLE = "differs between runs, or depends on uninitialised memory"
-=======
->>>>>>> main
 SALT_BITS = 63
 
 RunReply = Reply[RunAnswer]
@@ -170,25 +165,17 @@ class Verification:
         side: SideName,
         reply: RunReply,
         first: Outputs,
-        runs: range = LATER_RUNS,
+        runs: range | None = None,
         how: str = UNSTABLE,
     ) -> None:
-        """Raise a ruling unless these runs of the reply agree with the first."""
+        """Raise a ruling unless these runs of the reply (None: all later ones) agree with the first."""
         rest = self._output_names()
         tolerant = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
-<<<<<<< HEAD
-        for index in runs:
-            again = self.outputs(trial, side, reply, index, rest)
-            for name in rest:
-                if name not in tolerant and not self._identical(name, first, again):
-                    raise self.nondeterministic(trial, side, name, how)
-=======
-        for index in range(1, trial.runs):
+        for index in runs or range(1, trial.runs):
             again = self.outputs(trial, side, reply, index, rest)
             for name in rest:
                 if name not in tolerant and not same_bits(self.problem, name, first, again):
-                    raise self.nondeterministic(trial, side, name)
->>>>>>> main
+                    raise self.nondeterministic(trial, side, name, how)
             self.agree_with_itself(trial, side, first, {**first, **again}, tolerant)
 
     def check_integrity(self, trial: Trial, side: SideName, reply: RunReply) -> None:
