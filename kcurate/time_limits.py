@@ -39,6 +39,8 @@ WITHOUT_INPUT_S = 10.0
 EMULATED_LAUNCH_S = 10.0
 # One run of a side that counts what it does, which takes about five times as long.
 COUNT_S = 30.0
+# One side at one size in a few random orders of its threads.
+ORDERS_S = 10.0
 # Generating one trial's inputs with our own code, on a machine that may be busy.
 MAKE_INPUTS_S = 180.0
 # One side under one tool of compute-sanitizer.

@@ -237,7 +237,7 @@ cp async bulk global shared::cta bulk_group [L2::cache_hint]
     | [d] [s:shared] n:u32 | @bulk_to_global($d, $s, $n)
 cp async bulk commit_group                   |             | @commit_bulk()
 cp async bulk wait_group [read]              | n:u32       | @wait_bulk($n)
-cp async bulk prefetch L2 global [L2::cache_hint] | [m] n:u32 |
+cp async bulk prefetch L2 global [L2::cache_hint] | [m] n:u32 | @bulk_prefetch($m, $n)
 cp async bulk tensor %AXES (shared::cluster,shared::cta) global [tile] mbarrier::complete_tx::bytes
     [L2::cache_hint]
     | [d:shared] [m,{c}] [b:shared] | @box_load($d, $m, {$c}, $b)

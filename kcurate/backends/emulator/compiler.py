@@ -53,10 +53,12 @@ class EmulatorCompiler:
         *,
         sanitize: bool = False,
         examine: bool = False,
+        turns: bool = False,
     ) -> Compiled | CompileFailure:
         """Compile one side; `sanitize` adds array bounds checks and fills local variables.
 
-        `examine`: the binary counts what runs.
+        `examine`: the binary counts what runs. `turns`: its threads may lose their turns at any access to
+        memory.
         """
         try:
             joined = _joined(code, entry_points)
@@ -66,6 +68,7 @@ class EmulatorCompiler:
             return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         options = (*options, *toolchain.counting_options()) if examine else options
+        options = (*options, *toolchain.turns_options()) if turns else options
         layout = toolchain.LAYOUT.read_bytes()
         how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED, layout)
         key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())

@@ -35,7 +35,12 @@ FAILED = {
 
 
 def request_of(
-    candidate: Candidate, side: SideName, *, sanitize: bool = False, examine: bool = False
+    candidate: Candidate,
+    side: SideName,
+    *,
+    sanitize: bool = False,
+    examine: bool = False,
+    turns: bool = False,
 ) -> Compile:
     """The request for every kernel and symbol that the side's plan names at any of the problem's sizes.
 
@@ -53,7 +58,7 @@ def request_of(
         for step in steps(record.plan):
             if isinstance(step, BindTexture):
                 symbols[step.bind_texture] = None
-    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine, record.language)
+    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine, turns, record.language)
 
 
 class CompileWorkers:

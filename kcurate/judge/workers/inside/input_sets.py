@@ -108,8 +108,8 @@ class InputSet:
     def bring(self, name: str) -> None:
         """Copy a hidden copy to the host."""
         one = self.hidden[name]
-        assert one.memory is not None, "hidden on the device"
-        one.host = self._timer.device.read(one.memory, 0, one.memory.size_bytes)
+        assert one.memory is not None and self.last is not None, "hidden on the device, of the last run"
+        one.host = self._timer.device.read(one.memory, 0, region_of(self.last, name).size_bytes)
 
     def expect(self, name: str, hiding: tuple[int, int], data: Bytes) -> None:
         """Take a hidden copy from another worker."""

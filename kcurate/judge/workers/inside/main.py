@@ -170,6 +170,7 @@ def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswe
             request.symbols,
             sanitize=request.sanitize,
             examine=request.examine,
+            **({"turns": True} if request.turns else {}),
         )
     if isinstance(made, CompileFailure):
         return Reply(CompileAnswer(failure=made))

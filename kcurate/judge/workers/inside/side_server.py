@@ -59,6 +59,7 @@ from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.timer import GpuTimer
+    from kcurate.backends.emulator.device import EmulatorDevice
     from kcurate.judge.workers.inside.bench_slots import BenchSlots
 
 A = TypeVar("A")
@@ -166,12 +167,14 @@ class SideServer:
         places = self._places(asked)
         prepared: Prepared | None = None
         for index, salt in enumerate(asked.salts):
-            start = STARTS[index % len(STARTS)]
+            start = STARTS[0] if asked.orders else STARTS[index % len(STARTS)]
             if prepared is None or start != "kept":
                 prepared = next(places)
             else:
                 self._run_others(asked, prepared, salt)
             prepared.reset(salt, start)
+            if asked.orders:
+                self._emulator().schedule(self._module(asked.text), asked.orders[index])
             prepared.run()
             prepared.finish()
             self._device.synchronize()
@@ -201,23 +204,27 @@ class SideServer:
             finally:
                 prepared.close()
 
-    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+    def _emulator(self) -> EmulatorDevice:
         from kcurate.backends.emulator.device import EmulatorDevice
 
-        assert isinstance(self._device, EmulatorDevice), "only the emulator counts"
+        assert isinstance(self._device, EmulatorDevice), "only the emulator counts, or chooses an order"
+        return self._device
+
+    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+        device = self._emulator()
         module, inputs = self._module("own"), self._inputs.pop(asked.slot)
-        self._device.counts(module, asked.sample, asked.seed)
+        device.counts(module, asked.sample, asked.seed)
         prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
         try:
             prepared.reset(asked.seed, "zeros")
             slots = prepared.slots if asked.follow else {}
             places = [(one.memory.address + one.before, one.buffer.size_bytes) for one in slots.values()]
-            self._device.follow(module, places)
+            device.follow(module, places)
             prepared.run()
-            reached = dict(zip(slots, self._device.reached(module), strict=True))
+            reached = dict(zip(slots, device.reached(module), strict=True))
         finally:
             prepared.close()
-        return Reply(CountsAnswer(self._device.counts(module), reached))
+        return Reply(CountsAnswer(device.counts(module), reached))
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._slots is not None:

@@ -40,7 +40,7 @@
 #define __nv_pure__
 #define __CUDA_ALIGN__(n) __align__(n)
 
-#define KCU_API static inline __attribute__((unused))
+#define KCU_API KCU_WHOLE static inline __attribute__((unused))
 #define NULL 0
 
 typedef decltype(sizeof(0)) size_t;
