@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.backends.cuda.host_headers import BEFORE_SIDES
 from kcurate.backends.cuda.unread import unread
 
 # People read the first errors; a template bomb writes megabytes.
@@ -41,7 +42,8 @@ class CudaCompiler:
         """
         wanted = [entry.expression for entry in entry_points] + [f"&{symbol}" for symbol in symbols]
         options = ["--ptxas-options=-v", *(["--generate-line-info"] if sanitize else [])]
-        made = nvrtc.compile_cubin(code, name_expressions=wanted, arch=self.arch, options=options)
+        text = BEFORE_SIDES + code
+        made = nvrtc.compile_cubin(text, name_expressions=wanted, arch=self.arch, options=options)
         if made.cubin is None:
             return CompileFailure("error", trim(made.log))
         lowered = {expression.removeprefix("&"): symbol for expression, symbol in made.lowered.items()}

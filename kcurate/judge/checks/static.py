@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import InputError, ProblemError
-from kcurate.headers import SLEEPING
 from kcurate.judge.checks import assembly, binary, padded_work, pointers, spelling
 from kcurate.judge.checks import source as source_checks
 from kcurate.judge.checks.findings import Finding
@@ -169,8 +168,7 @@ def check_binary(
     if "runtime_calls" in checks:
         found += binary.runtime_calls(compiled)
     if "instructions" in checks:
-        may_sleep = side.language == "cuda" and not SLEEPING.isdisjoint(spelling.included(Source(side.code)))
-        found += binary.instructions(compiled, may_sleep=may_sleep)
+        found += binary.instructions(compiled)
     return tuple(dict.fromkeys(found))
 
 

@@ -17,12 +17,14 @@ from kcurate.backends.triton import installed
 from kcurate.backends.triton.installed import for_interpreter
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
+from kcurate.judge.checks.lexer import compiler_text
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.requests import Compile, CompileAnswer
 from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, Side, steps
 from kcurate.records.pair import SideName
+from kcurate.triton_source import respelled
 
 # Recent binaries that are cached.
 REMEMBERED = 16
@@ -39,8 +41,10 @@ def request_of(
 ) -> Compile:
     """The request for every kernel and symbol that the side's plan names at any of the problem's sizes.
 
+    Its text is written anew from what the static checks read, so that compilers see nothing else.
+
     Raises:
-        ProblemError: the plan cannot be bound.
+        ProblemError: the plan cannot be bound, or compilers may read the code in two ways.
     """
     problem, record = candidate.problem, getattr(candidate, side)
     assert problem is not None, "a candidate without a problem is not compiled"
@@ -53,7 +57,8 @@ def request_of(
         for step in steps(record.plan):
             if isinstance(step, BindTexture):
                 symbols[step.bind_texture] = None
-    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine, record.language)
+    text = respelled(record.code) if record.language == "triton" else compiler_text(record.code)
+    return Compile(text, tuple(entries), tuple(symbols), sanitize, examine, record.language)
 
 
 class CompileWorkers:
@@ -162,8 +167,12 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:
         record: Side = getattr(case.candidate, side)
-        as_text = for_interpreter if record.language == "triton" else compile_text
-        answer = answers[side] if side in answers else as_text(record.code)
+        if side in answers:
+            answer = answers[side]
+        elif record.language == "triton":
+            answer = for_interpreter(respelled(record.code))
+        else:
+            answer = compile_text(record.code)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,
