@@ -2,7 +2,8 @@
 
 Integers, limits and sizes come from the CUDA C++ library's own headers; constants and names in `std` are
 defined here; the functions themselves are built into NVRTC. Of the driver's `cuda.h` device code needs
-one type. The CUDA C++ library's waits neither read a clock nor sleep. Not covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
+one type. The CUDA C++ library's waits neither read a clock nor sleep. Not covered: CUDA's headers, which come
+from wheels (`kcurate.backends.cuda.nvrtc`).
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ _WAITS = """#pragma once
 #include <cuda/std/__thread/threading_support_cuda.h>
 _CCCL_PUSH_MACROS
 _LIBCUDACXX_BEGIN_NAMESPACE_STD
+#define _LIBCUDACXX_POLLING_COUNT 16
+_LIBCUDACXX_HIDE_FROM_ABI void __cccl_thread_yield_processor() {}
 template <class _Fn>
 _LIBCUDACXX_HIDE_FROM_ABI bool __cccl_thread_poll_with_backoff(
   _Fn&& __f, _CUDA_VSTD::chrono::nanoseconds = _CUDA_VSTD::chrono::nanoseconds::zero())

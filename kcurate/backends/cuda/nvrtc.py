@@ -111,6 +111,13 @@ def include_folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folder for folder in (*wheels, *rest) if folder is not None))
 
 
+def library_folders() -> tuple[Path, ...]:
+    """The folders from which NVRTC was loaded, where it finds a library of its own later."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    found = (line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line)
+    return tuple(dict.fromkeys(Path(name).parent for name in found))
+
+
 def _wheel_folder(package: str, header: str) -> Path | None:
     """The include folder of a wheel; None if the wheel or its header is not there."""
     try:
