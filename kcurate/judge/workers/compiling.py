@@ -20,6 +20,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks.lexer import compiler_text
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+from kcurate.judge.workers.own_lines import own_lines
 from kcurate.judge.workers.requests import Compile, CompileAnswer
 from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, Side, steps
@@ -111,6 +112,7 @@ class CompileWorkers:
                 _answer(
                     worker,
                     time_limits.COMPILE_TRITON_S if one.language == "triton" else time_limits.COMPILE_SIDE_S,
+                    one.code,
                 )
                 for worker, one in zip(asked, requests, strict=True)
             ]
@@ -199,7 +201,7 @@ def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Co
     return compiler.compile(wanted.code, wanted.entry_points, wanted.symbols)
 
 
-def _answer(worker: Worker, limit_s: float) -> Compiled | CompileFailure:
+def _answer(worker: Worker, limit_s: float, code: str) -> Compiled | CompileFailure:
     try:
         reply = worker.answer(limit_s)
     except WorkerTimeout:
@@ -208,6 +210,6 @@ def _answer(worker: Worker, limit_s: float) -> Compiled | CompileFailure:
         return CompileFailure("memory", "the compiler crashed: out of memory, or a compiler bug")
     answer: CompileAnswer = reply.body
     if answer.failure is not None:
-        return answer.failure
+        return replace(answer.failure, log=own_lines(answer.failure.log, code))
     assert answer.compiled is not None, "neither a binary nor a failure"
     return unpack_compiled(answer.compiled, reply.blobs)

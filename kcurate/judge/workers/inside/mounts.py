@@ -11,6 +11,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -31,10 +32,9 @@ def restrict(*, writable: Iterable[Path], readable: Iterable[Path]) -> bool:
     Missing paths are ignored. Must be called before the process starts threads.
     """
     here = Path.cwd()
-    root = here / "root"
     try:
+        root = Path(tempfile.mkdtemp(dir=here))
         _enter()
-        root.mkdir()
         _mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV)
         for path in readable:
             _bind(path, root, MS_RDONLY)
