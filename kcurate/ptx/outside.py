@@ -19,7 +19,7 @@ _BODY = re.compile(r"(?<![\w.])\.(?:entry|func)\b")
 _LOCAL = re.compile(r"(?<![\w.%$])(?:ld|st|atom|red|cvta|isspacep)\.(?:[a-z]\w*\.)*?local\b")
 _DECLARED = re.compile(r"(?<![\w.])\.local\b")
 # Operands of a wait: predicate, barrier, phase. A fourth bounds the time.
-_WAIT_OPERANDS = 3
+WAIT_OPERANDS = 3
 
 
 def outside(ptx: str) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def outside(ptx: str) -> tuple[str, ...]:
     text = _COMMENT.sub("", ptx)
     facts = [f"reads %{name}" for name in _REGISTER.findall(text)]
     facts += [f"has the instruction {name}" for name in _DELAY.findall(text)]
-    if any(operands.count(",") >= _WAIT_OPERANDS for operands in _WAIT.findall(text)):
+    if any(operands.count(",") >= WAIT_OPERANDS for operands in _WAIT.findall(text)):
         facts.append("waits on a barrier with a time limit")
     if any(_LOCAL.search(body) and not _DECLARED.search(body) for body in _BODY.split(text)[1:]):
         facts.append("uses local memory that no variable declares")

@@ -22,9 +22,14 @@ _FLOAT = """#pragma once
 #define DBL_MIN 2.2250738585072014e-308
 #define FLT_MAX 3.40282347e+38F
 #define DBL_MAX 1.7976931348623157e+308
+#define FLT_MAX_EXP 128
+#define FLT_MIN_EXP (-125)
+#define DBL_MAX_EXP 1024
+#define DBL_MIN_EXP (-1021)
 """
 # All that device code takes from the driver's header: a TMA descriptor (CUDA Driver API, CUtensorMap).
 _DRIVER = """#pragma once
+#define CUDA_VERSION 13000
 typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
 """
 # What `assert` is with NDEBUG, which NVRTC is given too.
@@ -87,8 +92,9 @@ _CCCL_POP_MACROS
 # The same for waits that call functions (cuda_awbarrier.h, atomics on local memory). No side may name these.
 BEFORE_SIDES = "#define clock64() 0ll\n#define __nanosleep(ns) ((void)(ns))\n#line 1\n"
 
+# Headers that the library's own include.
+INTERNAL: Mapping[str, str] = {"cuda/std/__thread/threading_support.h": _WAITS}
 HEADERS: Mapping[str, str] = {
-    "cuda/std/__thread/threading_support.h": _WAITS,
     "cuda.h": _DRIVER,
     "float.h": _FLOAT,
     "assert.h": _ASSERT,

@@ -36,7 +36,7 @@ _REFUSED_REGISTERS = {
     0x02: "how many warps its SM has", 0x03: "a warp's place on its SM", 0x43: "the number of its SM",
 }  # fmt: skip
 _NANOSLEEP = 0x5D
-_LOCAL_ACCESS = frozenset({0x387, 0x983})
+_LOCAL_ACCESS = frozenset({0x387, 0x983, 0x987})
 
 
 def state(compiled: Compiled, allowed: frozenset[str]) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """The static checks by name, on a side's source and plan before compiling, and on its binary after.
 
 They keep hostile code away from the compiler's host, clocks, and state that survives a run; running the side
-shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.source`, `checks.assembly`,
+shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.compiler_names`, `checks.source`, `checks.assembly`,
 `checks.pointers`, `checks.global_state`, `checks.padded_work`, `checks.binary`), repeated launches, which
 need a bound plan (`checks.repeated_launches`), outcomes (`admission`), sandboxing
 (`workers.inside.isolation`).
@@ -16,6 +16,7 @@ from kcurate.backends.base import Compiled
 from kcurate.errors import InputError, ProblemError
 from kcurate.judge.checks import assembly, binary, padded_work, pointers, spelling
 from kcurate.judge.checks import source as source_checks
+from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.global_state import static_variables
 from kcurate.judge.checks.lexer import Source
@@ -91,6 +92,7 @@ SOURCE_CHECKS: Mapping[str, SourceCheck] = {
     "directives": spelling.directives,
     "headers": spelling.headers,
     "pasting": spelling.pasting,
+    "compilers": compiler_names,
     "calls": source_checks.calls,
     "host": source_checks.host,
     "assembly": assembly.assembly,
