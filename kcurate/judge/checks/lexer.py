@@ -218,7 +218,7 @@ class _Writer:
         pattern, what = _PLAIN.get(token.kind, (None, ""))
         if pattern is not None and not pattern.fullmatch(text):
             self.ambiguous.append((what, self._line))
-        elif pattern is None and (not text.isascii() or text in "@`\\"):
+        elif pattern is None and (not text.isascii() or text in "@`\\'\""):
             self.ambiguous.append((f"the character {text[:1]!r} outside a comment", self._line))
         elif pattern is None and _DIGRAPH.match(self._code, at):
             self.ambiguous.append((f"the digraph {self._code[at : at + 2]}", self._line))
