@@ -257,9 +257,9 @@ mbarrier test_wait [acquire,relaxed,cta,cluster]* S=[%SHARED] b64 | p [m:S] a:b6
 mbarrier test_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
     | p [m:S] a:u32 | @parity_over($m, $a)
 mbarrier try_wait [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
-    | p [m:S] a:b64 h:u32? | @wait_phase($m, $a)
+    | p [m:S] a:b64 | @wait_phase($m, $a)
 mbarrier try_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
-    | p [m:S] a:u32 h:u32? | @wait_parity($m, $a)
+    | p [m:S] a:u32 | @wait_parity($m, $a)
 bra [uni]                                    | label       |
 """
 

@@ -23,7 +23,12 @@ _SHARED = frozenset({
     "__asm__", "__CUDA_ARCH__", "__LINE__", "__func__", "__FUNCTION__", "__VA_ARGS__",
     "__aligned__", "__packed__", "__unused__", "__always_inline__",
 })  # fmt: skip
-_MACRO = re.compile(r"__\w+__|__[A-Z]\w*|_[A-Z]\w*_\w*|kcu_\w*|KCU_\w*")
+# Macros that g++, clang, NVRTC or their headers define, by family; other names of that form are a side's own.
+_MACRO = re.compile(
+    r"__[A-Z]\w*|kcu_\w*|KCU_\w*|_(?:LP64|GNU|NV|CRT|CCCL|LIBCUDACXX|CUDA|CUB|THRUST|FORTIFY|STDC|FILE|OPENMP)\w*"
+    r"|__(?:gnu|linux|unix|x86|amd64|k8|i[3-6]86|pic|pie|pentium|core|corei7|haswell|skylake|znver|tune|code_model"
+    r"|seg|clang|llvm|cpp|has|builtin|mips|arm|aarch64|apple|nv|zig|MMX|tsan|SSE|F16C|AVX)\w*"
+)
 _ALIKE = re.compile(r"__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__")
 # Names with a leading underscore that a condition may ask for: both compilers define them alike, or neither.
 _PORTABLE = frozenset({
