@@ -115,7 +115,9 @@ def program(text: str, number: int) -> Program | None:
 
 
 def _all(text: str) -> list[tuple[str, str]]:
-    return [(token.kind, re.sub(r"\s+", " ", token.text)) for token in tokenize(text) if token.kind != "directive"]
+    return [
+        (token.kind, re.sub(r"\s+", " ", token.text)) for token in tokenize(text) if token.kind != "directive"
+    ]
 
 
 def _defined(line: str, number: int, at: int) -> tuple[str, list[str], str] | None:

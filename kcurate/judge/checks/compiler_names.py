@@ -64,7 +64,9 @@ def compiler_names(source: Source) -> Iterator[Finding]:
             for token in line[1:]:
                 told = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
                 if told and token.text not in own | _PORTABLE | _VERSIONS:
-                    yield Finding("compilers", f"a condition on {token.text} tells compilers apart", token.line)
+                    yield Finding(
+                        "compilers", f"a condition on {token.text} tells compilers apart", token.line
+                    )
         elif line and line[0].text == "define":
             yield from _shown(line)
 

@@ -54,7 +54,10 @@ _TRIGRAPH = re.compile(r"\?\?[=/'()!<>-]")
 _ESCAPE = r"\\(?:[abfnrtv\\'\"?]|[0-7]{1,3}|x[0-9a-fA-F]{1,2})"
 _PLAIN: dict[str, tuple[re.Pattern[str], str]] = {
     "string": (re.compile(rf'"(?:[^"\\\n]|{_ESCAPE})*"'), "a string with a prefix, an odd escape or no end"),
-    "char": (re.compile(rf"'(?:[ -&(-\[\]-~]|{_ESCAPE})'"), "a character literal that is not one plain character"),
+    "char": (
+        re.compile(rf"'(?:[ -&(-\[\]-~]|{_ESCAPE})'"),
+        "a character literal that is not one plain character",
+    ),
     "number": (re.compile(r"(?:[\w.$+-]|(?<=[0-9a-fA-F])'(?=[0-9a-fA-F]))*", re.ASCII), "a misplaced '"),
     "word": (re.compile(r"[\w$]+", re.ASCII), ""),
 }

@@ -38,5 +38,7 @@ def own_lines(log: str, code: str) -> str:
         if head is None or inside_own:
             kept.append(line)
         else:
-            kept.append(f"{head['file']}({head['line'] or head['row']}): {head['kind'] or 'error'} in a header")
+            kept.append(
+                f"{head['file']}({head['line'] or head['row']}): {head['kind'] or 'error'} in a header"
+            )
     return "\n".join(kept)
