@@ -25,13 +25,14 @@ from kcurate.backends.emulator import toolchain
 from kcurate.judge.checks.lexer import rewritten, tokenize
 
 FRAGMENTS = (
-    "//", "/*", "*/", "/**/", "/", "*", "\\\n", "\\ \n", "\\\t\n", "\\\r\n", "\\", "\n", "\n", "\n", "\r\n", "\r",
-    '"', "'", '"a"', "'a'", '"/*"', '"//"', "'\"'", "'\\''", '"\\""', '"\\\\"', "'\\\\'", '"?"', "'/'", "\"'\"",
-    'R"(', ')"', 'LR"x(', 'u8"', "L'", "u", "R", "u8", "LR", "_x", "1'0", "0x1'f", "1'", "'0", "0b1'0", "1e+",
-    ".5e-3f", "0x1p-2", "1..2", "1_x", "x'", "a", "b1", "$c", "d$", "_", "and", "not", "bitor", "compl", "+", "-",
-    "<", ">", "::", "<::", "<:", "<%", "%", "%:", ":", "->*", ".*", "...", "?", "??/", "??'", "&&", "^=", "<<<",
-    " ", " ", "\t", "\f", "\v", "#", "##", "\u00fc", '"\u00fc"', "@", "`", "\u2028", "\x00", "\x1a",
-    "\n#if 0\n", "\n#if 1\n", "\n#else\n", "\n#endif\n", "\n#define ", "\n# /* */ define ", "\n/* */ #if 0 //\n",
+    "//", "/*", "*/", "/**/", "/", "*", "\\\n", "\\ \n", "\\\t\n", "\\\r\n", "\\", "\n", "\n", "\n", "\r\n",
+    "\r", '"', "'", '"a"', "'a'", '"/*"', '"//"', "'\"'", "'\\''", '"\\""', '"\\\\"', "'\\\\'", '"?"',
+    "'/'", "\"'\"", 'R"(', ')"', 'LR"x(', 'u8"', "L'", "u", "R", "u8", "LR", "_x", "1'0", "0x1'f", "1'",
+    "'0", "0b1'0", "1e+", ".5e-3f", "0x1p-2", "1..2", "1_x", "x'", "a", "b1", "$c", "d$", "_", "and", "not",
+    "bitor", "compl", "+", "-", "<", ">", "::", "<::", "<:", "<%", "%", "%:", ":", "->*", ".*", "...", "?",
+    "??/", "??'", "&&", "^=", "<<<", " ", " ", "\t", "\f", "\v", "#", "##", "\u00fc", '"\u00fc"', "@", "`",
+    "\u2028", "\x00", "\x1a", "\n#if 0\n", "\n#if 1\n", "\n#else\n", "\n#endif\n", "\n#define ",
+    "\n# /* */ define ", "\n/* */ #if 0 //\n",
 )  # fmt: skip
 # Programs that are compiled at once: what NVRTC takes to start is shared.
 BATCH = 60
@@ -76,7 +77,7 @@ def draw(source: random.Random) -> str:
 
 
 def program(text: str, number: int) -> Program | None:
-    """The text as a part of a file that two compilers get; None: the judge refuses it, or it is no program."""
+    """The text as a part of a file for both compilers; None: the judge refuses it, or it is no program."""
     result = rewritten(text)
     if result.ambiguous:
         return None

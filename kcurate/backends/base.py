@@ -61,8 +61,8 @@ class Unread:
 class Compiled:
     """A binary and its properties. `lowered` maps name expressions to symbols in the binary.
 
-    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`. `outside`: what its
-    PTX takes from outside a launch (`kcurate.ptx.outside`). `dynamic_shared`:
+    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`. `outside`: what
+    its PTX takes from outside a launch (`kcurate.ptx.outside`). `dynamic_shared`:
     of kernels that Triton made, by symbol, the dynamic shared memory of every launch; such a kernel also
     takes pointers to scratch memory after its arguments, which are null.
     """

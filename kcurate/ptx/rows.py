@@ -277,7 +277,7 @@ REFUSED: Mapping[str, str] = {
     "tcgen05": "reaches tensor memory, which keeps its contents from launch to launch",
 }
 
-# Special registers that tell the time, the SM, a warp's place on it, or a profiler's counters (without the %).
+# Special registers that tell the time, the SM, a place on it, or a profiler's counters (without the %).
 REFUSED_REGISTERS = (
     "clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph", "warpid", "nwarpid",
 )  # fmt: skip

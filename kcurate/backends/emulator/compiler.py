@@ -48,7 +48,7 @@ class EmulatorCompiler:
         self._runtime = toolchain.runtime_object()
 
     def folders(self) -> tuple[Path, ...]:
-        """All that compiling reads: our headers and cache, the compiler's own folder, the linker's libraries."""
+        """All that compiling reads: our headers and cache, the compiler's folder, the linker's libraries."""
         own = Path(self._tools.command[0]).resolve().parent
         prefix = own.parent if own.name == "bin" and own.parent != Path("/usr") else own
         ours = (source.INCLUDE, toolchain.RUNTIME, toolchain.cache_folder())

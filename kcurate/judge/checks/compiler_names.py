@@ -26,10 +26,12 @@ _SHARED = frozenset({
 # Macros that g++, clang, NVRTC or their headers define, by family; other names of that form are a side's own.
 _MACRO = re.compile(
     r"__[A-Z]\w*|kcu_\w*|KCU_\w*|_(?:LP64|GNU|NV|CRT|CCCL|LIBCUDACXX|CUDA|CUB|THRUST|FORTIFY|STDC|FILE|OPENMP)\w*"
-    r"|__(?:gnu|linux|unix|x86|amd64|k8|i[3-6]86|pic|pie|pentium|core|corei7|haswell|skylake|znver|tune|code_model"
-    r"|seg|clang|llvm|cpp|has|builtin|mips|arm|aarch64|apple|nv|zig|MMX|tsan|SSE|F16C|AVX)\w*"
+    r"|__(?:(?:gnu_)?linux|unix|x86_64|amd64|k8|i386|pic|pie|clang\w*|llvm|code_model_\w+)(?:__)?"
+    r"|__(?:cpp|has|seg)_\w+|__tune_\w+__|__(?:core|znver)\w*__"
 )
-_ALIKE = re.compile(r"__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__")
+_ALIKE = re.compile(
+    r"__NV_(?:E\dM\d\w*|SATFINITE|NOSAT)|__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__"
+)
 # Names with a leading underscore that a condition may ask for: both compilers define them alike, or neither.
 _PORTABLE = frozenset({
     "__CUDA_ARCH__", "__CUDACC__", "__CUDACC_RTC__", "__CUDACC_VER_MAJOR__", "__CUDACC_VER_MINOR__",

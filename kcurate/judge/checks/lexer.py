@@ -237,7 +237,7 @@ def _gap(kind: Kind, text: str, before: tuple[str, str]) -> str:
 
 
 def _include(code: str, at: int) -> tuple[int, str] | None:
-    """Where an `#include` that starts at `at` ends, and the directive as it is written anew; None: another."""
+    """Where an `#include` at `at` ends, and the directive as it is written anew; None: another."""
     end = _directive_end(code, at)
     line = directive_tokens(Token("directive", code[at:end], 1))
     if not line or line[0].text != "include":

@@ -1,7 +1,8 @@
 """The static checks by name, on a side's source and plan before compiling, and on its binary after.
 
 They keep hostile code away from the compiler's host, clocks, and state that survives a run; running the side
-shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.compiler_names`, `checks.source`, `checks.assembly`,
+shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.compiler_names`,
+`checks.source`, `checks.assembly`,
 `checks.pointers`, `checks.global_state`, `checks.padded_work`, `checks.binary`), repeated launches, which
 need a bound plan (`checks.repeated_launches`), outcomes (`admission`), sandboxing
 (`workers.inside.isolation`).

@@ -11,7 +11,8 @@ import re
 # Names under which a side's text and its plan are compiled.
 OWN_FILES = frozenset({"kernel.cu", "plan", "side.ptx"})
 _HEAD = re.compile(
-    r"(?P<file>[^\s:(][^:(\n]*?)(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?): (?:\w+ )?(?P<kind>error|warning|note)?"
+    r"(?P<file>[^\s:(][^:(\n]*?)(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?): "
+    r"(?:\w+ )?(?P<kind>error|warning|note)?"
 )
 _MARK = re.compile(r"\s*(?:\d+)? ?\|?[\s^~|]*")
 _NUMBERED = re.compile(r"\s*\d+ \| ?")

@@ -1,4 +1,4 @@
-"""What a compile worker can read, with each confinement that this machine has; the static checks are bypassed."""
+"""What a compile worker can read, with each confinement that this machine has; static checks are bypassed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The sandbox of a worker, entered before it handles a candidate's code, and what this machine can enforce.
 
 Compile workers: they change nothing but their empty folder and read nothing but that, headers, the compiler
-and shared libraries; no TCP, limits on memory and file size. Emulator run workers, which run a candidate's code natively, and workers that compile Triton, which
+and shared libraries; no TCP, limits on memory and file size. Emulator run workers, which run a candidate's
+code natively, and workers that compile Triton, which
 execute its text: also no writing at all, no reading except libraries, and a filter on system calls. CUDA run
 workers: no writing outside /dev and /proc (the driver writes there), no TCP; no memory limit, since the
 driver reserves address space freely, and no filter, since device code makes no system calls. Not covered:
