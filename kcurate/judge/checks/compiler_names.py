@@ -41,7 +41,7 @@ _PORTABLE = frozenset({
 # Other macros that headers of one of the compilers alone define (a test compares them).
 _ONE_SIDED = re.compile(
     r"_\w*|(?:NV|CU|CUDART|CUDARTAPI|CUDA|IF_DEVICE|TEX|CCCL|THRUST|CUB)_\w+|cuda[A-Z]\w*|linux|unix|asm"
-    r"|coalesced_threads"
+    r"|coalesced_threads|va_\w+"
 )
 _VERSIONS = frozenset({"CUDA_VERSION", "CUDART_VERSION"})
 _CONDITIONS = frozenset({"if", "ifdef", "ifndef", "elif"})

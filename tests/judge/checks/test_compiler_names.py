@@ -16,7 +16,7 @@ from kcurate.judge.checks.lexer import Source
 LANGUAGE = _SHARED | {
     "__activemask", "__all", "__any", "__ballot", "__shfl", "__shfl_down", "__shfl_up", "__shfl_xor",
     "__syncthreads", "__syncthreads_and", "__syncthreads_count", "__syncthreads_or", "__restrict", "__cdecl",
-    "__asm",
+    "__asm", "__builtin_align__",
 }  # fmt: skip
 
 
