@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.compiler_texts import FRAGMENTS, search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.compiler_texts import FRAGMENTS, search
 from kcurate.errors import ProblemError
 from kcurate.judge.checks import static
 from kcurate.judge.checks.lexer import compiler_text, rewritten, tokenize
