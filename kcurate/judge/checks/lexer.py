@@ -178,7 +178,7 @@ class _Writer:
 
     def __init__(self, code: str, splices: list[int]) -> None:
         self._code, self._splices = code, splices
-        self._line = 1
+        self._line, self._paid = 1, 0
         self.ambiguous: list[tuple[str, int]] = []
 
     def pieces(self) -> Iterator[str]:
@@ -195,12 +195,14 @@ class _Writer:
             assert match is not None, "the last alternative takes any character"
             kind, text, end = match.lastgroup or "punctuation", match.group(), match.end()
             if kind == "newline":
-                owed += self._spliced(at, end)
+                owed += self._spliced(end)
                 yield "\n" * (owed + 1)
                 self._line += owed + 1
                 owed, fresh, before = 0, True, ("", "")
             elif kind in ("space", "comment"):
                 owed += text.count("\n") if kind == "comment" else 0
+                if text.startswith("/*") and not text.endswith("*/", 2):
+                    self.ambiguous.append(("a comment that is not closed", self._line))
                 yield text.translate(_BLANKS) if kind == "space" else " "
                 before = ("", "")
             else:
@@ -209,13 +211,12 @@ class _Writer:
                 yield f" {token.text} " if text in _OPERATORS else _gap(token.kind, text, before) + token.text
                 fresh, before = False, (token.kind, text)
             at = end
-        yield "\n" * (owed + self._spliced(len(code), len(code) + 1))
+        yield "\n" * (owed + self._spliced(len(code) + 1))
 
-    def _spliced(self, at: int, end: int) -> int:
+    def _spliced(self, end: int) -> int:
         """How many lines were joined before `end`, once each."""
-        count = bisect_left(self._splices, end)
-        del self._splices[:count]
-        return count
+        before, self._paid = self._paid, bisect_left(self._splices, end)
+        return self._paid - before
 
     def _examine(self, token: Token, text: str, before: tuple[str, str], at: int) -> None:
         pattern, what = _PLAIN.get(token.kind, (None, ""))

@@ -65,6 +65,8 @@ def test_the_text_has_the_same_tokens_and_lines(code: str) -> None:
         "int x = `a`;",
         'const char *t = "\\e";',
         "int x; // \udc80",
+        "int x; /* open",
+        "int x; /*/ open",
     ],
 )
 def test_what_compilers_may_read_in_two_ways_is_refused(code: str) -> None:
