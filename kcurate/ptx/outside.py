@@ -13,6 +13,8 @@ from kcurate.ptx.rows import REFUSED_REGISTERS
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(rf"%((?:{'|'.join(REFUSED_REGISTERS)})\w*)")
+# The address of a cooperative grid's barrier, which cooperative groups read; text may not name them.
+_GRID_BARRIER = frozenset({"envreg1", "envreg2"})
 _DELAY = re.compile(r"(?<![\w.%$])(nanosleep|pmevent|brkpt)\b")
 _WAIT = re.compile(r"(?<![\w.%$])mbarrier\.(?:try|test)_wait[\w.:]*\s+([^;]*);")
 _BODY = re.compile(r"(?<![\w.])\.(?:entry|func)\b")
@@ -25,7 +27,7 @@ WAIT_OPERANDS = 3
 def outside(ptx: str) -> tuple[str, ...]:
     """What the PTX text takes, each once, in words that follow the name of a binary."""
     text = _COMMENT.sub("", ptx)
-    facts = [f"reads %{name}" for name in _REGISTER.findall(text)]
+    facts = [f"reads %{name}" for name in _REGISTER.findall(text) if name not in _GRID_BARRIER]
     facts += [f"has the instruction {name}" for name in _DELAY.findall(text)]
     if any(operands.count(",") >= WAIT_OPERANDS for operands in _WAIT.findall(text)):
         facts.append("waits on a barrier with a time limit")

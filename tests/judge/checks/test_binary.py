@@ -103,6 +103,7 @@ def test_ordinary_machine_code_is_allowed(arch: str) -> None:
             "__shared__ nvcuda::experimental::awbarrier b; if (!threadIdx.x) init(&b, blockDim.x); "
             "__syncthreads(); b.arrive_and_wait();",
         ),
+        ("#include <cooperative_groups.h>", "cooperative_groups::this_grid().sync();"),
         ("#include <cuda/atomic>", "cuda::atomic_ref<float> r(x[0]); r.wait(7); x[1] = r.load();"),
         (
             "#include <cuda/pipeline>\n#include <cooperative_groups.h>",
