@@ -263,9 +263,9 @@ mbarrier test_wait [acquire,relaxed,cta,cluster]* S=[%SHARED] b64 | p [m:S] a:b6
 mbarrier test_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
     | p [m:S] a:u32 | @parity_over($m, $a)
 mbarrier try_wait [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
-    | p [m:S] a:b64 h:u32? | @wait_phase($m, $a)
+    | p [m:S] a:b64 | @wait_phase($m, $a)
 mbarrier try_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
-    | p [m:S] a:u32 h:u32? | @wait_parity($m, $a)
+    | p [m:S] a:u32 | @wait_parity($m, $a)
 bra [uni]                                    | label       |
 """
 
@@ -283,8 +283,10 @@ REFUSED: Mapping[str, str] = {
     "tcgen05": "reaches tensor memory, which keeps its contents from launch to launch",
 }
 
-# Special registers that tell the time, the SM, or a profiler's counters (without the %).
-REFUSED_REGISTERS = ("clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph")
+# Special registers that tell the time, the SM, a place on it, or a profiler's counters (without the %).
+REFUSED_REGISTERS = (
+    "clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph", "warpid", "nwarpid",
+)  # fmt: skip
 
 # Those that the emulator has, as C++.
 SPECIAL_REGISTERS: Mapping[str, str] = {

@@ -115,7 +115,7 @@ mbarrier.arrive.shared.b64 _, [r9], 2; mbarrier.arrive.expect_tx.release.cta.sha
 mbarrier.arrive_drop.shared.b64 l0, [r9]; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [r9], 64;
 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [r9], 64; mbarrier.test_wait.shared.b64 p, [r9], l0;
 mbarrier.test_wait.parity.shared::cta.b64 p, [r9], 0; mbarrier.try_wait.shared.b64 p, [r9], l0;
-mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [r9], 1, 1000;
+mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [r9], 1;
 """
 _VECTORS = {"$4": "{r0, r1, r2, r3}", "$A": "{r4, r5, r6, r7}", "$B": "{r8, r10}"}
 for short, vector in _VECTORS.items():

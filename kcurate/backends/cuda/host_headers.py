@@ -2,8 +2,8 @@
 
 Integers, limits and sizes come from the CUDA C++ library's own headers, constants of floating types from
 files of the emulator, names in `std` are listed here; the functions themselves are built into NVRTC. Of the
-driver's `cuda.h` device code needs one type. Not covered: CUDA's headers, which come from wheels
-(`kcurate.backends.cuda.nvrtc`).
+driver's `cuda.h` device code needs one type. The CUDA C++ library's waits neither read a clock nor sleep. Not
+covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 _SHARED = Path(__file__).parent.parent / "emulator" / "include"
 # All that device code takes from the driver's header: a TMA descriptor (CUDA Driver API, CUtensorMap).
 _DRIVER = """#pragma once
+#define CUDA_VERSION 13000
 typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
 """
 # What `assert` is with NDEBUG, which NVRTC is given too.
@@ -37,6 +38,29 @@ def _from_library(header: str) -> str:
     return f"#pragma once\n#include <cuda/std/{header}>\nnamespace std {{\nusing namespace cuda::std;\n}}\n"
 
 
+# The library's own waits without the clock and the sleep (cuda/std/__thread/threading_support.h of CCCL 3.0),
+# so that a binary with either has it from elsewhere. What would give up after a time waits on.
+_WAITS = """#pragma once
+#include <cuda/std/__thread/threading_support_cuda.h>
+_CCCL_PUSH_MACROS
+_LIBCUDACXX_BEGIN_NAMESPACE_STD
+#define _LIBCUDACXX_POLLING_COUNT 16
+_LIBCUDACXX_HIDE_FROM_ABI void __cccl_thread_yield_processor() {}
+template <class _Fn>
+_LIBCUDACXX_HIDE_FROM_ABI bool __cccl_thread_poll_with_backoff(
+  _Fn&& __f, _CUDA_VSTD::chrono::nanoseconds = _CUDA_VSTD::chrono::nanoseconds::zero())
+{
+  while (!__f()) {}
+  return true;
+}
+_LIBCUDACXX_END_NAMESPACE_STD
+_CCCL_POP_MACROS
+"""
+# The same for waits that call functions (cuda_awbarrier.h, atomics on local memory). No side may name these.
+BEFORE_SIDES = "#define clock64() 0ll\n#define __nanosleep(ns) ((void)(ns))\n#line 1\n"
+
+# Headers that the library's own include.
+INTERNAL: Mapping[str, str] = {"cuda/std/__thread/threading_support.h": _WAITS}
 HEADERS: Mapping[str, str] = {
     "cuda.h": _DRIVER,
     "float.h": (_SHARED / "float.h").read_text(),

@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.base import SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator import source, toolchain
 from kcurate.records import Resources
 
+# Where a compiler's parts and the linker are, besides the libraries.
+TOOLS = (Path("/usr/bin"), Path("/bin"), Path("/usr/libexec"))
 # People read the first errors; a template bomb writes megabytes.
 MAX_LOG_CHARS = 4000
 _OUT_OF_MEMORY = re.compile(
@@ -44,6 +46,13 @@ class EmulatorCompiler:
         self._tools = toolchain.find()
         toolchain.prune()
         self._runtime = toolchain.runtime_object()
+
+    def folders(self) -> tuple[Path, ...]:
+        """All that compiling reads: our headers and cache, the compiler's folder, the linker's libraries."""
+        own = Path(self._tools.command[0]).resolve().parent
+        prefix = own.parent if own.name == "bin" and own.parent != Path("/usr") else own
+        ours = (source.INCLUDE, toolchain.RUNTIME, toolchain.cache_folder())
+        return (*ours, prefix, *TOOLS, *SYSTEM_LIBRARIES)
 
     def compile(
         self,

@@ -40,6 +40,8 @@ COMMON = (
 # it, g++ drops this error too; warnings are removed from the message instead.
 DEVICE = (
     "-std=gnu++17",
+    "-Ulinux",  # macros that are no names of the implementation
+    "-Uunix",
     "-O2",
     "-Wno-narrowing",
     "-Werror=vla",

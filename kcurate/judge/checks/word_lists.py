@@ -66,6 +66,10 @@ FORBIDDEN_PREFIXES = (
     "get_sreg_nsmid",
     "get_sreg_gridid",
     "get_sreg_current_graph",
+    "get_sreg_envreg",
+    "get_sreg_warpid",
+    "get_sreg_nwarpid",
+    "get_sreg_pm",
 )
 BUILTINS = frozenset(
     f"__builtin_{name}"

@@ -58,6 +58,7 @@ class Description:
     compiler: str
     unread: Mapping[str, Unread] = field(default_factory=dict)
     dynamic_shared: Mapping[str, int] = field(default_factory=dict)
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
