@@ -60,8 +60,8 @@ _PLAIN: dict[str, tuple[re.Pattern[str], str]] = {
         re.compile(rf"'(?:[ -&(-\[\]-~]|{_ESCAPE})'"),
         "a character literal that is not one plain character",
     ),
-    "number": (re.compile(r"(?:[\w.$+-]|(?<=[0-9a-fA-F])'(?=[0-9a-fA-F]))*", re.ASCII), "a misplaced '"),
-    "word": (re.compile(r"[\w$]+", re.ASCII), ""),
+    "number": (re.compile(r"(?:[\w.+-]|(?<=[0-9a-fA-F])'(?=[0-9a-fA-F]))*", re.ASCII), "a misplaced '"),
+    "word": (re.compile(r"\w+", re.ASCII), "a $ in a name"),
 }
 _ENCODING = re.compile(r"(?:u8|[uUL])?R?")
 _DIGRAPH = re.compile(r"<%|%>|%:|:>|<:(?!:[^:>])")
