@@ -1,6 +1,6 @@
 """The cheats of `tests/cheats` on a GPU: whether each gets an expected outcome.
 
-    python benchmarks/cheats.py --out ROWS.jsonl [--only triton] [--gpu 0] [--jobs 8] [--budget-s 100]
+    python benchmarks/cheats.py --out ROWS.jsonl [--only triton] [--gpus 0,1] [--jobs 8] [--budget-s 100]
 
 A row a case is appended at once; run again, it judges the cases that have none for their present content.
 Prints what was not expected.
@@ -33,7 +33,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="names that hold this text")
-    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--gpus", default="0")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--budget-s", type=float, default=100.0)
     given = parser.parse_args()
@@ -45,7 +45,8 @@ def main() -> None:
     done = {keys[row.key] for row in rows if row.key in keys}
     left = [name for name in cases if name not in done]
     numbered = [(at, cases[name]) for at, name in enumerate(left)]
-    verdicts = judge_many(numbered, JudgeConfig("cuda", given.gpu), gpus=(given.gpu,), jobs=given.jobs)
+    gpus = tuple(map(int, given.gpus.split(",")))
+    verdicts = judge_many(numbered, JudgeConfig("cuda", gpus[0]), gpus=gpus, jobs=given.jobs)
     for _, verdict in verdicts:
         store.append_jsonl(given.out, verdict)
         rows.append(verdict)
