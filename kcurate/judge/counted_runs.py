@@ -95,6 +95,14 @@ class CountedRuns:
         found = self._run(candidate, "slow", compiled["slow"], chosen, follow=True)
         return found.reached if len(found.reached) == len(chosen) else None
 
+    def slow_at_bench(self, candidate: Candidate) -> Counts | None:
+        """What the slow side does at the bench size; None where the emulator cannot run it there."""
+        compiled = self._compile(candidate, ("slow",))
+        if compiled is None:
+            return None
+        counts = self._run(candidate, "slow", compiled["slow"], _chosen(candidate, self._seed)[-1:]).counts
+        return counts[0] if counts else None
+
     def _run(
         self,
         candidate: Candidate,

@@ -108,6 +108,7 @@ static Outcome turn(Block *block)
         block->running = false;
         launch.resident--;
         launch.done++;
+        count_block(block);
         drop_image(block);
         drop_copies(block->arriving);
     } else {
