@@ -108,6 +108,7 @@ struct Counting {
     bool on;
     Reach *reaches;
     unsigned reach_count;
+    unsigned ablated;      // the part that is left out (0: none)
     unsigned sample, seed; // run only so many blocks of a launch (0: all)
     char *code;            // of this library
     size_t code_bytes;

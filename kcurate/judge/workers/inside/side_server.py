@@ -8,6 +8,7 @@ the bench size (`kcurate.judge.workers.inside.bench_slots`).
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -205,8 +206,8 @@ class SideServer:
         from kcurate.backends.emulator.device import EmulatorDevice
 
         assert isinstance(self._device, EmulatorDevice), "only the emulator counts"
-        module, inputs = self._module("own"), self._inputs.pop(asked.slot)
-        self._device.counts(module, asked.sample, asked.seed)
+        module, inputs = self._module("own"), self._inputs[asked.slot]
+        self._device.counts(module, asked.sample, asked.seed, asked.ablated)
         prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
         try:
             prepared.reset(asked.seed, "zeros")
@@ -215,9 +216,12 @@ class SideServer:
             self._device.follow(module, places)
             prepared.run()
             reached = dict(zip(slots, self._device.reached(module), strict=True))
+            outputs = {name: flat(one) for name, one in prepared.outputs().items()} if asked.outputs else {}
         finally:
             prepared.close()
-        return Reply(CountsAnswer(self._device.counts(module), reached))
+        digest = hashlib.sha256(b"".join(hashlib.sha256(one.data).digest() for one in outputs.values()))
+        answer = CountsAnswer(self._device.counts(module), reached, digest.hexdigest())
+        return Reply(answer, {} if asked.sample else outputs)
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._slots is not None:
