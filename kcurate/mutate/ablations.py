@@ -26,6 +26,7 @@ _ATTRIBUTE = re.compile(
     r"|#\s*pragma\s+unroll[ \t]*\(?1\)?[ \t]*$",
     re.MULTILINE,
 )
+_HALF_GRID = "half the blocks of "
 _ARITHMETIC = ("primitive_type", "sized_type_specifier")
 
 
@@ -34,7 +35,8 @@ class Ablation:
     """A side without one part: what and, in the code, where.
 
     `number`: its guard's in `guarded`; 0 where the side differs in its plan or its attributes. `counted`: the
-    counts of the emulator show what the part costs.
+    counts of the emulator show what the part costs. `regridded`: a few of its blocks are other ones than the
+    whole side's.
     """
 
     what: str
@@ -42,6 +44,7 @@ class Ablation:
     side: Side
     number: int = 0
     counted: bool = True
+    regridded: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,11 @@ def _without_attributes(side: Side) -> Iterator[Ablation]:
 def _without_steps(side: Side) -> Iterator[Ablation]:
     """The plan without a step, with one round of a loop, and with no or half the shared memory of a launch."""
     for what, counted, plan in _plans(side.plan):
-        yield Ablation(f"in the plan: {what}", None, replace(side, plan=plan), counted=counted)
+        regridded = what.startswith(_HALF_GRID)
+        side_without = replace(side, plan=plan)
+        yield Ablation(
+            f"in the plan: {what}", None, side_without, counted=counted, regridded=regridded
+        )
 
 
 def _plans(plan: Sequence[Step]) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
@@ -203,7 +210,11 @@ def _plans(plan: Sequence[Step]) -> Iterator[tuple[str, bool, tuple[Step, ...]]]
             yield f"all but one round of {_step_text(step)}", True, (*before, *_one_round(step), *after)
             for what, counted, inner in _plans(step.do):
                 yield what, counted, (*before, replace(step, do=inner), *after)
-        elif isinstance(step, Launch) and step.shared_bytes != 0:
+        if isinstance(step, Launch):
+            half = replace(step, grid=(f"ceil_div({step.grid[0]}, 2)", *step.grid[1:]))
+            if step.grid[0] not in (1, "1"):
+                yield f"{_HALF_GRID}{step.launch}", True, (*before, half, *after)
+        if isinstance(step, Launch) and step.shared_bytes != 0:
             for share, bytes_ in (("", 0), ("half of ", f"({step.shared_bytes}) // 2")):
                 what = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
                 yield what, False, (*before, replace(step, shared_bytes=bytes_), *after)

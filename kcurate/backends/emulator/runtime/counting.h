@@ -67,12 +67,12 @@ inline unsigned long sampled(unsigned long total, bool together)
     return c.on && c.sample && !together && total > c.sample ? c.sample : total;
 }
 
-// The block that runs as number `next`: one of each `step`, chosen at random.
+// The block that runs as number `next`: one of each `step`, chosen at random, the same in launches of one grid.
 inline unsigned long block_number(unsigned long next)
 {
     const Launch &launch = state->launch;
     if (launch.step <= 1) return next;
-    unsigned long mixed = (next + state->counting.seed + launch.dice) * 0x9E3779B97F4A7C15ul;
+    unsigned long mixed = (next + state->counting.seed) * 0x9E3779B97F4A7C15ul;
     mixed ^= mixed >> 29;
     mixed *= 0xBF58476D1CE4E5B9ul;
     return next * launch.step + (mixed >> 32) % launch.step;
