@@ -13,14 +13,14 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import MISSING, Field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kcurate import codec, json_text, own_files, resources
 from kcurate.errors import InputError, RecordError
-from kcurate.records import SIDES, Candidate, Language, SideName, Verdict
+from kcurate.records import SIDES, BenchSize, Candidate, Language, Problem, SideName, Sizes, Verdict
 
 T = TypeVar("T")
 
@@ -320,18 +320,62 @@ def find_candidates(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob("pair.json"))
 
 
+# The fields of a record that a verdict is about, and so its key; of records that are not named here all of
+# them.
+JUDGED: Mapping[type[Any], tuple[str, ...]] = {
+    Candidate: ("problem", "slow", "fast"),
+    Problem: ("sizes", "buffers", "scalars", "records"),
+    BenchSize: ("name", "sizes", "headline"),
+}
+
+
+def _judged(record: Any) -> Any:
+    """A record with every field that is not judged at its default."""
+    defaults = type(record)(*(None for field in fields(record) if _required(field)))
+    return replace(
+        record,
+        **{
+            field.name: getattr(defaults, field.name)
+            for field in fields(record)
+            if field.name not in JUDGED[type(record)]
+        },
+    )
+
+
+def _required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _judged_problem(problem: Problem | None) -> Any:
+    """A problem as plain data, only what is judged of it."""
+    if problem is None:
+        return None
+    bench = problem.sizes.bench
+    if not isinstance(bench, Mapping):
+        bench = tuple(map(_judged, bench))
+    return codec.to_data(_judged(replace(problem, sizes=replace(problem.sizes, bench=bench))))
+
+
 def candidate_key(candidate: Candidate, *, protocol: str) -> str:
-    """The hash of everything that is judged: code, plans, problem, and the protocol's version."""
-    judged = replace(candidate, techniques=(), description="", license=None)
-    data = codec.to_data(judged)
-    kept: Mapping[str, Any] = {key: data.get(key) for key in ("problem", "slow", "fast")}
-    return content_id(protocol, codec.canonical_json(kept))
+    """The hash of everything that is judged (`JUDGED`), and the protocol's version."""
+    judged = {name: codec.to_data(getattr(candidate, name)) for name in JUDGED[Candidate]}
+    judged["problem"] = _judged_problem(candidate.problem)
+    return content_id(protocol, codec.canonical_json(judged))
 
 
 def side_key(candidate: Candidate, side: SideName, *more: str) -> str:
     """A hash of one side with its problem, whatever pair it stands in; `more`: what else the key is of."""
-    data = codec.to_data((candidate.problem, getattr(candidate, side)))
+    data = [_judged_problem(candidate.problem), codec.to_data(getattr(candidate, side))]
     return content_id(*more, json.dumps(data, sort_keys=True))
+
+
+def bench_key(candidate: Candidate, side: SideName, *more: str) -> str:
+    """A hash of one side and of what its runs at the headline depend on; `more` as in `side_key`."""
+    problem = candidate.problem
+    if problem is not None:
+        buffers = {name: replace(each, tolerance=None) for name, each in problem.buffers.items()}
+        problem = Problem(Sizes((), problem.sizes.headline), buffers, problem.scalars)
+    return side_key(replace(candidate, problem=problem), side, *more)
 
 
 def verdict_path(folder: Path, device: str) -> Path:

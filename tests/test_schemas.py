@@ -137,6 +137,7 @@ def test_named_choices_agree(cls: type[Any], part: dict[str, Any]) -> None:
     for name, hint in typing.get_type_hints(cls).items():
         prop = part["properties"].get(name.rstrip("_"))
         options = (prop or {}).get("oneOf", [prop or {}])
+        options = [option.get("items") or option for option in options]
         written = {value for option in options for value in option.get("enum", ())}
         for choice in inside(hint):
             if typing.get_origin(choice) is typing.Literal:

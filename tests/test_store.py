@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,6 +172,58 @@ def test_key_covers_what_is_judged_and_nothing_else() -> None:
     assert key != store.candidate_key(candidate(), protocol="2")
     assert key != store.candidate_key(candidate(fast=Side("changed", ())), protocol="1")
     assert key != store.candidate_key(candidate(problem=None), protocol="1")
+
+
+def test_what_is_not_judged_is_in_no_key() -> None:
+    """Statement, reference, licence, prose, weights: a pair keeps its verdicts when these are written."""
+    bench = (r.BenchSize("small", {"n": 8}), r.BenchSize("large", {"n": 64}, headline=True))
+    problem = r.Problem(r.Sizes(({"n": 4},), bench), {"out": r.Buffer("float32", ("n",), role="out")})
+    plain = candidate(problem=problem)
+    weighted = dataclasses.replace(problem.sizes, bench=(dataclasses.replace(bench[0], weight=3.0), bench[1]))
+    reference = r.Reference("class Model: ...", r.Call("Model", (), ("out",)))
+    unjudged = {
+        "statement": "twice the input",
+        "reference": reference,
+        "single_size": True,
+        "sizes": weighted,
+    }
+    for name, value in unjudged.items():
+        other = candidate(problem=dataclasses.replace(problem, **{name: value}))
+        assert other != plain
+        assert store.candidate_key(other, protocol="1") == store.candidate_key(plain, protocol="1"), name
+        assert store.side_key(other, "fast") == store.side_key(plain, "fast"), name
+    for name in {field.name for field in dataclasses.fields(r.Candidate)} - {*store.JUDGED[r.Candidate]}:
+        origin = r.Origin("history", base_revision="0" * 40, claim="2x", item="7")
+        values = {"techniques": ("x",), "origin": origin, "worth": {"x": 2.0}}
+        other = dataclasses.replace(plain, **{name: values.get(name, "other")})
+        assert store.candidate_key(other, protocol="1") == store.candidate_key(plain, protocol="1"), name
+
+
+def test_what_is_judged_is_in_the_key() -> None:
+    buffer = r.Buffer("float32", ("n",), r.Init("uniform"))
+    out = dataclasses.replace(buffer, init=None, role="out")
+    plain = r.Problem(r.Sizes(({"n": 4},), {"n": 64}), {"in": buffer, "out": out})
+    changed = [
+        dataclasses.replace(plain, records=(("out", "in"),)),
+        dataclasses.replace(plain, scalars={"a": r.Scalar("int32", 1)}),
+        dataclasses.replace(plain, sizes=r.Sizes(({"n": 5},), {"n": 64})),
+        dataclasses.replace(
+            plain, buffers={**plain.buffers, "in": dataclasses.replace(buffer, promises=("sorted",))}
+        ),
+    ]
+    keys = [store.candidate_key(candidate(problem=problem), protocol="1") for problem in (plain, *changed)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_docs_list_every_field_of_a_key() -> None:
+    """The table in docs/publishing.md, record by record."""
+    text = (Path(__file__).parents[1] / "docs" / "publishing.md").read_text()
+    text = text.partition("### What changes a key")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (`.*`) \|$", text, re.MULTILINE))
+    assert {name: set(re.findall(r"`(\w+)`", fields)) for name, fields in rows.items()} == {
+        cls.__name__: {*store.JUDGED.get(cls, [field.name.rstrip("_") for field in dataclasses.fields(cls)])}
+        for cls in (r.Candidate, *JUDGED)
+    }
 
 
 JUDGED = [

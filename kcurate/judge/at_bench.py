@@ -21,8 +21,8 @@ from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, accumulated, disturbing
-from kcurate.judge.trials import Trial, bench_trials
-from kcurate.judge.verifying import REPEATS, SALT_BITS, RunReply, Verification
+from kcurate.judge.trials import REPEATS, Trial, bench_trials
+from kcurate.judge.verifying import SALT_BITS, RunReply, Verification
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
     Bring,

@@ -1,9 +1,9 @@
 """The trials of a problem: the sizes and inputs that both sides run on.
 
-Every test size with nominal inputs, the first with the other distributions and once more with another seed,
-the largest with structured inputs; on a GPU also the bench size, with structured inputs and with those that
-are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
-(`kcurate.judge.verifying`).
+Every test size with inputs in every variation that the problem's generators have (structured ones at the
+first and the largest), the first once more with another seed; on a GPU also the bench size, with structured
+inputs and with those that are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what
+outputs must show (`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 from kcurate.judge.timing.blocks import INPUT_SETS
 from kcurate.judge.workers.requests import Generate
-from kcurate.problem.inputs.contents import VARIATIONS, most_terms, varies
+from kcurate.problem.inputs.contents import VARIATIONS, most_terms, variations, varies
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import BenchSize, Problem
+
+# Runs of a side on the inputs of a nominal trial, which must agree.
+REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Trial:
     def request(self) -> Generate:
         """The request that makes a worker generate this trial's inputs."""
         return Generate(self.slot, self.sizes, self.seed, self.variation, self.at_bench)
+
+    @property
+    def runs(self) -> int:
+        """How many times each side runs: where only the values differ from a nominal trial, once."""
+        return REPEATS if self.at_bench or self.variation in ("nominal", "structured") else 1
 
     @property
     def at_bench(self) -> bool:
@@ -50,10 +58,9 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
     rng = random.Random(seed)
     largest = largest_test(problem)
     for index, sizes in enumerate(problem.sizes.test):
-        wanted = VARIATIONS if index == 0 else VARIATIONS[:1]
-        if index and index == largest and varies(problem):
-            wanted = (*wanted, "structured")
-        for variation in wanted:
+        for variation in variations(problem):
+            if variation == "structured" and index not in (0, largest):
+                continue
             yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48), variation)
     if problem.sizes.test:
         yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])

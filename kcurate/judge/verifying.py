@@ -21,7 +21,7 @@ from kcurate.judge.agreement import Outputs, arrays_of, differs, identical, sort
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
-from kcurate.judge.trials import Trial, trials
+from kcurate.judge.trials import REPEATS, Trial, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.inputs.contents import thinned
@@ -29,7 +29,6 @@ from kcurate.problem.outputs import checked, output_names, outputs_bytes
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
-REPEATS = 3
 SALT_BITS = 63
 
 RunReply = Reply[RunAnswer]
@@ -89,7 +88,7 @@ class Verification:
         with self.lock.shared():
             for trial in series:
                 for side in self.order:
-                    self.sides[side].ask(Run(trial.slot, self.salts(REPEATS)))
+                    self.sides[side].ask(Run(trial.slot, self.salts(trial.runs)))
                 replies.append(self.answers(trial))
                 wide.append(self._wide_outputs(trial, replies[-1][self.reference]))
         for trial, reply, better in zip(series, replies, wide, strict=True):
@@ -157,7 +156,7 @@ class Verification:
         """Raise a ruling unless every later run agrees with the first."""
         rest = self._output_names()
         tolerant = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
-        for index in range(1, REPEATS):
+        for index in range(1, trial.runs):
             again = self.outputs(trial, side, reply, index, rest)
             for name in rest:
                 if name not in tolerant and not self._identical(name, first, again):

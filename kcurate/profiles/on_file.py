@@ -22,7 +22,7 @@ def shipped() -> Path:
 
 def side_key(candidate: Candidate, side: SideName) -> str:
     """The key of profiles of exactly this side, on inputs of this problem."""
-    return store.side_key(candidate, side, VERSION)
+    return store.bench_key(candidate, side, VERSION)
 
 
 class Profiles:

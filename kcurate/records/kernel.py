@@ -22,6 +22,27 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Sourced:
+    """A fact and where it stands: a path of the tree and a line, or the option or manifest that says so."""
+
+    value: str
+    where: str
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Whose code a kernel is; repository, revision and path are those of its `Source` and `Span`.
+
+    `license` is what counts (an SPDX expression), `spdx` the tag in its own file, `holders` the copyright
+    lines."""
+
+    license: Sourced | None = None
+    spdx: Sourced | None = None
+    holders: tuple[Sourced, ...] = ()
+
+
+@dataclass(frozen=True)
 class Span:
     """Half-open byte range `[start_byte, end_byte)` of `path`, and its first and last line."""
 
@@ -143,3 +164,4 @@ class Kernel:
     flags: tuple[str, ...] = ()
     language: Language = "cuda"
     configurations: tuple[Configuration, ...] = ()
+    rights: Rights | None = None

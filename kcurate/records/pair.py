@@ -13,8 +13,20 @@ from typing import Literal
 from kcurate.records.problem import Problem, Side
 
 SideName = Literal["slow", "fast"]
-ProblemOrigin = Literal["written", "known", "drafted", "captured", "model"]
+ProblemOrigin = Literal["written", "known", "drafted", "captured", "model", "composed"]
+OriginKind = Literal["curated", "natural", "rule", "model", "minted", "imported", "history"]
+Trust = Literal["ours", "model", "stranger"]
 SIDES: tuple[SideName, SideName] = ("slow", "fast")
+# Who wrote the code that a candidate of each origin brings into a judgement.
+_TRUST: Mapping[OriginKind, Trust] = {
+    "curated": "ours",
+    "rule": "ours",
+    "minted": "ours",
+    "model": "model",
+    "natural": "stranger",
+    "imported": "stranger",
+    "history": "stranger",
+}
 
 
 def other_side(side: SideName) -> SideName:
@@ -27,13 +39,18 @@ class Origin:
     """How a candidate was made.
 
     `curated`: written by this project; `natural`: both sides from a suite; `rule` and `model`: one side from
-    a suite, the other made by rewrite rules or by a language model. `made` is the side that was made (None
-    for curated and natural). `kernels` are ids of extracted kernels. `problem`: how the problem came to be:
-    `written` for this pair, `known` (`sources/`), `drafted` from the host code, `captured` from a running
-    program, or written by a `model`.
+    a suite, the other made by rewrite rules or by a language model; `minted`: a composed problem with sides
+    from templates; `imported`: an answer that others published; `history`: before and after a commit.
+    `made` is the side that was made (None for curated, natural and history). `kernels` are ids of extracted
+    kernels. `problem`: how the problem came to be: `written` for this pair, `known` (`sources/`), `drafted`
+    from the host code, `captured` from a running program, written by a `model`, or `composed`.
+
+    `base_revision` and `path`: the commit before a `history` pair's, and its file. `item`: the row of an
+    `imported` answer. `claim`: what a commit message or a publisher says of the speedup, unproved. `seed`:
+    what a `minted` problem was composed from.
     """
 
-    kind: Literal["curated", "natural", "rule", "model"]
+    kind: OriginKind
     suite: str | None = None
     url: str | None = None
     revision: str | None = None
@@ -43,6 +60,16 @@ class Origin:
     model: str | None = None
     parent: str | None = None
     problem: ProblemOrigin = "written"
+    base_revision: str | None = None
+    path: str | None = None
+    item: str | None = None
+    claim: str | None = None
+    seed: int | None = None
+
+    @property
+    def trust(self) -> Trust:
+        """Who wrote what is judged: it decides who shares a process, is sanitized, and may be published."""
+        return _TRUST[self.kind]
 
 
 @dataclass(frozen=True)

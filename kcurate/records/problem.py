@@ -16,6 +16,9 @@ Role = Literal["in", "out", "inout", "scratch"]
 Language = Literal["cuda", "torch", "triton"]
 Swizzle = Literal["none", "32B", "64B", "128B"]
 Interleave = Literal["none", "16B", "32B"]
+# What every input of a buffer keeps, whatever the generator's variation: `distinct` and `sorted` (ascending)
+# hold along the last axis, and in a `varied` buffer no row has all its elements alike or nearly alike.
+Promise = Literal["finite", "positive", "nonnegative", "nonzero", "sorted", "distinct", "varied"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class Buffer:
     """A device array of `shape` elements (C order) of `dtype`.
 
     `pad` is the number of readable elements before and after it in the same allocation (for kernels that
-    read a halo outside their array).
+    read a halo outside their array). `promises`: what a side may rely on beyond the generator's range; what
+    is not promised is varied.
     """
 
     dtype: str
@@ -68,6 +72,7 @@ class Buffer:
     role: Role = "in"
     tolerance: Tolerance | None = None
     pad: tuple[Expr, Expr] | None = None
+    promises: tuple[Promise, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,15 @@ class Scalar:
 
 @dataclass(frozen=True)
 class BenchSize:
-    """One of several size settings for timing; a verdict's outcome is that of the `headline`."""
+    """One of several size settings for timing; a verdict's outcome is that of the `headline`.
+
+    `weight`, at least 0: how much this size counts where speedups over several sizes are summed up.
+    """
 
     name: str
     sizes: Mapping[str, int]
     headline: bool = False
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -111,20 +120,6 @@ class Sizes:
     def all(self) -> tuple[Mapping[str, int], ...]:
         """Every setting that a side must run at, the headline after the test settings."""
         return (*self.test, self.headline, *(other.sizes for other in self.others))
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is computed: the same for both sides.
-
-    `single_size`: a running program showed this one size, or the code has no other, and nothing in it can
-    vary. Such problems are counted apart, and no dataset or training takes them.
-    """
-
-    sizes: Sizes
-    buffers: Mapping[str, Buffer]
-    scalars: Mapping[str, Scalar] = field(default_factory=dict)
-    single_size: bool = False
 
 
 @dataclass(frozen=True)
@@ -286,6 +281,33 @@ class Call:
     args: tuple[str, ...]
     to: tuple[str, ...]
     state: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The problem as a PyTorch module: `code` defines the class that `call` names. No judgement runs it."""
+
+    code: str
+    call: Call
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is computed: the same for both sides.
+
+    `records`: groups of outputs whose element i (of those with more axes: row i) belongs together, such as
+    keys and values. `statement` says in words what is computed, `reference` in PyTorch; neither is judged.
+    `single_size`: a running program showed this one size, or the code has no other, and nothing in it can
+    vary. Such problems are counted apart, and no dataset or training takes them.
+    """
+
+    sizes: Sizes
+    buffers: Mapping[str, Buffer]
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    single_size: bool = False
+    records: tuple[tuple[str, ...], ...] = ()
+    statement: str | None = None
+    reference: Reference | None = None
 
 
 Step = Launch | Fill | Copy | Upload | BindTexture | Swap | For | WhileNonzero | Call

@@ -143,13 +143,27 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Sanitized:
+    """One run of a sanitizer: tool (`memcheck`, `racecheck` ...), its version, side, sizes, and whether it
+    found nothing."""
+
+    tool: str
+    version: str
+    side: SideName
+    sizes: Mapping[str, int]
+    clean: bool
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The judge's result for one candidate on one device.
 
     `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored verdict
     is reused only if it matches. `side` names the side at fault, `detail` explains it in one line, `log` is
     the trimmed compiler or sanitizer output. `checks` lists what was run, in order. `speedup` is that of the
-    headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules.
+    headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules. `sanitizers`
+    lists the runs under compute-sanitizer; `needless` is the part of a slow side that was made without which
+    it is as right and faster.
     """
 
     candidate: str
@@ -169,3 +183,5 @@ class Verdict:
     stages_s: Mapping[str, float] = field(default_factory=dict)
     sizes: tuple[SizeTiming, ...] = ()
     protocol: str = "2"
+    sanitizers: tuple[Sanitized, ...] = ()
+    needless: str | None = None

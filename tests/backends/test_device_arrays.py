@@ -19,7 +19,7 @@ from kcurate.backends.noise import Held, noise_bytes
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.contents import generate, recipes
-from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.problem.inputs.counter_based import SHAPES, Recipe
 from kcurate.problem.inputs.spoiled import NARROWER, Spoiled
 from kcurate.records import Buffer, Init, Problem, Sizes, Tolerance
 from tests.emulation import compile_side
@@ -77,14 +77,25 @@ def made(arrays: DeviceArrays, buffer: Buffer, variation: str, terms: int = 1) -
     return generate(problem, None, {"n": COUNT}, 11, variation)["x"], held(arrays, where)
 
 
-@pytest.mark.parametrize("variation", ["nominal", "structured"])
+@pytest.mark.parametrize("variation", ["nominal", *SHAPES, "structured"])
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_a_device_makes_the_hosts_floats(arrays: DeviceArrays, dtype: str, kind: str, variation: str) -> None:
     how = Init(kind, {"low": -1.5, "high": 2.5} if kind == "uniform" else {"mean": 0.3, "std": 2.5})
     host, device = made(arrays, Buffer(dtype, ("n",), how), variation)
     assert same_bits(host, device)
-    assert len(np.unique(host.astype(np.float64))) >= (5 if variation == "structured" else 20)
+    if variation in ("nominal", "structured"):
+        assert len(np.unique(host.astype(np.float64))) >= (5 if variation == "structured" else 20)
+
+
+@pytest.mark.parametrize("variation", ["nominal", *SHAPES])
+@pytest.mark.parametrize("shape", [("n",), (3, "n // 3"), ("n", 1)])
+def test_a_device_makes_the_hosts_patches_in_rows(
+    arrays: DeviceArrays, shape: tuple[int | str, ...], variation: str
+) -> None:
+    for dtype, how in (("int32", Init("integers", {"low": -3, "high": 900})), ("float32", Init("uniform"))):
+        host, device = made(arrays, Buffer(dtype, shape, how), variation)
+        assert same_bits(host.ravel(), device)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])

@@ -126,7 +126,8 @@ def test_long_sums_pass_in_any_order_and_wrong_ones_do_not(power: int, low: int,
     buffer = Buffer("float32", (1 << power,), Init("uniform", {"low": low, "high": high}))
     passed = set(one_sum(np.ones(1024, np.float32)))
     for variation in ("nominal", "structured"):
-        terms = make("x", buffer, {}, 5, variation, min(1.0, KEPT_TERMS / (1 << power)))
+        density = min(1.0, KEPT_TERMS / (1 << power))
+        terms = make("x", buffer, {}, 5, variation, density, rounded_down=density == 1.0)
         exact = terms.sum(dtype=np.float64, keepdims=True).astype(np.float32)
         for name, got in one_sum(terms).items():
             rule = {"terms": 1 << power, "exact": True}

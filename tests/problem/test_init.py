@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kcurate import resources
 from kcurate.errors import ProblemError
-from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
 from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.contents import (
     GENERATORS,
@@ -30,6 +30,7 @@ from kcurate.problem.inputs.contents import (
 )
 from kcurate.problem.inputs.counter_based import Recipe, mix, words
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
+from kcurate.problem.inputs.generators import variations
 from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
@@ -111,20 +112,61 @@ def test_another_seed_or_buffer_gives_other_values(kind: str) -> None:
         assert example(kind, name="x").tobytes() != example(kind, name="y").tobytes()
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal"])
-def test_variations_differ(kind: str) -> None:
-    assert len({example(kind, variation).tobytes() for variation in VARIATIONS}) == len(VARIATIONS)
+@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+def test_a_generator_has_the_variations_that_it_declares(kind: str) -> None:
+    made = {variation: example(kind, variation).tobytes() for variation in VARIATIONS}
+    declared = {*variations(kind, EXAMPLES[kind][0], ()), "nominal"}
+    assert len({made[variation] for variation in declared}) == len(declared)
+    assert {made[variation] for variation in set(VARIATIONS) - declared} <= {made["nominal"]}
 
 
-@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - {"uniform", "normal"}))
-def test_structure_is_the_same_in_every_variation(kind: str) -> None:
-    assert len({example(kind, variation).tobytes() for variation in VARIATIONS}) == 1
+def shaped(variation: str, *promises: Any, rows: int = 8, dtype: str = "float32") -> Array:
+    """Uniform values from -1 to 1, `(rows, 4096)`."""
+    how = Init("uniform", {"low": -1, "high": 1})
+    buffer = Buffer(dtype, (rows, 4096), how, promises=promises)
+    return make("x", buffer, {}, 3, variation).astype(np.float64)
 
 
-def test_integers_are_not_varied() -> None:
-    buffer = Buffer("int32", ("n",), Init("uniform", {"low": 0, "high": 9}))
-    made = [make("x", buffer, SIZES, 1, variation).tobytes() for variation in VARIATIONS]
-    assert len(set(made)) == 1
+def test_shapes_are_what_they_are_called() -> None:
+    assert shaped("low").max() < -0.99 and shaped("high").min() > 0.99
+    assert shaped("low", "varied").max() + 0.01 > -0.75 and shaped("low", "varied").std() > 0.05
+    assert len(np.unique(shaped("alike"))) == 1
+    assert 1 < len(np.unique(shaped("few"))) <= 4
+    assert (np.diff(shaped("ascending")) >= 0).all() and (np.diff(shaped("descending")) <= 0).all()
+    largest = np.flatnonzero(shaped("strided", rows=1).ravel() > 0.751)
+    steps = np.unique(np.diff(largest))
+    assert steps.size == 1 and steps[0] in (32, 64, 128, 256)
+
+
+def test_a_promise_excludes_what_breaks_it() -> None:
+    assert not {"alike", "few"} & {*variations("uniform", "float32", ("distinct",))}
+    assert "alike" not in variations("uniform", "float32", ("varied",))
+    for row in shaped("alike", "varied"):
+        assert len(np.unique(row)) > 100
+
+
+def test_nominal_values_have_patches_at_secret_places() -> None:
+    """A sixteenth of the rows, and of the pieces of 128 elements, lie in a part of their range."""
+    values = shaped("nominal", rows=512)
+    low = (values < -0.99).reshape(-1, 128).all(axis=1)
+    assert 0.002 < low.mean() < 0.04
+    other = make("x", Buffer("float32", (512, 4096), Init("uniform", {"low": -1, "high": 1})), {}, 4)
+    assert not np.array_equal(low, (other < -0.99).reshape(-1, 128).all(axis=1))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_narrower_types_round_nominal_values_down(dtype: str) -> None:
+    """So a sum of products of narrowed values is off by the same share whatever its length."""
+    buffer = Buffer(dtype, (1 << 16,), Init("normal"))
+    values = make("x", buffer, {}, 5)
+    rounded = values.astype(numpy_dtype(NARROWER[dtype])).astype(np.float64)
+    exact = values.astype(np.float64)
+    normal = np.abs(exact) > 2.0**-5  # below it e4m3 has fewer bits
+    assert (np.abs(rounded) <= np.abs(exact))[normal].all()
+    loss = 1 - np.abs(rounded[normal]).sum() / np.abs(exact[normal]).sum()
+    assert loss > 0.15 * UNIT_ROUNDOFF[NARROWER[dtype]]
+    plain = make("x", buffer, {}, 5, rounded_down=False).astype(np.float64)
+    assert np.mean(plain.astype(np.float32) != values.astype(np.float32)) > 0.2
 
 
 def test_integers_reach_the_top_of_64_bits() -> None:

@@ -20,7 +20,17 @@ from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
-from kcurate.problem.inputs.counter_based import FORMS, PERIOD, PIECES, RUN, Array, Recipe, quantiles
+from kcurate.problem.inputs.counter_based import (
+    FORMS,
+    PATCHED,
+    PERIOD,
+    PIECE,
+    PIECES,
+    RUN,
+    Array,
+    Recipe,
+    quantiles,
+)
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
@@ -265,10 +275,11 @@ def _layout(region: Region) -> tuple[int, int]:
 
 def _pack(recipe: Recipe) -> bytes:
     """The kernels' `Recipe`."""
-    thin = recipe.thinned
+    thin, shaping = recipe.thinned, recipe.shaping
+    allowed = shaping.allowed if shaping else ()
     floats = is_float(recipe.dtype)
     return struct.pack(
-        "<12Qqdd2f4I",
+        "<15Qq4d2f12I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -281,15 +292,28 @@ def _pack(recipe: Recipe) -> bytes:
         0 if recipe.table is None else recipe.table.size - 1,
         PERIOD,
         PIECES[1],
+        shaping.key if shaping else 0,
+        shaping.width if shaping else 1,
+        recipe.cleared,
         recipe.first,
         recipe.low,
         recipe.span,
+        recipe.least,
+        recipe.most,
         thin.small if thin else 0.0,
         recipe.top,
         FORMS.index(recipe.form),
         FLOAT_KINDS[recipe.dtype] if floats else 0,
         floats if recipe.form == "sorted" else thin is not None,
         recipe.dtype == "bool",
+        PATCHED,
+        PIECE,
+        0 if shaping is None else 1 if shaping.whole is None else 2,
+        shaping.whole or 0 if shaping else 0,
+        sum(number << 4 * at for at, number in enumerate(allowed)),
+        len(allowed),
+        shaping.shift if shaping else 0,
+        0,
     )
 
 

@@ -81,10 +81,12 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
     u64 key, kept_key, small_key, extent, below, always, run, part, width, rows, period, piece;
+    u64 shape_key, row, cleared;
     long long first;
-    double low, span;
+    double low, span, least, most;
     float small, top;
-    unsigned form, kind, thinned, boolean;
+    unsigned form, kind, thinned, boolean, patched, group;
+    unsigned shaped, whole, allowed, shapes, shift, unused;
 };
 static __device__ __forceinline__ unsigned drawn(u64 key, u64 i) {
     u64 w = hidden(i >> 1, key, mix(key ^ 0xd1b54a32d192ed03ull));
@@ -152,8 +154,40 @@ static __device__ u64 column(const Recipe& r, u64 i, unsigned w, const u64* offs
     u64 low = edge(r, i - first, length, first), high = edge(r, i - first + 1, length, first);
     return low + (w * (high - low) >> 32);
 }
-static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, const u64* table) {
+static __device__ unsigned shaped(unsigned w, unsigned shape, u64 own, u64 place, u64 width, unsigned shift) {
+    if (shape < 2) return shape ? ~(w >> shift) : w >> shift;
+    if (shape == 2) return (unsigned)own;
+    if (shape == 3) return (unsigned)mix(own + (w & 3));
+    if (shape == 4) {
+        u64 step = 32ull << (own & 3);
+        return place % step == (own >> 8) % step ? ~(w >> 3) : w - (w >> 3);
+    }
+    unsigned rising = (unsigned)(((place << 32) + w) / width);
+    return shape == 5 ? rising : ~rising;
+}
+static __device__ u64 whole_word(u64 key, u64 i) { return hidden(i, key, mix(key ^ 0xd1b54a32d192ed03ull)); }
+static __device__ unsigned patch(const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key) {
+    u64 own = whole_word(key, group);
+    if ((unsigned)own >= r.patched || !r.shapes) return w;
+    return shaped(w, r.allowed >> 4 * ((own >> 32) % r.shapes) & 15, mix(own), place, width, r.shift);
+}
+// `Shaping` of the same module, for words or ranks of words.
+static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n) {
+    if (r.shaped == 2) return shaped(w, r.whole, whole_word(r.shape_key, 0), i % r.row, r.row, r.shift);
+    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1);
+    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2);
+}
+static __device__ u64 cleared(const Recipe& r, u64 raw) {
+    double value = floating(raw & ~r.cleared, r.kind);
+    return r.least <= value && value <= r.most ? raw & ~r.cleared : raw;
+}
+static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quantiles, const u64* table) {
     unsigned w = drawn(r.key, i);
+    if (r.shaped) {
+        if (r.form == 1) w = w >> 31 ? w ^ 1u << 31 : ~w;
+        w = shape(r, w, i, n);
+        if (r.form == 1) w = w >> 31 ? ~w : w ^ 1u << 31;
+    }
     if (r.form == 2) {
         u64 value = (u64)r.first + (w * r.extent >> 32);
         return r.boolean ? value != 0 : value;
@@ -177,21 +211,24 @@ static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, co
     }
     else if (!r.kind) {
         double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));
-        return (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
+        u64 raw = (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
+        return r.cleared ? cleared(r, raw) : raw;
     }
     value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
     if (r.form == 4 && r.kind == 1) {
         value = __int_as_float(__float_as_int(value) & (int)0xffff3fff | 0x4000);
         value = fminf(fmaxf(value, low), r.top);
     }
-    return stored(value, r.kind);
+    if (r.form == 0) value = fminf(value, r.top);
+    u64 raw = stored(value, r.kind);
+    return r.cleared ? cleared(r, raw) : raw;
 }
 extern "C" __global__ void kc_make(
     unsigned char* p, u64 n, unsigned itemsize, const float* quantiles, const u64* table, Recipe r,
     Layout layout
 ) {
     for (u64 i = first(); i < n; i += stride())
-        store(p + place(layout, i, itemsize), itemsize, element(r, i, quantiles, table));
+        store(p + place(layout, i, itemsize), itemsize, element(r, i, n, quantiles, table));
 }
 // Doubles as integers in the same order; `range` has the least and the greatest.
 static __device__ u64 ordered(double value) {

@@ -19,8 +19,8 @@ from kcurate.errors import ProblemError, at
 from kcurate.problem import addresses, outputs
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.inputs import linked, matrices, meshes, suffixes
-from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.problem.inputs import generators, linked, matrices, meshes, suffixes
+from kcurate.problem.inputs.counter_based import SHAPES, Recipe
 from kcurate.problem.inputs.draws import (
     NEEDED,
     PARAMETERS,
@@ -39,16 +39,17 @@ from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
-VARIATIONS = ("nominal", "shifted", "wide", "structured")
+VARIATIONS = ("nominal", *SHAPES, "wide", "structured")
 # How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
+# In longer sums of other inputs no values are `rounded_down`, since adding them would round them so too.
 KEPT_TERMS = 1 << 12
 # Of an integer parameter; no dtype holds more.
 MAX_INTEGER = 1 << 64
 __all__ = [
     "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
-    "recipes", "thinned", "varies",
+    "recipes", "thinned", "variations", "varies",
 ]  # fmt: skip
 
 
@@ -121,27 +122,39 @@ def make(
     seed: int,
     variation: str = "nominal",
     density: float = 1.0,
+    *,
+    rounded_down: bool = True,
 ) -> Array:
-    """The initial contents of one buffer: its shape, its dtype, C order; `density` as in `Draw`.
+    """The initial contents of one buffer: its shape, its dtype, C order; the last two as in `Draw`.
 
     Raises:
         ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
     """
-    return _shaped(buffer, sizes, _made(name, buffer, sizes, seed, variation, density))
+    return _shaped(buffer, sizes, _made(name, buffer, sizes, seed, variation, density, rounded_down))
 
 
 def _made(
-    name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variation: str, density: float
+    name: str,
+    buffer: Buffer,
+    sizes: Mapping[str, int],
+    seed: int,
+    variation: str,
+    density: float,
+    rounded_down: bool = True,
 ) -> Array | Recipe:
     """What the generator gives for one buffer."""
     shape = outputs.shape(buffer, sizes)
     how = buffer.init or Init("zeros")
     if variation not in VARIATIONS:
         raise ProblemError(f"unknown variation {variation!r}", hint=f"one of {', '.join(VARIATIONS)}")
+    if variation not in _variations(buffer):
+        variation = "nominal"
     with at(name):
         check_init(how, sizes)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    draw = Draw(rng, shape, buffer.dtype, how.params, sizes, seed, variation, density)
+    draw = Draw(
+        rng, shape, buffer.dtype, how.params, sizes, seed, variation, density, rounded_down, buffer.promises
+    )
     made = GENERATORS[how.kind](draw)
     count = made.count if isinstance(made, Recipe) else made.size
     if count != draw.count:
@@ -182,7 +195,7 @@ def recipes(
     found: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            made = _made(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms))
+            made = _made(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
             keep = isinstance(made, Recipe) and made.on_device
             found[name] = made if keep else _shaped(buffer, sizes, made)
     counts = {name: outputs.elements(buffers[name], sizes) for name in found}
@@ -205,9 +218,21 @@ def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
     )
 
 
+def variations(problem: Problem) -> tuple[str, ...]:
+    """The variations in which any input has other values, `nominal` first."""
+    known = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
+    return tuple(name for name in VARIATIONS if name == "nominal" or name in known)
+
+
+def _variations(buffer: Buffer) -> tuple[str, ...]:
+    if buffer.role not in ("in", "inout") or buffer.init is None:
+        return ()
+    return generators.variations(buffer.init.kind, buffer.dtype, buffer.promises)
+
+
 def varies(problem: Problem) -> bool:
-    """Whether any input has other values in another variation."""
-    return any(_varied(buffer) for buffer in problem.buffers.values())
+    """Whether any input has `structured` values."""
+    return "structured" in variations(problem)
 
 
 def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:

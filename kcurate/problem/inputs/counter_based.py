@@ -38,6 +38,17 @@ MASK = (1 << 64) - 1
 LARGEST = 2.0**62
 _STEP = np.uint64(0xD1B54A32D192ED03)
 FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns")
+# What parts of a buffer, or all of it, may look like: see `Shaping`.
+SHAPES = ("low", "high", "alike", "few", "strided", "ascending", "descending")
+# Patches: whole rows, and pieces of this many elements; one of each 2^32 / `PATCHED` has a shape.
+PIECE = 128
+PATCHED = 1 << 28
+# The lowest or highest eighth of a range, or the lowest or highest thousandth.
+EIGHTH, THOUSANDTH = 3, 10
+# By type: bits that are zero in random values, so that the next narrower types round all of them toward zero
+# (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
+# direction, so narrower arithmetic shows in sums of any length; the bits below are random.
+ROUNDED_DOWN = {"float64": 1 << 28, "float32": 0x9000, "float16": 0x40, "bfloat16": 0x8}
 
 
 def mix(words: Words) -> Words:
@@ -87,6 +98,16 @@ def normal_of(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
     return np.where(drawn >> np.uint32(31), -found, found)
 
 
+def _ranked(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """For each word how many of all words give `normal_of` a smaller value."""
+    return np.where(drawn >> np.uint32(31), drawn ^ np.uint32(1 << 31), ~drawn)
+
+
+def _unranked(ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """The word of each rank (`_ranked`)."""
+    return np.where(ranks >> np.uint32(31), ~ranks, ranks ^ np.uint32(1 << 31))
+
+
 def _unit(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
     """Uniform in [0, 1); below a half the low bits of the word count too."""
     found = (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
@@ -130,6 +151,72 @@ def _knots(drawn: Words) -> tuple[Places, Places]:
 
 
 @dataclass(frozen=True)
+class Shaping:
+    """Where in their range the random words of a buffer lie.
+
+    `low`, `high`: in its lowest or highest 2^-`shift`. `alike`: all the same. `few`: one of four. `strided`:
+    the largest at one remainder of the place in its row by a power of two (one thread's, where threads
+    stride). `ascending`, `descending`: along the row. `whole`: one shape for all elements; None: patches,
+    rows and pieces at places that the key decides, each with one of the `allowed` shapes.
+    """
+
+    key: int
+    width: int
+    whole: int | None
+    allowed: tuple[int, ...]
+    shift: int
+
+    def apply(self, ranks: npt.NDArray[np.uint32], start: int, count: int) -> npt.NDArray[np.uint32]:
+        """The ranks of elements `start` on, `(n,)` uint32, of a buffer of `count` elements."""
+        index = np.arange(start, start + ranks.size, dtype=np.uint64)
+        width = np.uint64(self.width)
+        if self.whole is not None:
+            group = np.zeros(1, np.uint64)
+            return self._shaped(ranks, self.whole, _hashed(self.key, group), index % width, width)
+        found = ranks
+        if self.width < count:
+            found = self._patch(found, index // width, index % width, width, self.key + 1)
+        piece = np.uint64(PIECE)
+        return self._patch(found, index // piece, index % piece, piece, self.key + 2)
+
+    def _patch(
+        self, ranks: npt.NDArray[np.uint32], group: Words, place: Words, width: np.uint64, key: int
+    ) -> npt.NDArray[np.uint32]:
+        """Shape the groups of elements that the key chooses."""
+        drawn = _of_parts(key, group)
+        chosen = (drawn & np.uint64(MASK >> 32)) < PATCHED
+        if not self.allowed or not chosen.any():
+            return ranks
+        numbers = np.array(self.allowed)[
+            ((drawn >> np.uint64(32)) % np.uint64(len(self.allowed))).astype(int)
+        ]
+        found = ranks.copy()
+        for number in self.allowed:
+            at = chosen & (numbers == number)
+            if at.any():
+                found[at] = self._shaped(ranks[at], number, mix(drawn[at]), place[at], width)
+        return found
+
+    def _shaped(
+        self, ranks: npt.NDArray[np.uint32], number: int, drawn: Words, place: Words, width: np.uint64
+    ) -> npt.NDArray[np.uint32]:
+        """Ranks in one shape; `drawn`: a random word for each element's group."""
+        shape, part = SHAPES[number], ranks >> np.uint32(self.shift)
+        if shape in ("low", "high"):
+            return part if shape == "low" else ~part
+        if shape == "alike":
+            return np.broadcast_to(drawn, ranks.shape).astype(np.uint32)
+        if shape == "few":
+            return mix(drawn + (ranks & np.uint32(3))).astype(np.uint32)
+        if shape == "strided":
+            stride = np.uint64(32) << (drawn & np.uint64(3))
+            eighth = ranks >> np.uint32(3)
+            return np.where(place % stride == (drawn >> np.uint64(8)) % stride, ~eighth, ranks - eighth)
+        rising = (((place << np.uint64(32)) + ranks) // width).astype(np.uint32)
+        return rising if shape == "ascending" else ~rising
+
+
+@dataclass(frozen=True)
 class Thinned:
     """Runs of `RUN` elements that keep their value: those drawn below `below` of 2^32, and one more.
 
@@ -149,7 +236,8 @@ class Recipe:
 
     uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1. table:
     one of the 256 values of `table`. uneven: levels by place, `table` has those of the `PIECES` and of the
-    64ths of the buffer; in float32 at most `top` and hard to narrow. sorted: ascending in each row of
+    64ths of the buffer; in float32 at most `top` and hard to narrow. The first three have a `shaping`; floats
+    lose the bits `cleared`, unless they would leave `least` to `most`. sorted: ascending in each row of
     `width`, from `low` over `span`. columns: ascending in each row that starts at an offset in `table`
     (int64), from 0 to `extent`-1. Both have one value in each of as many unequal parts (`_spread`).
     """
@@ -164,8 +252,12 @@ class Recipe:
     extent: int = 1
     table: Array | None = None
     thinned: Thinned | None = None
-    top: float = 0.0
+    top: float = math.inf
     width: int = 1
+    shaping: Shaping | None = None
+    cleared: int = 0
+    least: float = -math.inf
+    most: float = math.inf
 
     def values(self) -> Array:
         """All elements, `(count,)` of the dtype."""
@@ -173,11 +265,22 @@ class Recipe:
         for start in range(0, self.count, CHUNK):
             size = min(CHUNK, self.count - start)
             with np.errstate(over="ignore"):
-                out[start : start + size] = self._part(start, size).astype(out.dtype, copy=False)
+                part = self._part(start, size).astype(out.dtype, copy=False)
+                out[start : start + size] = self._without_bits(part) if self.cleared else part
         return out
+
+    def _without_bits(self, values: Array) -> Array:
+        bits = values.view(f"u{values.itemsize}")
+        cleared = (bits & ~bits.dtype.type(self.cleared)).view(values.dtype)
+        reals = cleared.astype(np.float64)
+        return np.where((reals >= self.least) & (reals <= self.most), cleared, values)
 
     def _part(self, start: int, size: int) -> Array:
         drawn = words(self.key, start, size)
+        if self.shaping is not None:
+            ranks = _ranked(drawn) if self.form == "normal" else drawn
+            ranks = self.shaping.apply(ranks, start, self.count)
+            drawn = _unranked(ranks) if self.form == "normal" else ranks
         if self.form == "integers":
             scaled = drawn.astype(np.uint64) * np.uint64(self.extent) >> np.uint64(32)
             return scaled.astype(np.int64) + np.int64(self.first)
@@ -197,7 +300,7 @@ class Recipe:
             return np.asarray(exact * self.span + self.low)
         values *= np.float32(self.span)
         values += np.float32(self.low)
-        return values
+        return np.minimum(values, np.float32(self.top)) if self.form == "uniform" else values
 
     def _thin(self, values: Array, start: int) -> Array:
         how = self.thinned

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.records import Promise
 
 Array = npt.NDArray[Any]
 Params = Mapping[str, int | float | str | bool]
@@ -29,6 +30,7 @@ class Draw:
     """The input of a generator: its random stream, the shape and dtype to fill, and its parameters.
 
     `density`: the share of elements that `structured` inputs leave large where zero is in their range.
+    `rounded_down`: reals that narrower types round in one direction. `promises`: what no variation may break.
     """
 
     rng: np.random.Generator
@@ -39,6 +41,8 @@ class Draw:
     seed: int
     variation: str
     density: float = 1.0
+    rounded_down: bool = True
+    promises: tuple[Promise, ...] = ()
 
     @property
     def count(self) -> int:
@@ -94,14 +98,16 @@ class Parameter(Enum):
 REAL, INTEGER, NEEDED, TEXT, PATH, WORDS = Parameter
 GENERATORS: dict[str, Generator] = {}
 PARAMETERS: dict[str, Mapping[str, Parameter]] = {}
+# The variations that a generator has beside `nominal`.
+VARIED: dict[str, tuple[str, ...]] = {}
 
 
-def generator(**parameters: Parameter) -> Callable[[G], G]:
-    """Register a generator under its function's name, with its parameters."""
+def generator(*, varied: tuple[str, ...] = (), **parameters: Parameter) -> Callable[[G], G]:
+    """Register a generator under its function's name, with its variations and its parameters."""
 
     def register(function: G) -> G:
         name = function.__name__.rstrip("_")
-        GENERATORS[name], PARAMETERS[name] = function, parameters
+        GENERATORS[name], PARAMETERS[name], VARIED[name] = function, parameters, varied
         return function
 
     return register

@@ -17,7 +17,19 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs import csr
-from kcurate.problem.inputs.counter_based import DIVISORS, PERIOD, PIECES, RUN, Recipe, Thinned
+from kcurate.problem.inputs.counter_based import (
+    DIVISORS,
+    EIGHTH,
+    PERIOD,
+    PIECES,
+    ROUNDED_DOWN,
+    RUN,
+    SHAPES,
+    THOUSANDTH,
+    Recipe,
+    Shaping,
+    Thinned,
+)
 from kcurate.problem.inputs.draws import (
     GENERATORS,
     INTEGER,
@@ -25,11 +37,13 @@ from kcurate.problem.inputs.draws import (
     PATH,
     REAL,
     TEXT,
+    VARIED,
     Array,
     Draw,
     generator,
     word,
 )
+from kcurate.records import Promise
 
 __all__ = ["GENERATORS"]
 # Of 256 elements of `structured` inputs, those that have the common value.
@@ -49,18 +63,28 @@ HARD_BITS = {
 }
 
 
-@generator(low=REAL, high=REAL)
+# Types with few values in a thousandth of a range.
+_COARSE = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
+# What a promise excludes: equal elements in a row, or hardly different ones.
+_EXCLUDED = {"distinct": ("alike", "few"), "varied": ("alike",)}
+
+
+@generator(low=REAL, high=REAL, varied=(*SHAPES, "wide", "structured"))
 def uniform(draw: Draw) -> Array | Recipe:
     """`low`, `high` (default 0, 1): uniform reals."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
-    return _vary(draw, _recipe(draw, "uniform", low=low, span=high - low), low, high)
+    least, most = (low, high) if low > 0 or high < 0 else (-np.inf, np.inf)
+    top = float(np.nextafter(np.float32(high), np.float32(low)))
+    parts = {"low": low, "span": high - low, "top": top, "least": least, "most": most}
+    return _vary(draw, _shaped(draw, "uniform", cleared=_cleared(draw), **parts), low, high)
 
 
-@generator(mean=REAL, std=REAL)
+@generator(mean=REAL, std=REAL, varied=(*SHAPES, "wide", "structured"))
 def normal(draw: Draw) -> Array | Recipe:
     """Normal with `mean` and `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
-    return _vary(draw, _recipe(draw, "normal", low=mean, span=std), mean - 3 * std, mean + 3 * std)
+    nominal = _shaped(draw, "normal", low=mean, span=std, cleared=_cleared(draw))
+    return _vary(draw, nominal, mean - 3 * std, mean + 3 * std)
 
 
 @generator(mean=REAL, sigma=REAL)
@@ -77,7 +101,7 @@ def mixed(draw: Draw) -> Array:
     return np.asarray(np.exp2(exponents) * draw.rng.choice(np.array([-1.0, 1.0]), draw.count))
 
 
-@generator(low=INTEGER, high=NEEDED)
+@generator(low=INTEGER, high=NEEDED, varied=SHAPES)
 def integers(draw: Draw) -> Array | Recipe:
     """`low` (default 0) to `high`, exclusive: uniform integers."""
     low, high = draw.integer("low", 0), draw.integer("high")
@@ -86,23 +110,58 @@ def integers(draw: Draw) -> Array | Recipe:
     if high - low > 1 << 32 or is_float(draw.dtype):
         kind = np.int64 if high <= 1 << 63 else np.uint64
         return np.asarray(draw.rng.integers(low, high, draw.count, dtype=kind))
-    return _recipe(draw, "integers", first=low, extent=high - low)
+    return _shaped(draw, "integers", first=low, extent=high - low)
+
+
+def variations(kind: str, dtype: str, promises: tuple[Promise, ...]) -> tuple[str, ...]:
+    """The variations that a buffer has beside `nominal`."""
+    excluded = {name for promise in promises for name in _EXCLUDED.get(promise, ())}
+    if not is_float(dtype):
+        excluded |= {"wide", "structured"}
+    return tuple(name for name in VARIED.get(kind, ()) if name not in excluded)
+
+
+def _cleared(draw: Draw) -> int:
+    """The bits that are zero in a draw's values; clearing them does not keep an order."""
+    in_order = draw.variation in ("ascending", "descending")
+    return ROUNDED_DOWN.get(draw.dtype, 0) if draw.rounded_down and not in_order else 0
+
+
+def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
+    """A recipe whose elements lie in parts of their range: all of them as the variation says, or patches."""
+    allowed = [name for name in variations("uniform", draw.dtype, draw.promises) if name in SHAPES]
+    width = draw.shape[-1] if draw.shape and draw.shape[-1] > 1 else draw.count
+    key = draw.key()
+    shaping = Shaping(
+        key=draw.key(),
+        width=max(1, width),
+        whole=SHAPES.index(draw.variation) if draw.variation in allowed else None,
+        allowed=tuple(map(SHAPES.index, allowed)),
+        shift=EIGHTH if "varied" in draw.promises or draw.dtype in _COARSE else THOUSANDTH,
+    )
+    return Recipe(form, draw.dtype, draw.count, key, shaping=shaping, **parts)
 
 
 def _recipe(draw: Draw, form: str, **parts: Any) -> Recipe:
     return Recipe(form, draw.dtype, draw.count, draw.key(), **parts)
 
 
-@generator(count=INTEGER)
+@generator(count=INTEGER, varied=("alike", "ascending", "descending"))
 def few_unique(draw: Draw) -> Array:
     """`count` distinct values (default 8), many ties."""
+    if draw.variation != "nominal":
+        count = draw.integer("count", 8)
+        values = np.sort(draw.rng.integers(1, 2 if draw.variation == "alike" else count + 1, draw.count))
+        return values[::-1] if draw.variation == "descending" else values
     values = draw.rng.permutation(np.arange(1, draw.integer("count", 8) + 1))
     return values[draw.rng.integers(0, values.size, draw.count)]
 
 
-@generator()
+@generator(varied=("ascending", "descending"))
 def permutation(draw: Draw) -> Array:
     """0 to n-1 in random order."""
+    if draw.variation != "nominal":
+        return np.arange(draw.count)[:: 1 if draw.variation == "ascending" else -1]
     return draw.rng.permutation(draw.count)
 
 
@@ -159,10 +218,15 @@ def sparse(draw: Draw) -> Array:
     return np.where(draw.rng.random(draw.count) < draw.real("density", 0.1), values, 0.0)
 
 
-@generator(alphabet=INTEGER)
+@generator(alphabet=INTEGER, varied=("alike", "low", "high"))
 def text(draw: Draw) -> Array:
     """Symbols 0 to `alphabet`-1 (default 4) with unequal frequencies and runs."""
     letters = draw.integer("alphabet", 4)
+    if draw.variation == "alike":
+        return np.full(draw.count, draw.rng.integers(letters))
+    if draw.variation != "nominal":  # the first or the last letters alone
+        lower = draw.rng.integers(0, (letters + 1) // 2, draw.count)
+        return lower if draw.variation == "low" else letters - 1 - lower
     weights = 1.0 / np.arange(1, letters + 1)
     values = draw.rng.choice(letters, draw.count, p=weights / weights.sum())
     repeated = draw.rng.random(draw.count) < 0.2
@@ -248,13 +312,10 @@ def file(draw: Draw) -> Array:
 
 def _vary(draw: Draw, nominal: Recipe, low: float, high: float) -> Array | Recipe:
     """Another distribution on the same range, `high` exclusive, for the floating-point kinds."""
-    if draw.variation == "nominal" or not is_float(draw.dtype):
+    if draw.variation not in ("wide", "structured") or not is_float(draw.dtype):
         return nominal
-    span = high - low
-    if draw.variation == "shifted":
-        return low + span * np.clip(0.75 + 0.08 * draw.rng.standard_normal(draw.count), 0.0, 0.999)
     if draw.variation == "wide":
-        return low + span * np.exp2(draw.rng.uniform(-12.0, -0.001, draw.count))
+        return low + (high - low) * np.exp2(draw.rng.uniform(-12.0, -0.001, draw.count))
     return _structured(draw, low, high)
 
 

@@ -1,0 +1,92 @@
+"""The built-in pairs on GPUs, under the judge's present protocol.
+
+    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1,2,3] [--jobs N] [--seconds 500] [PAIR...]
+    python benchmarks/corpus_verdicts.py take ROWS.jsonl
+
+`judge` appends a verdict a pair at once and prints outcomes, verdicts a second, and what was not confirmed. Run
+again, it judges the pairs that have no row for their present content; `--again` judges those that are not confirmed
+once more. `take` writes the last verdict of each pair beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+from kcurate import resources, store
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.batch import judge_many
+from kcurate.records import Outcome, Verdict
+from kcurate.verdicts.keys import verdict_key
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    judge = commands.add_parser("judge")
+    judge.add_argument("pairs", nargs="*", type=Path, metavar="PAIR")
+    judge.add_argument("--out", type=Path, required=True)
+    judge.add_argument("--gpus", default="0")
+    judge.add_argument("--jobs", type=int, default=0, help="candidates in flight; 0: as suits the machine")
+    judge.add_argument("--seconds", type=float, default=1e9, help="stop then")
+    judge.add_argument("--again", action="store_true")
+    judge.set_defaults(run=judge_all)
+    take = commands.add_parser("take")
+    take.add_argument("rows", type=Path)
+    take.set_defaults(run=take_rows)
+    options = parser.parse_args()
+    options.run(options)
+
+
+def latest(rows: Path) -> dict[str, Verdict]:
+    """The last verdict of each key."""
+    return {row.key: row for row in store.read_jsonl(rows, Verdict)} if rows.exists() else {}
+
+
+def judge_all(options: argparse.Namespace) -> None:
+    """Judge what has no row."""
+    started = time.monotonic()
+    roots = options.pairs or [resources.pairs_dir()]
+    pairs = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
+    rows = latest(options.out)
+    if options.again:
+        rows = {key: row for key, row in rows.items() if row.outcome is Outcome.CONFIRMED}
+    left = [(number, pair) for number, pair in enumerate(pairs) if verdict_key(pair) not in rows]
+    gpus = tuple(map(int, options.gpus.split(",")))
+    verdicts = judge_many(left, JudgeConfig("cuda", gpus[0]), gpus=gpus, jobs=options.jobs)
+    judged = 0
+    for _, verdict in verdicts:
+        store.append_jsonl(options.out, verdict)
+        judged += 1
+        if verdict.outcome is not Outcome.CONFIRMED:
+            print(f"{verdict.candidate}: {verdict.outcome.value}: {verdict.detail}", flush=True)
+        if time.monotonic() - started > options.seconds:
+            break
+    if isinstance(verdicts, Generator):
+        verdicts.close()  # ends the judging processes
+    wall_s = time.monotonic() - started
+    current = latest(options.out)
+    outcomes = Counter(current[key].outcome.value for key in map(verdict_key, pairs) if key in current)
+    print(
+        f"{judged} judged in {wall_s:.0f} s, {judged / wall_s:.2f} a second; of {len(pairs)} pairs {dict(outcomes)}"
+    )
+
+
+def take_rows(options: argparse.Namespace) -> None:
+    """Write verdicts beside their pairs."""
+    rows, taken = latest(options.rows), 0
+    for folder in store.find_candidates(resources.pairs_dir()):
+        verdict = rows.get(verdict_key(store.read_candidate(folder)))
+        if verdict is not None and verdict.outcome is Outcome.CONFIRMED:
+            store.write_verdict(folder, verdict)
+            taken += 1
+    print(f"{taken} verdicts written")
+
+
+if __name__ == "__main__":
+    main()
