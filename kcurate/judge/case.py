@@ -53,6 +53,7 @@ class Case:
     speedup: Speedup | None = None
     timing_method: str | None = None
     sizes: list[SizeTiming] = field(default_factory=list)
+    needless: str | None = None
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -100,5 +101,6 @@ class Case:
             wall_s=round(time.perf_counter() - self.started_s, 6),
             stages_s=self.stages_s,
             sizes=tuple(self.sizes),
+            needless=self.needless,
             protocol=PROTOCOL,
         )

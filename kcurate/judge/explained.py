@@ -24,6 +24,8 @@ COSTS_US: Mapping[str, float] = {
     "atomics": 0.6e-3,
     "contended": 3e-3,
 }
+# How many times longer than explained a side may take.
+EXPLAINED = 2.0
 # A multiprocessor holds 64 warps of this many registers a thread.
 FREE_REGISTERS = 32
 
@@ -31,7 +33,7 @@ FREE_REGISTERS = 32
 def explained_us(counts: Counts, registers: int = FREE_REGISTERS) -> float:
     """The time in us that the counts of a side explain; `registers`: the most of its kernels, a thread."""
     held = max(1.0, registers / FREE_REGISTERS)
-    return sum(
-        us * getattr(counts, name) * (held if name.startswith("held") else 1.0)
-        for name, us in COSTS_US.items()
-    )
+    total_us = 0.0
+    for name, us in COSTS_US.items():
+        total_us += us * getattr(counts, name) * (held if name.startswith("held") else 1.0)
+    return total_us

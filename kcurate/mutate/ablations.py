@@ -161,9 +161,8 @@ def _of_declaration(tree: Tree, node: Node) -> Iterator[_Part]:
     if kind is None or kind.type not in _ARITHMETIC or re.search(rb"constexpr|static|__shared__", head):
         return
     for declared in node.named_children:
-        value = declared.child_by_field_name("value") if declared.type == "init_declarator" else None
-        name = declared.child_by_field_name("declarator") if value is not None else None
-        if name is None or name.type != "identifier" or value.type == "initializer_list":
+        value, name = (declared.child_by_field_name(field) for field in ("value", "declarator"))
+        if value is None or name is None or name.type != "identifier" or value.type == "initializer_list":
             continue
         if any(True for _ in tree.nodes("call_expression", within=value)):
             before = f"{SWITCH} == {{}} ? ({tree.text(kind).decode()})0 : ({tree.text(kind).decode()})("
