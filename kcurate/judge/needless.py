@@ -19,7 +19,7 @@ from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.counted_runs import SAMPLED_BLOCKS, CountedRuns
 from kcurate.judge.explained import explained_us
-from kcurate.judge.trials import Trial, timed_trials, trials
+from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
 from kcurate.judge.workers.requests import Count
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.mutate.ablations import Ablation, ablations, guarded
@@ -67,26 +67,20 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
 
     `counted_only`: those alone that the counts show to be so. Empty where the emulator cannot run the side.
     """
-    started = time.perf_counter()
+    until_s = time.perf_counter() + TRYING_S
     parts = ablations(candidate.slow)[:TRIED]
     if counted_only:
-        parts = tuple(part for part in parts if part.counted)
-    made = _compiled(runs, candidate, [part.number for part in parts if part.number])
+        parts = tuple(part for part in parts if part.counted and not part.regridded)
+    made = _compiled(runs, candidate, [part.number for part in parts if part.number], until_s)
     if made is None:
         return ()
     compiled, numbers = made
-    stages = _Runner(runs, candidate, compiled)
-    found = []
+    parts = tuple(part for part in parts if not part.number or part.number in numbers)
+    runner = _Runner(runs, candidate, compiled, until_s)
     try:
-        if not stages.run_whole():
-            return ()
-        for part in parts:
-            if time.perf_counter() - started > TRYING_S:
-                break
-            if (not part.number or part.number in numbers) and stages.stays_right(part):
-                found.append(Suspect(part, stages.gain() if part.counted else None))
+        found = [*runner.suspects(parts)]
     finally:
-        stages.close()
+        runner.close()
     costly = [one for one in found if one.gain is not None and one.gain > LEAST_GAIN]
     costly.sort(key=lambda one: one.gain or 0.0, reverse=True)
     unseen = [] if counted_only else [one for one in found if one.gain is None]
@@ -94,14 +88,17 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
 
 
 def _compiled(
-    runs: CountedRuns, candidate: Candidate, numbers: Sequence[int]
+    runs: CountedRuns, candidate: Candidate, numbers: Sequence[int], until_s: float
 ) -> tuple[Compiled, frozenset[int]] | None:
-    """The slow side with a guard around each part where that compiles, and the numbers of these parts."""
+    """The slow side with a guard around each part where that compiles, and the numbers of these parts; not those
+    that are still unknown at `until_s`."""
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
         return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow.code, chosen)), candidate)
 
     def fitting(chosen: Sequence[int]) -> Iterator[int]:
+        if time.perf_counter() > until_s:
+            return
         if compile_with(chosen) is not None:
             yield from chosen
         elif len(chosen) > 1:
@@ -118,13 +115,10 @@ def _compiled(
 class _Runner:
     """Runs the slow side, whole and without parts, in a worker that is replaced after a failure."""
 
-    def __init__(self, runs: CountedRuns, candidate: Candidate, compiled: Compiled) -> None:
+    def __init__(self, runs: CountedRuns, candidate: Candidate, compiled: Compiled, until_s: float) -> None:
         assert candidate.problem is not None, "plans are admitted first"
-        self._runs, self._candidate, self._compiled = runs, candidate, compiled
+        self._runs, self._candidate, self._compiled, self._until_s = runs, candidate, compiled, until_s
         self._problem = candidate.problem
-        self._chosen = [*trials(self._problem, runs.seed), timed_trials(self._problem, runs.seed)[0]]
-        self._whole: list[_Whole] = []
-        self._counts: list[Counts] = []
         self._proxy: SideProxy | None = None
         self._plan = candidate.slow.plan
         self._ready: set[str] = set()
@@ -139,41 +133,74 @@ class _Runner:
             self._proxy.worker.kill()
         self._proxy = None
 
-    def run_whole(self) -> bool:
-        """Run the whole side; whether it runs at each test size (it need not at the bench size)."""
-        for trial in self._chosen:
-            started = time.perf_counter()
-            try:
+    def suspects(self, parts: Sequence[Ablation]) -> Iterator[Suspect]:
+        """The parts without which the side stays right in each trial, and at the bench size if it runs there."""
+        tests = [*trials(self._problem, self._runs.seed)]
+        if not tests:
+            return
+        counted: dict[int, tuple[Counts, Counts]] = {}
+        largest = self._problem.sizes.test[largest_test(self._problem)]
+        slot = next(trial.slot for trial in tests if trial.sizes == largest)
+        left = self._staying_right(list(enumerate(parts)), tests, slot, counted)
+        if not left:
+            return
+        self.close()
+        bench = timed_trials(self._problem, self._runs.seed)[0]
+        at_bench: dict[int, tuple[Counts, Counts]] = {}
+        for number, part in self._staying_right(left, [bench], bench.slot, at_bench):
+            whole, without = at_bench.get(number) or counted[number]
+            gain = explained_us(whole) / max(1e-3, explained_us(without))
+            yield Suspect(part, gain if part.counted else None)
+
+    def _staying_right(
+        self,
+        parts: Sequence[tuple[int, Ablation]],
+        chosen: Sequence[Trial],
+        counted_in: str,
+        counted: dict[int, tuple[Counts, Counts]],
+    ) -> list[tuple[int, Ablation]]:
+        """The parts without which the side gives the whole side's outputs in each of these trials.
+
+        `counted` gets what the side did with and without each part in the trial `counted_in`. At the bench size the
+        side need not run.
+        """
+        known: dict[str, _Whole] = {}
+        try:
+            for trial in chosen:
+                started = time.perf_counter()
                 answer = self._count(trial, self._candidate.slow.plan, 0, None)
-            except (Ruling, BackendError):
-                self.close()
-                return bool(self._whole) and trial.at_bench
-            self._whole.append(_Whole(trial, *answer, time.perf_counter() - started))
-        return True
+                known[trial.slot] = _Whole(trial, *answer, time.perf_counter() - started)
+        except (Ruling, BackendError):
+            self.close()
+            return [*parts] if chosen[0].at_bench else []
+        left = []
+        for number, part in parts:
+            if time.perf_counter() > self._until_s:
+                break
+            if all(self._same(whole, part, number, counted_in, counted) for whole in known.values()):
+                left.append((number, part))
+        return left
 
-    def stays_right(self, part: Ablation) -> bool:
-        """Whether the side without this part gives the whole side's outputs in each trial."""
-        self._counts = []
-        for whole in self._whole:
-            limit_s = max(LEAST_RUN_S, RUN_RATIO * whole.wall_s)
-            try:
-                outputs, digest, counts = self._count(whole.trial, part.side.plan, part.number, limit_s)
-            except (Ruling, BackendError):
-                self.close()
-                return False
-            sizes = whole.trial.sizes
-            if whole.trial.at_bench:
-                if digest != whole.digest and not part.regridded:
-                    return False
-            elif any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs):
-                return False
-            self._counts.append(counts)
-        return True
-
-    def gain(self) -> float:
-        """How many times longer the counts of the whole side take than those of the part that was left out last, at
-        the largest size."""
-        return explained_us(self._whole[-1].counts) / max(1e-3, explained_us(self._counts[-1]))
+    def _same(
+        self,
+        whole: _Whole,
+        part: Ablation,
+        number: int,
+        counted_in: str,
+        counted: dict[int, tuple[Counts, Counts]],
+    ) -> bool:
+        limit_s = max(LEAST_RUN_S, RUN_RATIO * whole.wall_s)
+        try:
+            outputs, digest, counts = self._count(whole.trial, part.side.plan, part.number, limit_s)
+        except (Ruling, BackendError):
+            self.close()
+            return False
+        if whole.trial.slot == counted_in:
+            counted[number] = whole.counts, counts
+        if whole.trial.at_bench:
+            return digest == whole.digest or part.regridded
+        sizes = whole.trial.sizes
+        return not any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs)
 
     def _count(
         self, trial: Trial, plan: object, number: int, limit_s: float | None

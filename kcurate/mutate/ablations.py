@@ -14,13 +14,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate import codec
-from kcurate.cuda_source.edit import Node, Tree, ancestors, tree_of
+from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, tree_of
 from kcurate.records import For, Launch, Side, Step, Swap, WhileNonzero
 
 # What the guards compare: the number of the part that is left out, 0 for none.
 SWITCH = "kcu_ablated"
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 _BARRIER = re.compile(rb"__sync|__threadfence|\bsync\s*\(|arrive|\bwait|fence|barrier|\basm\b")
+_PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma\b[^\n]*", re.MULTILINE)
 _ATTRIBUTE = re.compile(
     r"__(?:launch_bounds|maxnreg|cluster_dims)__\s*\((?:[^()]|\([^()]*\))*\)|__noinline__|\bvolatile\b(?!\s*\()"
     r"|#\s*pragma\s+unroll[ \t]*\(?1\)?[ \t]*$",
@@ -95,8 +96,9 @@ def guarded(code: str, numbers: Collection[int]) -> str:
 
 def _parts(source: bytes) -> Iterator[_Part]:
     """All parts, outer before inner."""
-    tree = tree_of(source)
-    own = {function.name: function.node for function in tree.functions()}
+    # Between a loop's head and its body a pragma would be its body.
+    tree = tree_of(_PRAGMA.sub(lambda match: b" " * len(match[0]), source))
+    numeric = frozenset(function.name for function in tree.functions() if _keeps_its_type(tree, function))
     for node in tree.nodes():
         if not any(parent.type == "function_definition" for parent in ancestors(node)):
             continue
@@ -112,7 +114,7 @@ def _parts(source: bytes) -> Iterator[_Part]:
         elif node.type == "declaration":
             yield from _of_declaration(tree, node)
         elif node.type == "call_expression":
-            yield from _of_call(tree, node, own)
+            yield from _of_call(tree, node, numeric)
 
 
 def _shown(tree: Tree, node: Node) -> str:
@@ -170,15 +172,22 @@ def _of_declaration(tree: Tree, node: Node) -> Iterator[_Part]:
             yield _Part(what, value.start_byte, value.end_byte, before, ")", True, 2)
 
 
-def _of_call(tree: Tree, node: Node, own: dict[bytes, Node]) -> Iterator[_Part]:
+def _keeps_its_type(tree: Tree, function: Function) -> bool:
+    """Whether a function answers a number of its first parameter's type."""
+    kind = function.node.child_by_field_name("type")
+    if kind is None or kind.type not in _ARITHMETIC or not function.params:
+        return False
+    first = function.params[0]
+    return first.type == tree.text(kind) and not first.stars and not first.sizes and not first.reference
+
+
+def _of_call(tree: Tree, node: Node, numeric: Collection[bytes]) -> Iterator[_Part]:
     """A call of a function of the side's own, and its first argument in place of its answer."""
     function, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-    defined = own.get(tree.text(function)) if function is not None else None
-    kind = defined.child_by_field_name("type") if defined is not None else None
-    if kind is None or kind.type not in _ARITHMETIC or given is None or not given.named_children:
+    if function is None or tree.text(function) not in numeric or not given.named_children:
         return
     first = tree.text(given.named_children[0]).decode()
-    before = f"({SWITCH} == {{}} ? ({tree.text(kind).decode()})({first}) : "
+    before = f"({SWITCH} == {{}} ? ({first}) : "
     yield _Part(f"the call {_shown(tree, node)}", node.start_byte, node.end_byte, before, ")", True, 1)
 
 

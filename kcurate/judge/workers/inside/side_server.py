@@ -210,8 +210,8 @@ class SideServer:
         self._device.counts(module, asked.sample, asked.seed, asked.ablated)
         prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
         try:
-            prepared.reset(asked.seed, "zeros")
-            for slot in prepared.slots.values():
+            prepared.reset(asked.seed, "noise" if asked.outputs and not asked.sample else "zeros")
+            for slot in prepared.slots.values() if asked.sample else ():
                 if slot.image is None:  # all zeros, so that outputs of runs of a few blocks can be compared
                     self._device.fill(slot.memory, slot.before, slot.buffer.size_bytes, b"\0")
             slots = prepared.slots if asked.follow else {}
