@@ -19,7 +19,7 @@ COSTS_US: Mapping[str, float] = {
     "held_bytes": 1e-3 / 132,
     "held_accesses": 0.6 / 132,
     "warp_bytes": 0.5e-3 / (132 * 4),
-    "sectors": 32 / 3e6,
+    "sectors": 32 / 0.75e6,  # at scattered places: 0.75 TB/s
     "shared_accesses": 0.6e-3 / 132,
     "atomics": 0.6e-3,
     "contended": 3e-3,

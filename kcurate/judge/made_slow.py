@@ -105,7 +105,7 @@ def _more_code(slow: Counts, fast: Counts, limit: str) -> str:
 
 def _idle(slow: Counts, fast: Counts) -> Iterator[str]:
     """Nearly all threads of the slow side read and write nothing, and those of the fast side do."""
-    if slow.idle < LEAST_IDLE or slow.idle <= IDLE_SHARE * slow.threads:
+    if slow.idle < LEAST_IDLE or slow.idle < IDLE_SHARE * slow.threads:
         return
     if fast.threads - fast.idle > (1 - IDLE_SHARE) * fast.threads:
         yield (
@@ -265,7 +265,9 @@ class MadeSlow:
                 _refuse(grew(test, speedup))
             case.passed("growth")
             if counted is not None and test.slow_us:
-                _refuse(unexplained(test.slow_us, counted.tests[index][0], registers, "the largest test size"))
+                _refuse(
+                    unexplained(test.slow_us, counted.tests[index][0], registers, "the largest test size")
+                )
 
     def admit_minimal(
         self, case: Case, ruling: Ruling, judge: Callable[[Candidate], Verdict], counted: bool

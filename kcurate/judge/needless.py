@@ -38,8 +38,8 @@ MOST_HASHED_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Suspect:
-    """A part without which the side stays right, and how many times longer its counts take with it (None: no
-    count shows it)."""
+    """A part without which the side stays right, and how many times longer its counts take with it, at the
+    largest test size or the bench size (None: no count shows it)."""
 
     ablation: Ablation
     gain: float | None
@@ -94,7 +94,9 @@ def _compiled(
     that are still unknown at `until_s`."""
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
-        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow.code, chosen)), candidate)
+        return runs.compiled_slow(
+            replace(candidate.slow, code=guarded(candidate.slow.code, chosen)), candidate
+        )
 
     def fitting(chosen: Sequence[int]) -> Iterator[int]:
         if time.perf_counter() > until_s:
@@ -148,8 +150,8 @@ class _Runner:
         bench = timed_trials(self._problem, self._runs.seed)[0]
         at_bench: dict[int, tuple[Counts, Counts]] = {}
         for number, part in self._staying_right(left, [bench], bench.slot, at_bench):
-            whole, without = at_bench.get(number) or counted[number]
-            gain = explained_us(whole) / max(1e-3, explained_us(without))
+            pairs = [runs[number] for runs in (counted, at_bench) if number in runs]
+            gain = max(explained_us(whole) / max(1e-3, explained_us(without)) for whole, without in pairs)
             yield Suspect(part, gain if part.counted else None)
 
     def _staying_right(

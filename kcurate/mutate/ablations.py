@@ -133,8 +133,12 @@ def _left_out(tree: Tree, node: Node, rank: int, *, counted: bool = True) -> _Pa
 
 
 def _of_loop(tree: Tree, node: Node) -> Iterator[_Part]:
-    """A loop that does not run, runs once, or only to half of its bound."""
+    """A loop that does not run, alone or with the next one, runs once, or only to half of its bound."""
     yield _left_out(tree, node, 0)
+    after = node.next_named_sibling
+    if after is not None and after.type in _LOOPS:
+        what, before = f"{_shown(tree, node)} and the loop after it", f"{{ if ({SWITCH} != {{}}) {{ "
+        yield _Part(what, node.start_byte, after.end_byte, before, " } }", True, 1)
     body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
     if node.type == "do_statement":
         if condition is not None:
@@ -186,9 +190,14 @@ def _of_call(tree: Tree, node: Node, numeric: Collection[bytes]) -> Iterator[_Pa
     function, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     if function is None or tree.text(function) not in numeric or not given.named_children:
         return
-    first = tree.text(given.named_children[0]).decode()
-    before = f"({SWITCH} == {{}} ? ({first}) : "
-    yield _Part(f"the call {_shown(tree, node)}", node.start_byte, node.end_byte, before, ")", True, 1)
+    first = given.named_children[0]
+    for calls in ("the call", "the calls"):
+        before = f"({SWITCH} == {{}} ? ({tree.text(first).decode()}) : "
+        yield _Part(f"{calls} {_shown(tree, node)}", node.start_byte, node.end_byte, before, ")", True, 1)
+        inner = first.child_by_field_name("function")
+        if inner is None or tree.text(inner) not in numeric:
+            return
+        first = first.child_by_field_name("arguments").named_children[0]
 
 
 def _without_attributes(side: Side) -> Iterator[Ablation]:
@@ -204,9 +213,7 @@ def _without_steps(side: Side) -> Iterator[Ablation]:
     for what, counted, plan in _plans(side.plan):
         regridded = what.startswith(_HALF_GRID)
         side_without = replace(side, plan=plan)
-        yield Ablation(
-            f"in the plan: {what}", None, side_without, counted=counted, regridded=regridded
-        )
+        yield Ablation(f"in the plan: {what}", None, side_without, counted=counted, regridded=regridded)
 
 
 def _plans(plan: Sequence[Step]) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
@@ -223,7 +230,7 @@ def _plans(plan: Sequence[Step]) -> Iterator[tuple[str, bool, tuple[Step, ...]]]
             if step.grid[0] not in (1, "1"):
                 yield f"{_HALF_GRID}{step.launch}", True, (*before, half, *after)
         if isinstance(step, Launch) and step.shared_bytes != 0:
-            for share, bytes_ in (("", 0), ("half of ", f"({step.shared_bytes}) // 2")):
+            for share, bytes_ in (("", 0), ("half of ", f"ceil_div({step.shared_bytes}, 2)")):
                 what = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
                 yield what, False, (*before, replace(step, shared_bytes=bytes_), *after)
 
