@@ -2,10 +2,11 @@
 
     python benchmarks/explained_times.py --count 150 --out docs/data/emulator/explained-times.jsonl
 
-Draws built-in pairs by seed, counts what each slow side does at the bench size (`kcurate.judge.counted_runs`), and
-appends a line for each that the file does not have: the counts, and of each committed verdict on a GPU the
-slow side's registers and median time. Then prints quantiles of measured over explained time
-(`kcurate.judge.explained`), and the pairs above the limit. Plans with a loop on a flag are left out, as in the judge.
+Draws built-in pairs by seed, counts what each slow side does at the bench size
+(`kcurate.judge.counted_runs`), and appends a line for each that the file does not have: the counts, and of
+each committed verdict on a GPU the slow side's registers and median time. Then prints quantiles of measured
+over explained time (`kcurate.judge.explained`), and the pairs above the limit. Plans with a loop on a flag
+are left out, as in the judge.
 """
 
 from __future__ import annotations

@@ -193,10 +193,10 @@ class Counts:
     global and shared memory, bytes of the host's machine code that ran, the most dynamic shared memory of a
     launch and the most that a launch read of it, bytes of static shared memory and those that were read.
 
-    Then what its time depends on: launches; code and accesses to global memory of each launch's longest chain of
-    threads that wait for each other (`chain_`), and of each block's, times the share of a multiprocessor that
-    the block holds (`held_`, without registers); code of warps, each as long as its busiest lane's; sectors
-    of 32 bytes per warp and access; accesses to shared memory; atomics, and the most at one place.
+    Then what its time depends on: launches; code and accesses to global memory of each launch's longest chain
+    of threads that wait for each other (`chain_`), and of each block's, times the share of a multiprocessor
+    that the block holds (`held_`, without registers); code of warps, each as long as its busiest lane's;
+    sectors of 32 bytes per warp and access; accesses to shared memory; atomics, and the most at one place.
     """
 
     threads: int

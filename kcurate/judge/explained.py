@@ -1,8 +1,9 @@
 """How long what a side was counted to do takes on a GPU at most: a sum of what each count takes alone.
 
-The model is generous: nothing overlaps, nothing is cached, each access of a chain waits for the one before. So a
-side that takes much longer than the model says does something that its code does not show: it waits, sleeps, spills
-registers or behaves otherwise on the emulator. Not covered: counting (`counting.h` of the emulator).
+The model is generous: nothing overlaps, nothing is cached, each access of a chain waits for the one before.
+So a side that takes much longer than the model says does something that its code does not show: it waits,
+sleeps, spills registers or behaves otherwise on the emulator. Not covered: counting (`counting.h` of the
+emulator).
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 `MadeSlow` gets the evidence. The decisions are pure functions that answer None or the evidence in one line:
 `wasted` reads counts of code, threads and shared memory (at the bench size, if it could be run there), `grew`
-and `above_cap` read times, `unexplained` both. Where the limits come from: docs/judge.md. Not covered: counting
-(`kcurate.judge.counted_runs`), parts that could be left out (`kcurate.judge.needless`), patterns in the text
-(`checks.padded_work`), what kernels never read (`checks.unread`). Sides that nobody made are never asked.
+and `above_cap` read times, `unexplained` both. Where the limits come from: docs/judge.md. Not covered:
+counting (`kcurate.judge.counted_runs`), parts that could be left out (`kcurate.judge.needless`), patterns in
+the text (`checks.padded_work`), what kernels never read (`checks.unread`). Sides that nobody made are never
+asked.
 """
 
 from __future__ import annotations
@@ -170,8 +171,8 @@ def unexplained(slow_us: float, counts: Counts, registers: int, size: str) -> st
     if slow_us <= limit_us:
         return None
     return (
-        f"the slow side takes {slow_us:.3g} us at {size}, and what it was counted to do on the emulator explains "
-        f"{limit_us:.3g} us at most"
+        f"the slow side takes {slow_us:.3g} us at {size}, and what it was counted to do on the emulator "
+        f"explains {limit_us:.3g} us at most"
     )
 
 
@@ -232,7 +233,7 @@ class MadeSlow:
                 _refuse(above_cap(claimed, naive))
         counted = self.admit_counts(case)
         if counted is None and case.candidate.origin.trust != "ours":
-            text = "what the slow side does cannot be counted on the emulator, so nothing shows that it is honest"
+            text = "the emulator cannot count what the slow side does, so nothing shows that it is honest"
             raise Ruling(Outcome.UNSUPPORTED, text, side="slow")
         self._admit_slow_us(case, speedup, counted, time_size)
 
@@ -243,7 +244,7 @@ class MadeSlow:
         counted: Counted | None,
         time_size: Callable[[BenchSize], SizeTiming],
     ) -> None:
-        """Check that the counts explain the slow side's time: at the bench size, else at the largest test size.
+        """Check that the counts explain the slow side's time: at the bench size, else at the largest test.
 
         Raises:
             Ruling: `padded`.
@@ -274,8 +275,8 @@ class MadeSlow:
     ) -> Ruling:
         """The ruling on a slow side that was made, or `padded` if a part of it is needless.
 
-        Suspects are judged beside the whole side where times are taken; else, if `counted`, counts decide. What is
-        ours by the same rules is examined once.
+        Suspects are judged beside the whole side where times are taken; else, if `counted`, counts decide.
+        What is ours by the same rules is examined once.
         """
         candidate = case.candidate
         by_counts = counted and ruling.outcome is Outcome.CORRECT

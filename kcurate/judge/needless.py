@@ -1,10 +1,10 @@
-"""Which part of a slow side is needless: without it the outputs stay right, and the side takes much less time.
+"""Which part of a slow side is needless: without it the outputs stay right, and it takes much less time.
 
-On the emulator the side runs without each of its parts (`kcurate.mutate.ablations`), on every trial of the test sizes
-and with a few blocks at the bench size. What stays right is a suspect, those first whose counts explain the most time;
-those whose cost no count shows (barriers, attributes, shared memory) come last. A suspect is only proved by
-times, or, where none are taken, by counts. Not covered: timing suspects (`kcurate.judge.judging`), the model of time
-(`kcurate.judge.explained`).
+On the emulator the side runs without each of its parts (`kcurate.mutate.ablations`), on every trial of the
+test sizes and with a few blocks at the bench size. What stays right is a suspect, those first whose counts
+explain the most time; those whose cost no count shows (barriers, attributes, shared memory) come last. A
+suspect is only proved by times, or, where none are taken, by counts. Not covered: timing suspects
+(`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class _Whole:
-    """What the whole side does in each trial: its outputs or their digest, its counts, and how long that takes."""
+    """What the whole side does in a trial: its outputs or their digest, its counts, and how long it runs."""
 
     trial: Trial
     outputs: Outputs
@@ -90,8 +90,10 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
 def _compiled(
     runs: CountedRuns, candidate: Candidate, numbers: Sequence[int], until_s: float
 ) -> tuple[Compiled, frozenset[int]] | None:
-    """The slow side with a guard around each part where that compiles, and the numbers of these parts; not those
-    that are still unknown at `until_s`."""
+    """The slow side with a guard around each part where that compiles, and the numbers of these parts.
+
+    What is still unknown at `until_s` has none.
+    """
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
         return runs.compiled_slow(
@@ -136,7 +138,7 @@ class _Runner:
         self._proxy = None
 
     def suspects(self, parts: Sequence[Ablation]) -> Iterator[Suspect]:
-        """The parts without which the side stays right in each trial, and at the bench size if it runs there."""
+        """The parts without which the side stays right in each trial, and at the bench size if it runs."""
         tests = [*trials(self._problem, self._runs.seed)]
         if not tests:
             return
@@ -163,8 +165,8 @@ class _Runner:
     ) -> list[tuple[int, Ablation]]:
         """The parts without which the side gives the whole side's outputs in each of these trials.
 
-        `counted` gets what the side did with and without each part in the trial `counted_in`. At the bench size the
-        side need not run.
+        `counted` gets what the side did with and without each part in the trial `counted_in`. At the bench
+        size the side need not run.
         """
         known: dict[str, _Whole] = {}
         try:

@@ -1,10 +1,10 @@
 """Parts of a side that might be needless, and the side without each of them, one part at a time.
 
-Of the code: statements, loops and their later rounds, branches, barriers, values that are computed and calls that
-could be skipped, found in the syntax tree; attributes and launch bounds. Of the plan: launches, fills,
+Of the code: statements, loops and their later rounds, branches, barriers, values that are computed and calls
+that could be skipped, found in the syntax tree; attributes and launch bounds. Of the plan: launches, fills,
 copies, rounds and shared memory. One text has all parts of the code, each behind a guard, so that a single
-compilation serves for all of them. Not covered: whether a side stays right (`kcurate.judge.needless`), code in macros'
-definitions.
+compilation serves for all of them. Not covered: whether a side stays right (`kcurate.judge.needless`), code
+in macros' definitions.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _without_attributes(side: Side) -> Iterator[Ablation]:
 
 
 def _without_steps(side: Side) -> Iterator[Ablation]:
-    """The plan without a step, with one round of a loop, and with no or half the shared memory of a launch."""
+    """The plan without a step, with one round of a loop, with half the blocks or less shared memory."""
     for what, counted, plan in _plans(side.plan):
         regridded = what.startswith(_HALF_GRID)
         side_without = replace(side, plan=plan)

@@ -90,8 +90,8 @@ class Library:
         """The counts since the last call; the first call begins to count.
 
         From now on at most `sample` blocks of each launch run (0: all), which `seed` chooses. Counts are then
-        those of whole launches, as if all blocks were like these. Part number `ablated` of the code is left out (0:
-        none; `kcurate.mutate.ablations`).
+        those of whole launches, as if all blocks were like these. Part number `ablated` of the code is left
+        out (0: none; `kcurate.mutate.ablations`).
 
         Raises:
             BackendError: the machine is out of memory.

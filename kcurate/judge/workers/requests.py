@@ -266,7 +266,8 @@ class Forget(Request[Done]):
 
 @dataclass(frozen=True)
 class CountsAnswer:
-    """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access. `digest`: of
+    """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access. `digest`:
+    of
     all outputs, if asked for."""
 
     counts: Counts
