@@ -1,11 +1,11 @@
 """The built-in pairs on GPUs, under the judge's present protocol.
 
-    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1,2,3] [--jobs N] [--seconds 500] [PAIR...]
+    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1] [--jobs N] [--seconds S] [PAIR..]
     python benchmarks/corpus_verdicts.py take ROWS.jsonl
 
-`judge` appends a verdict a pair at once and prints outcomes, verdicts a second, and what was not confirmed. Run
-again, it judges the pairs that have no row for their present content; `--again` judges those that are not confirmed
-once more. `take` writes the last verdict of each pair beside it.
+`judge` appends a verdict a pair at once and prints outcomes, verdicts a second, and what was not confirmed.
+Run again, it judges the pairs that have no row for their present content; with `--again` also those that
+are not confirmed. `take` writes the last verdict of each pair beside it.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ def judge_all(options: argparse.Namespace) -> None:
     wall_s = time.monotonic() - started
     current = latest(options.out)
     outcomes = Counter(current[key].outcome.value for key in map(verdict_key, pairs) if key in current)
-    print(
-        f"{judged} judged in {wall_s:.0f} s, {judged / wall_s:.2f} a second; of {len(pairs)} pairs {dict(outcomes)}"
-    )
+    rate = judged / wall_s
+    print(f"{judged} judged in {wall_s:.0f} s, {rate:.2f} a second; of {len(pairs)} pairs {dict(outcomes)}")
 
 
 def take_rows(options: argparse.Namespace) -> None:

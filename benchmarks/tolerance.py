@@ -8,6 +8,10 @@ block), 4096 chains that a tree joins, a tree, Kahan. Wrong: a quarter of the da
 hundred left out, inputs in bfloat16 or tf32, partial sums in bfloat16. Inputs are nominal or structured (of
 few nonzero terms, as the judge makes them). Prints each error as a share of the norm bound; above 1 is
 refused. `limit` is the bound in unit roundoffs.
+
+Then rows of such sums, of terms with either sign, each row of another scale between 1 and 2**-30: the largest
+error of an element or of a group as a share of its bound. Wrong: all rows below a hundredth, or a millionth,
+of the largest row's scale left at zero, one row in bfloat16 or tf32.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.problem.compare import norm_bound
+from kcurate.problem.compare import Magnitudes, bound_of, deviation, norm_bound
 from kcurate.problem.inputs.contents import KEPT_TERMS, make
 from kcurate.records import Buffer, Init, Tolerance
 
@@ -112,6 +116,9 @@ def main() -> None:
         for name, init in INPUTS.items():
             for variation in ("nominal", "structured"):
                 rows += measured(1 << power, name, init, variation, options.seeds)
+    for power in range(6, 15, 4):
+        for shape in ((64, 64), (512, 8), (4096,)):
+            rows += measured_rows(1 << power, shape, options.seeds)
     options.out.write_text(json.dumps({"rows": rows}, indent=1))
 
 
@@ -133,6 +140,50 @@ def measured(count: int, name: str, init: Init, variation: str, seeds: int) -> l
          "bound": bound, "shares": found}
         for how, found in shares.items()
     ]  # fmt: skip
+
+
+ROWS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "zeros below 1/100": lambda x, scale: np.where(scale < 1e-2, np.float32(0), tree(x) * scale),
+    "zeros below 1/1000000": lambda x, scale: np.where(scale < 1e-6, np.float32(0), tree(x) * scale),
+    "the largest row in bf16": lambda x, scale: tree(np.where(largest(x, scale), bf16(x), x)) * scale,
+    "the largest row in tf32": lambda x, scale: tree(np.where(largest(x, scale), tf32(x), x)) * scale,
+}
+
+
+def largest(x: Array, scale: Array) -> Array:
+    """Which terms belong to the row of the largest scale."""
+    at = np.zeros(scale.size, bool)
+    at[np.flatnonzero(scale == scale.max())[: scale.size // 64]] = True
+    return at.reshape(*scale.shape, 1)
+
+
+def measured_rows(terms: int, shape: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    """As `measured`, for rows of sums; an output of one axis has pieces of 64 elements instead."""
+    shares: dict[str, list[float]] = {}
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        width = shape[-1] if len(shape) > 1 else 64
+        powers = rng.integers(-30, 1, -(-int(np.prod(shape)) // width))
+        powers[0] = 0
+        scale = np.exp2(powers).astype(np.float32).repeat(width).reshape(shape)
+        x = rng.standard_normal((*shape, terms), np.float32)
+        exact = (x.sum(axis=-1, dtype=np.float64) * scale).astype(np.float32).ravel()
+        whole, row = Magnitudes.of(exact), shape[-1] if len(shape) > 1 else 0
+        bound = bound_of("float32", Tolerance(), terms, whole, row=row)
+        honest = {"one chain": chain(x) * scale, "tree": tree(x) * scale}
+        for how, got in {**honest, **{how: make_rows(x, scale) for how, make_rows in ROWS.items()}}.items():
+            ratio, partitions = deviation(exact, got.ravel(), bound, whole.largest)
+            groups = [
+                (one.norm("errors") / bound.of_groups(one)).max(initial=0) for one in partitions.values()
+            ]
+            shares.setdefault(how, []).append(float(max(ratio.max(), *groups)))
+    print(f"{terms:9d} terms, rows {shape}")
+    for how, found in shares.items():
+        print(f"    {how:28s}", " ".join(f"{share:9.3g}" for share in found), flush=True)
+    return [
+        {"terms": terms, "shape": shape, "sum": how, "honest": how not in ROWS, "shares": found}
+        for how, found in shares.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -164,8 +164,17 @@ def _isolation() -> tuple[Finding, ...]:
     from kcurate.judge.workers.inside.isolation import describe
 
     hint = "a newer Linux kernel; until then judge only code that you trust"
+    hints = {
+        "files": "Linux 5.13 with Landlock (boot with lsm=landlock,...), or allow user namespaces (sysctl "
+        "user.max_user_namespaces), or root with CAP_SYS_ADMIN; until then judge only code that you trust"
+    }
     return tuple(
-        Finding(f"isolation: {measure.name}", measure.on, measure.detail, None if measure.on else hint)
+        Finding(
+            f"isolation: {measure.name}",
+            measure.on,
+            measure.detail,
+            None if measure.on else hints.get(measure.name, hint),
+        )
         for measure in describe()
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # side: a side may include it; kept: extract leaves its include in a kernel's file; emulated: the emulator has
-# it; sleeps: its wait loops sleep and read clocks.
+# it.
 _TABLE: Mapping[str, str] = {
     "side kept emulated": """
         cuda_fp16.h cuda_bf16.h cuda_fp8.h mma.h cuda_pipeline_primitives.h math_constants.h cuComplex.h
@@ -22,11 +22,10 @@ _TABLE: Mapping[str, str] = {
         cub/block/block_load.cuh cub/block/block_radix_sort.cuh cub/block/block_reduce.cuh
         cub/block/block_scan.cuh cub/block/block_store.cuh
         cub/warp/warp_reduce.cuh cub/warp/warp_scan.cuh
+        cuda_pipeline.h cuda/pipeline cuda/barrier
     """,
-    "side kept emulated sleeps": "cuda_pipeline.h cuda/pipeline cuda/barrier",
-    "side kept sleeps": "cuda_awbarrier.h",
     "side kept": """
-        cuda_fp4.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/ptx
+        cuda_awbarrier.h cuda_fp4.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/ptx
         cub/block/block_adjacent_difference.cuh cub/block/block_merge_sort.cuh
         cub/block/block_radix_rank.cuh cub/block/block_run_length_decode.cuh cub/block/block_shuffle.cuh
         cub/warp/warp_exchange.cuh cub/warp/warp_load.cuh cub/warp/warp_merge_sort.cuh
@@ -50,7 +49,7 @@ def _with(mark: str) -> frozenset[str]:
     )
 
 
-IN_SIDES, KEPT, EMULATED, SLEEPING = map(_with, ("side", "kept", "emulated", "sleeps"))
+IN_SIDES, KEPT, EMULATED = map(_with, ("side", "kept", "emulated"))
 
 
 def kept(name: str) -> bool:

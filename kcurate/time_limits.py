@@ -33,10 +33,14 @@ RUN_S = {"cuda": 20.0, "emulator": 120.0}
 # A side's trial on a GPU: the larger of TRIAL_S and TRIAL_RATIO times what the reference took. A side that
 # hangs blocks all timing on its GPU until it is killed.
 TRIAL_S, TRIAL_RATIO = 3.0, 300.0
+# A reference without one of its inputs, on which it may never end.
+WITHOUT_INPUT_S = 10.0
 # CPU time of one emulated launch; every launch of the built-in pairs takes well under a second.
 EMULATED_LAUNCH_S = 10.0
 # One run of a side that counts what it does, which takes about five times as long.
 COUNT_S = 30.0
+# One side at one size in a few random orders of its threads.
+ORDERS_S = 10.0
 # Generating one trial's inputs with our own code, on a machine that may be busy.
 MAKE_INPUTS_S = 180.0
 # One side under one tool of compute-sanitizer.

@@ -132,8 +132,13 @@ class Pool:
     def _start(self) -> _Worker:
         ours, theirs = self.context.Pipe()
         process = self.context.Process(target=_serve, args=(theirs,), daemon=True)
-        process.start()
-        theirs.close()
+        try:
+            process.start()
+        except (OSError, EOFError) as error:
+            why = f"cannot start a worker process: {error}"
+            raise BackendError(why, hint="ask for fewer with --jobs") from error
+        finally:
+            theirs.close()
         return _Worker(process, ours)
 
 

@@ -32,6 +32,7 @@ from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
+from kcurate.problem.size_gaps import size_gaps
 from kcurate.records import SIDES, Candidate, Problem, Side, SideName
 from kcurate.time_limits import RUN_S
 from tests.oracles import ORACLES, Array
@@ -135,7 +136,7 @@ def test_pair_can_be_judged(name: str) -> None:
     assert candidate.origin.kind == "curated"
     assert candidate.techniques
     assert set(candidate.techniques) <= techniques()
-    assert len(problem_of(candidate).sizes.test) >= 3
+    assert 3 <= len(problem_of(candidate).sizes.test) <= 6
 
 
 CUDA_SIDES = [one for one in SAMPLED_SIDES if SIDES_ONCE[one.id][0][1].language == "cuda"]
@@ -225,6 +226,16 @@ def test_zeros_are_no_answer(family: str) -> None:
 def test_pairs_of_a_family_share_one_problem(family: str) -> None:
     members = [pair(folder) for folder in PROBLEMS[family]]
     assert all(member.problem == members[0].problem for member in members)
+
+
+@pytest.mark.parametrize("family", SAMPLED_FAMILIES)
+def test_test_sizes_leave_nothing_untested(family: str) -> None:
+    members = [(name_of(folder), pair(folder)) for folder in PROBLEMS[family]]
+    sides: dict[str, Side] = {
+        f"{name}/{which}": getattr(one, which) for name, one in members for which in SIDES
+    }
+    gaps = size_gaps(problem_of(members[0][1]), sides)
+    assert not gaps, "\n".join(map(str, gaps))
 
 
 def test_every_oracle_belongs_to_a_pair() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -22,6 +23,8 @@ from kcurate.records import Environment, Resources
 Bytes = npt.NDArray[np.uint8]
 # The backend of a `Compiled` whose binary is PTX, still to be assembled.
 PTX = "ptx"
+# What a program that a compiler starts is linked with.
+SYSTEM_LIBRARIES = tuple(map(Path, ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")))
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported", "out_of_memory"]
 
 
@@ -58,7 +61,8 @@ class Unread:
 class Compiled:
     """A binary and its properties. `lowered` maps name expressions to symbols in the binary.
 
-    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`. `dynamic_shared`:
+    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`. `outside`: what
+    its PTX takes from outside a launch (`kcurate.ptx.outside`). `dynamic_shared`:
     of kernels that Triton made, by symbol, the dynamic shared memory of every launch; such a kernel also
     takes pointers to scratch memory after its arguments, which are null.
     """
@@ -71,6 +75,7 @@ class Compiled:
     compiler: str
     unread: Mapping[str, Unread] = field(default_factory=dict)
     dynamic_shared: Mapping[str, int] = field(default_factory=dict)
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,10 @@ class CompileFailure:
 
 class Compiler(Protocol):
     """Compiles device code to a binary. Stateless; safe to call in many processes at once."""
+
+    def folders(self) -> tuple[Path, ...] | None:
+        """The files and folders that it reads; None: the sandbox knows."""
+        ...
 
     def compile(
         self,

@@ -13,6 +13,8 @@ from pathlib import Path
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.cuda_source import parse
+from kcurate.errors import ProblemError
+from kcurate.judge.checks.lexer import compiler_text
 from kcurate.records import Kernel
 
 INDEX = "kernels.tsv"
@@ -31,8 +33,13 @@ def prepare(kernels: Iterable[tuple[Kernel, str]], folder: Path) -> tuple[Path, 
     failed: list[str] = []
     for kernel, code in kernels:
         variables = list(_variables(code))
+        try:
+            text = compiler_text(code)
+        except ProblemError as error:
+            failed.append(f"{kernel.name}: {error.what}")
+            continue
         for entry in _entries(kernel):
-            made = compiler.compile(code, [entry], variables)
+            made = compiler.compile(text, [entry], variables)
             if not isinstance(made, Compiled):
                 failed.append(f"{entry.expression}: {_first_line(made.log)}")
                 continue

@@ -140,11 +140,16 @@ class Describer:
 
     def _buffer(self, line: Mapping[str, Any], kind: Element | None) -> CapturedBuffer:
         size = int(line["bytes"])
+        before = self._contents(line["before"], size, kind)
+        if before is not None and line.get("unknown") and before.facts.get("zeros") == 1:
+            # A kernel that did not run may have written it.
+            seen = {name: before.facts[name] for name in ("partial", "seen") if name in before.facts}
+            before = Contents(before.dtype, before.count, facts=seen)
         return CapturedBuffer(
             size_bytes=size,
             memory=line["memory"],
             changed=line["changed"],
-            before=self._contents(line["before"], size, kind),
+            before=before,
             after=self._contents(line["after"], size, kind) if self._keep else None,
         )
 

@@ -19,12 +19,13 @@ from kcurate.dataset.rows import COLUMNS
 from kcurate.errors import InputError
 from kcurate.own_files import not_below
 from kcurate.published_rows import candidate_of
-from kcurate.records import Call, Outcome
+from kcurate.records import Call, Candidate, Outcome, Verdict
 
 BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
 # The ratio of medians and the median of ratios lie nearer to each other (1.4 in 2,900 verdicts).
 APART = 2.0
 DUPLICATE, CONTAMINATED, SINGLE_SIZE = "duplicate", "contaminated", "single_size"
+UNSANITIZED = "unsanitized"
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,12 @@ class Gates:
         """The evaluation sets that rows are compared with."""
         return self._sets
 
-    def offer(self, row: Mapping[str, Any]) -> Refusal | None:
-        """None if the row is accepted; else why not, also added to `refusals`."""
-        refused = self._refusal(row)
+    def offer(self, row: Mapping[str, Any], why_not: str | None = None) -> Refusal | None:
+        """None if the row is accepted; else why not, also added to `refusals`.
+
+        `why_not`: what `unsanitized` says of its verdict.
+        """
+        refused = Refusal(row["id"], UNSANITIZED, why_not) if why_not else self._refusal(row)
         if refused is not None:
             self.refusals.append(refused)
             return refused
@@ -99,6 +103,19 @@ class Gates:
             detail = f"{worst.share:.0%} of the {contamination.NGRAM}-grams of {worst.set}: {worst.item}"
             return Refusal(row["id"], CONTAMINATED, detail)
         return None
+
+
+def unsanitized(candidate: Candidate, verdict: Verdict) -> str | None:
+    """Why a confirmed pair must not be published as it is; None if it may, or we wrote both sides."""
+    if (
+        candidate.origin.trust == "ours"
+        or verdict.outcome is not Outcome.CONFIRMED
+        or not verdict.unsanitized
+    ):
+        return None
+    return (
+        "both sides were not run under memcheck and racecheck; install compute-sanitizer and judge it again"
+    )
 
 
 def bad_row(row: Mapping[str, Any]) -> str | None:

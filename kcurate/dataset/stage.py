@@ -17,7 +17,7 @@ from typing import Any
 
 from kcurate import progress, resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, profiles, repairs, splits
-from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
+from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules, unsanitized
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
@@ -46,6 +46,7 @@ class RowOutcome(StrEnum):
     DUPLICATE = "duplicate"
     CONTAMINATED = "contaminated"
     SINGLE_SIZE = "single_size"
+    UNSANITIZED = "unsanitized"
 
 
 _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
@@ -206,7 +207,8 @@ def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
 
 
 def _gated(entry: _Entry, gates: Gates) -> _Entry:
-    refused = gates.offer(entry.row) if entry.row is not None else None
+    why_not = unsanitized(entry.candidate, entry.best) if entry.best is not None else None
+    refused = gates.offer(entry.row, why_not) if entry.row is not None else None
     if refused is None:
         return entry
     return replace(entry, outcome=RowOutcome(refused.reason), row=None, refused=refused)

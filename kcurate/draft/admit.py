@@ -18,6 +18,7 @@ from kcurate.draft.sizes import SMALL, Settings
 from kcurate.draft.sketch import Draft, Remark
 from kcurate.problem.check import check
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.size_gaps import advice, mended
 from kcurate.records import (
     Arg,
     Buffer,
@@ -48,16 +49,23 @@ MAX_FILLED_RUNS = 5
 # Outcomes that no other sizes or contents can fix.
 _FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.UNSUPPORTED, Outcome.HARNESS_ERROR)
 MAX_TIMEOUTS = 2
+# Settings that are tried one by one where a kernel is not right at all that would close gaps.
+MAX_MENDS = 3
+CONSTANT_KINDS = frozenset({"zeros", "ones", "constant"})
 
 
 @dataclass(frozen=True)
 class Admission:
-    """The final draft, the last verdict, and the attempts before it, one line each."""
+    """The final draft, the last verdict, and the attempts before it, one line each.
+
+    `untested`: by its test sizes, because the kernel is not right at those that show it (None: nothing).
+    """
 
     draft: Draft
     verdict: Verdict
     tried: tuple[str, ...] = ()
     sizes: str = ""
+    untested: str | None = None
 
     @property
     def admitted(self) -> bool:
@@ -78,6 +86,7 @@ class Admission:
                 f"{first} Admitted on {self.place}, sizes {self.sizes}.",
                 "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
                 *(f"refused before: {line[:200]}" for line in self.tried),
+                *([f"untested: {self.untested}"] if self.untested else []),
             ]
         return [
             f"{first} NOT admitted; what was tried:",
@@ -182,7 +191,7 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
                     break
                 verdict = judging(candidate(form.known, code, form.kernel))
                 if verdict.outcome is Outcome.CORRECT:
-                    return Admission(form, verdict, tuple(tried), step.what)
+                    return _admitted(form, verdict, tuple(tried), step.what, code, judging)
                 tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
                 timeouts += verdict.outcome is Outcome.TIMEOUT
                 if verdict.outcome in _FINAL or timeouts == MAX_TIMEOUTS:
@@ -191,6 +200,52 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
                     break
     assert verdict is not None, "the ladder has at least one step"
     return Admission(draft, verdict, tuple(tried))
+
+
+def _admitted(
+    form: Draft, verdict: Verdict, tried: tuple[str, ...], what: str, code: str, judging: Judging
+) -> Admission:
+    """The admission with test sizes that leave as little untested as the kernel can do."""
+
+    def works(problem: Problem) -> bool:
+        return (
+            judging(candidate(with_problem(form, problem).known, code, form.kernel)).outcome
+            is Outcome.CORRECT
+        )
+
+    (shown,) = form.known.sides.values()
+    sides = {"kernel": shown.side(code)}
+    problem = closed(form.known.problem, sides, works)
+    return Admission(with_problem(form, problem), verdict, tried, what, advice(problem, sides))
+
+
+def closed(problem: Problem, sides: Mapping[str, Side], works: Callable[[Problem], bool]) -> Problem:
+    """The problem with the test settings that close its gaps, of those at which it works."""
+    before = problem.sizes.test
+    whole = mended(problem, sides)
+    settings = whole.sizes.test[len(before) :]
+    if not settings or works(whole):
+        return whole
+    for setting in settings[:MAX_MENDS] if len(settings) > 1 else ():
+        longer = replace(problem, sizes=replace(problem.sizes, test=(*problem.sizes.test, setting)))
+        problem = longer if works(longer) else problem
+    return problem
+
+
+def stricter(problem: Problem, other: Problem) -> bool:
+    """Whether a problem varies more than another, in sizes or in inputs, and less in neither."""
+    mine, theirs = _varied(problem), _varied(other)
+    return mine != theirs and all(more >= less for more, less in zip(mine, theirs, strict=True))
+
+
+def _varied(problem: Problem) -> tuple[int, int]:
+    """How many sizes differ between trials, and how many inputs hold more than one value."""
+    test = problem.sizes.test
+    inputs = (buffer.init for buffer in problem.buffers.values() if buffer.role == "in")
+    return (
+        sum(len({setting[name] for setting in test}) > 1 for name in problem.sizes.headline),
+        sum(init is not None and init.kind not in CONSTANT_KINDS for init in inputs),
+    )
 
 
 def _content_matters(verdict: Verdict) -> bool:

@@ -20,6 +20,7 @@ from kcurate.judge.counted_runs import CountedRuns
 from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
 from kcurate.problem.outputs import elements
+from kcurate.problem.size_gaps import advice
 from kcurate.records import Candidate, Outcome, Problem, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.suites.problems import tied
@@ -129,6 +130,8 @@ def check(
                 counts["refused" if against else "admitted"] += 1
                 if not against:
                     record.note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
+                    if (line := _advice(found)) is not None:
+                        record.note(f"{path}: {line}")
                 for fault in against:
                     record.note(str(fault))
                 why, then = "; ".join(map(str, against)), ("problem", "check", path)
@@ -162,6 +165,14 @@ def _checked(found: reading.Form, workspace: Workspace, judge: AdmittingJudge) -
     if against:
         (folder / RECORD_NAME).unlink(missing_ok=True)
     return against
+
+
+def _advice(found: reading.Form) -> str | None:
+    """What the test sizes of an admitted file leave untested."""
+    assert found.known is not None, "it was admitted"
+    return advice(
+        found.known.problem, {name or "kernel": one.side("") for name, one in found.known.sides.items()}
+    )
 
 
 def _folder(found: reading.Form, workspace: Workspace) -> Path:

@@ -6,15 +6,18 @@ the other kernel's plan (`counterpart`), which kernels make a pair (`kcurate.ext
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcurate import store
+from kcurate.draft import admit
 from kcurate.draft.counterpart import Half, counterpart, launches_of, shown_launch
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.records import Candidate, Kernel, Outcome, Verdict
+from kcurate.problem.size_gaps import mended
+from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
 from kcurate.workspace import Workspace
 
 Judging = Callable[[Candidate], Verdict]
@@ -41,13 +44,18 @@ class Given:
 def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
     """The pair with an admitted problem of either side that both sides solve alike.
 
-    A problem recorded from a running program is tried first, else the slow side's.
+    The stricter problem is tried first; else one recorded from a running program, else the slow side's.
     """
     worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
-    problems = [(half.known(), half, other) for half, other in ((slow, fast), (fast, slow))]
-    for known, own, other in sorted(problems, key=lambda one: not (one[0] and one[0].origin == "captured")):
-        if known is None:
-            continue
+    known_problems = [
+        (known, half, other) for half, other in ((slow, fast), (fast, slow)) if (known := half.known())
+    ]
+    known_problems.sort(key=lambda one: one[0].origin != "captured")
+    if len(known_problems) == len(SIDES) and admit.stricter(
+        *(one[0].problem for one in known_problems[::-1])
+    ):
+        known_problems.reverse()
+    for known, own, other in known_problems:
         made = counterpart(known, own, other)
         if isinstance(made, str):
             worst = worst if worst.outcome is PairOutcome.REFUSED else Given(PairOutcome.NO_MATCH, made)
@@ -60,7 +68,7 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
             slow=mine if own is slow else made,
             fast=made if own is slow else mine,
         )
-        verdict = judging(tried)
+        tried, verdict = _judged(tried, judging)
         if verdict.outcome is Outcome.CORRECT:
             return Given(PairOutcome.GIVEN, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
@@ -69,6 +77,36 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
             )
             worst = Given(PairOutcome.REFUSED, f"{verdict.outcome}: {verdict.detail} (with {how})")
     return worst
+
+
+def _judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
+    """The pair, with test sizes for what both plans leave untested, and the verdict on it.
+
+    Sides that differ there are no pair. Sizes at which one cannot run are left out, as are those that are no
+    multiples where all others are: the kernels may need them.
+    """
+    problem = pair.problem
+    assert problem is not None
+    sides = {"slow": pair.slow, "fast": pair.fast}
+    whole = problem if pair.origin.problem == "known" else mended(problem, sides)
+
+    def judged(other: Problem) -> Verdict:
+        return judging(replace(pair, problem=other))
+
+    if whole != problem:
+        verdict = judged(whole)
+        units = {
+            name: math.gcd(*(one[name] for one in problem.sizes.test)) for name in problem.sizes.headline
+        }
+        multiples = all(
+            one[name] % (unit or 1) == 0 for one in whole.sizes.test for name, unit in units.items()
+        )
+        if verdict.outcome is Outcome.CORRECT or (verdict.outcome is Outcome.MISMATCH and multiples):
+            return replace(pair, problem=whole), verdict
+    verdict = judged(problem)
+    if whole != problem and verdict.outcome is Outcome.CORRECT:
+        problem = admit.closed(problem, sides, lambda other: judged(other).outcome is Outcome.CORRECT)
+    return replace(pair, problem=problem), verdict
 
 
 def complete_pairs(

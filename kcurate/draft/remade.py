@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kcurate.draft import fitting, sizes
 from kcurate.draft.algebra import Poly, number
 from kcurate.draft.bounds import Bounds
+from kcurate.draft.contents import Contents as Inferred
 from kcurate.draft.contents import Extents, contents
 from kcurate.draft.regions import Region
 from kcurate.problem import c_types as types
@@ -55,11 +56,9 @@ class Known:
         """What a buffer holds before the launch, and a comment where there is more to say."""
         seen, element = region.before, region.element
         integers = element.dtype not in types.FLOATS
-        if seen is None or seen.dtype != element.dtype or not seen.facts:
-            if not integers:
-                return plain(None, element)
-            used = self._used(region)
-            return used or plain(None, element)
+        if seen is None or seen.dtype != element.dtype or "lowest" not in seen.facts:
+            made = self._read_off(region)
+            return made.init, f"guess: nothing is recorded of its values; {made.why}"
         if not integers or seen.init in (Init("zeros"), Init("permutation")):
             return plain(seen, element)
         matrix = self._matrix(region)
@@ -80,12 +79,15 @@ class Known:
             return (init, why) if init.kind != "csr_offsets" else (self._ascending(seen), "")
         return Init(kind or "integers", {"low": lowest if lowest < 0 else 0, "high": high}), ""
 
+    def _read_off(self, region: Region) -> Inferred:
+        """What the kernel's text tells of the values."""
+        extents = {one.path: self._poly(one) for one in self.regions}
+        known = Extents(extents, {one.path: one.element for one in self.regions})
+        return contents(region.path, self.bounds, known)
+
     def _used(self, region: Region) -> Found | None:
         """What the kernel's text tells of the values as indices into other buffers."""
-        extents = {one.path: self._poly(one) for one in self.regions}
-        found = contents(
-            region.path, self.bounds, Extents(extents, {r.path: r.element for r in self.regions})
-        )
+        found = self._read_off(region)
         told = found.init.kind == "integers" and isinstance(found.init.params.get("high"), str)
         return (found.init, f"guess: {found.why}") if told or region.element.fields else None
 

@@ -18,7 +18,7 @@ from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.explained import Trust
 from kcurate.draft.proposing import reads_files
 from kcurate.draft.sketch import Draft
-from kcurate.records import Kernel, KnownProblem
+from kcurate.records import Kernel, KnownProblem, Problem
 from kcurate.suites.problems import tied
 
 COMPLETED = "# Open places were filled in by a program; admitted."
@@ -68,30 +68,33 @@ class Settling:
             store.write_json(self.record.parent / RECORD_NAME, result.draft.known)
             if result.draft.known.problem.single_size:
                 return Settled(reporting.SINGLE_SIZE, "", "admitted at its one size")
-            return Settled("admitted", "", f"admitted at sizes {result.sizes}")
+            untested = f"; {result.untested}" if result.untested else ""
+            return Settled("admitted", "", f"admitted at sizes {result.sizes}{untested}")
         outcome = str(result.verdict.outcome)
         return Settled("refused", outcome, f"{outcome}: {result.verdict.detail}")
 
     def settle_texts(self, texts: Sequence[Draft], more: Sequence[str] = ()) -> Settled:
-        """Settle what the text alone gives, of several launches that differ the first one that works.
+        """Settle what the text alone gives: of several launches that differ, those that work, the strictest.
 
         If none does, the first counts, and whoever completes drafts is asked.
         """
-        first = self._settle_text(texts[0], more)
-        if first.outcome == "refused":
+        seen = [texts[0].known]
+        settled, best = self._settle_text(texts[0], more), texts[0].known.problem
+        for text in texts[1:]:
+            if text.known in seen or text.reasons or settled.outcome == "open":
+                continue
+            if settled.admitted and not admit.stricter(text.known.problem, best):
+                continue
+            if len(seen) == MAX_LAUNCHES:
+                break
+            seen.append(text.known)
             before = self.path.read_bytes()
-            seen = [texts[0].known]
-            for text in texts[1:]:
-                if text.known in seen or text.reasons:
-                    continue
-                if len(seen) == MAX_LAUNCHES:
-                    break
-                seen.append(text.known)
-                found = self._settle_text(text, more)
-                if found.admitted:
-                    return found
-            store.write_bytes(self.path, before)
-        return first if first.admitted else self.completed() or first
+            found = self._settle_text(text, more)
+            if found.admitted:
+                settled, best = found, text.known.problem
+            else:
+                store.write_bytes(self.path, before)
+        return settled if settled.admitted else self.completed() or settled
 
     def _settle_text(self, text: Draft, more: Sequence[str]) -> Settled:
         """Settle one launch's draft: extents that it leaves open are those that a run reaches.
@@ -109,36 +112,44 @@ class Settling:
                 found = again
         return found
 
-    def settle_recorded(
-        self, recorded: Callable[[Trust], Draft], text: Callable[[], Draft] | None = None
-    ) -> Settled:
-        """Try what a running program did, then what the text says, then the recorded size alone."""
+    def settle_recorded(self, recorded: Callable[[Trust], Draft], text: Draft | None = None) -> Settled:
+        """Try what a running program did, then what the text says, then the recorded size alone.
+
+        The first that is admitted counts, unless a later one is stricter and admitted too.
+        """
         sources: tuple[tuple[Callable[[], Draft], str], ...] = (
             (partial(recorded, "apart"), "recorded"),
             (partial(recorded, "joined"), "recorded, equal sizes taken as one"),
-            *([(text, "read off the text")] if text is not None else []),
+            *([(lambda: text, "read off the text")] if text is not None else []),
             (partial(recorded, "fixed"), "recorded, its one size"),
         )
         settled: Settled | None = None
+        best: Problem | None = None  # the admitted one
         tried: list[KnownProblem] = []
         for make, source in sources:
             made = make()
-            early = made.known.problem.single_size and source is not sources[-1][1]
+            if best is not None and not admit.stricter(made.known.problem, best):
+                continue
+            if made is text:
+                made = reached.measured(made, self.code, self.judge.reach)
+            problem = made.known.problem
+            early = problem.single_size and source is not sources[-1][1]
             if made.known in tried or early or (made.reasons and settled is not None):
                 continue
             tried.append(made.known)
             before = self.path.read_bytes() if settled is not None else b""
             found = self.settle(made, (f"Source: {source}.",))
             found = found._replace(line=f"{found.line} ({source})")
-            if found.admitted:
-                return found._replace(why=source)
+            found = found._replace(why=source) if found.admitted else found
             # The first source counts; but a recorded launch that is refused says more than an open text.
-            if settled is not None and (settled.outcome != "open" or source is not sources[-1][1]):
-                store.write_bytes(self.path, before)
-            else:
+            last = settled is not None and settled.outcome == "open" and source is sources[-1][1]
+            best = problem if found.admitted else best
+            if settled is None or found.admitted or last:
                 settled = found
+            else:
+                store.write_bytes(self.path, before)
         assert settled is not None, "the recorded size alone is a source"
-        return self.completed() or settled
+        return settled if settled.admitted else self.completed() or settled
 
     def completed(self) -> Settled | None:
         """The draft on file as completed, if that is admitted; it decides nothing about where it belongs."""

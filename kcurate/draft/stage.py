@@ -17,7 +17,7 @@ from pathlib import Path
 from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
-from kcurate.draft import infer, pairing, reached, reading, reporting, tree
+from kcurate.draft import infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, AdmittingJudge
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
@@ -208,7 +208,7 @@ def _one(
     texts = infer.drafts(kernel, code, units)
     if capture is not None:
         cuda = partial(of_capture, kernel, code, capture, texts[0], most_elements=judge.most_elements)
-        return settling.settle_recorded(cuda, partial(reached.measured, texts[0], code, judge.reach))
+        return settling.settle_recorded(cuda, texts[0])
     more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
     found = settling.settle_texts(texts, more)
     return found if units else found._replace(line=f"{found.line}; {NO_HOST_CODE}")

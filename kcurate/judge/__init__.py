@@ -5,6 +5,8 @@
 | `judging` | `judge()` and `Judge`: the stages of one judgement, in order |
 | `case` | the state of one candidate while it is judged |
 | `admission`, `verifying`, `agreement`, `negative_controls`, `sanitizer` | the stages before timing |
+| `thread_orders` | further runs on the emulator, with threads in random orders |
+| `planted_answers` | wrong answers that some trial must refuse |
 | `trials` | the sizes and inputs that both sides run on |
 | `reference_runs` | further runs of the reference: with wider accumulation, and for negative controls |
 | `profiling` | Nsight Compute's counters of sides |

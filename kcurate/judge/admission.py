@@ -7,14 +7,12 @@ other finding gives `static_reject`. Not covered: the rules (`checks.static`), c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
-from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.judge.checks.unread import find_unread, find_unread_buffers, most_unread_bytes
 from kcurate.problem import check
@@ -88,9 +86,6 @@ def admit_sources(case: Case) -> None:
         if record.language == "triton":
             case.passed("triton")
             text = ""  # what its launches read is not known
-        if strict and text:
-            given = compiler_names(Source(case.candidate.fast.code))
-            _refuse(side, _added(compiler_names(Source(record.code)), given))
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = bind_once(problem, record, sizes)
             _refuse(side, tuple(find_repeated_launch(bound, text)))
@@ -120,12 +115,6 @@ def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
         _refuse("slow", tuple(find_unread_buffers(bound, compiled["slow"])))
         if compiled["slow"].unread:
             case.passed("unread")
-
-
-def _added(found: Iterable[Finding], given: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings that the side which this one was made from does not show itself."""
-    known = {(one.check, one.what) for one in given}
-    return tuple(one for one in found if (one.check, one.what) not in known)
 
 
 def _refuse(side: SideName, findings: Sequence[Finding]) -> None:

@@ -5,16 +5,17 @@ Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.problem.compare import compare
-from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.compare import compare, widened
+from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.outputs import shape
+from kcurate.problem.outputs import record_axes, shape, together, unordered
 from kcurate.records import Problem
 
 Array = npt.NDArray[Any]
@@ -42,7 +43,7 @@ def arrays_of(
 
 
 def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:
-    """How many leading elements of an output are compared, read from its `valid` buffer; None: all."""
+    """How many leading elements or records of an output are compared, as `valid` says; None: all."""
     tolerance = problem.buffers[name].tolerance
     if tolerance is None or tolerance.valid is None:
         return None
@@ -60,10 +61,30 @@ def identical(one: Array, other: Array) -> bool:
     )
 
 
-def sorted_if_unordered(problem: Problem, name: str, flat: Array) -> Array:
-    """An output's elements, sorted where the problem leaves their order open."""
-    tolerance = problem.buffers[name].tolerance
-    return np.sort(flat) if tolerance is not None and tolerance.order == "any" else flat
+def same_bits(problem: Problem, name: str, first: Outputs, again: Outputs) -> bool:
+    """Whether the elements of an output that count are the same, in any order where the problem allows it."""
+    valid = valid_count(problem, name, first)
+    if unordered(problem.buffers[name]):
+        one, other = (in_order(problem, name, outputs, valid) for outputs in (first, again))
+        return all(identical(one[member], other[member]) for member in one)
+    return identical(*(outputs[name].reshape(-1)[:valid] for outputs in (first, again)))
+
+
+def in_order(problem: Problem, name: str, outputs: Outputs, valid: int | None) -> dict[str, Array]:
+    """The first `valid` records (None: all) that an output is a member of, sorted: an array for each member.
+
+    Members without tolerances are sorted by first, so that rounding does not decide where a record comes.
+    """
+    names = together(problem, name)
+    axes = record_axes([problem.buffers[member] for member in names])
+    count = math.prod(outputs[name].shape[:axes])
+    widths = {member: outputs[member].size // max(1, count) for member in names}
+    rows = {member: outputs[member].reshape(count, width)[:valid] for member, width in widths.items()}
+    exact_first = sorted(names, key=lambda member: is_float(problem.buffers[member].dtype))
+    keys = [widened(rows[n]) if is_float(problem.buffers[n].dtype) else rows[n] for n in exact_first]
+    columns = [column for key in keys for column in key.T]
+    order = np.lexsort(columns[::-1])
+    return {member: values[order] for member, values in rows.items()}
 
 
 def differs(
@@ -77,15 +98,31 @@ def differs(
 ) -> str | None:
     """How one output differs from the expected one under its tolerance; None when it agrees.
 
-    `exact`: the expected one's own rounding is known to be small.
+    Members of a record in any order are compared as whole records, whichever is named; a member that `got`
+    lacks is as expected. `exact`: the expected one's own rounding is known to be small.
     """
-    buffer = problem.buffers[name]
+    buffer, members = problem.buffers[name], together(problem, name)
+    got = {**expected, **got}
     whole = buffer.tolerance is None or buffer.tolerance.valid is None
-    if whole and identical(expected[name], got[name]):
+    if whole and all(identical(expected[member], got[member]) for member in members):
         return None
-    terms = evaluate(buffer.tolerance.terms, sizes) if buffer.tolerance else 1
     valid = valid_count(problem, name, expected)
-    result = compare(
-        expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid, exact=exact
-    )
-    return None if result.ok else result.detail
+    if unordered(buffer):
+        expected, got = (in_order(problem, name, outputs, valid) for outputs in (expected, got))
+        valid = None
+    for member in members:
+        buffer = problem.buffers[member]
+        terms = evaluate(buffer.tolerance.terms, sizes) if buffer.tolerance else 1
+        result = compare(
+            expected[member],
+            got[member],
+            buffer.dtype,
+            buffer.tolerance,
+            terms=terms,
+            valid=valid,
+            exact=exact,
+            sort=False,
+        )
+        if not result.ok:
+            return result.detail if len(members) == 1 else f"records of {', '.join(members)}: {result.detail}"
+    return None

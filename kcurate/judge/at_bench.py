@@ -27,7 +27,6 @@ from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
     Bring,
     Close,
-    CloseAnswer,
     Compare,
     Expect,
     Fetch,
@@ -41,7 +40,14 @@ from kcurate.judge.workers.requests import (
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float
-from kcurate.problem.outputs import close_bound, logical_bytes, output_names, outputs_bytes, with_valid_counts
+from kcurate.problem.outputs import (
+    close_bound,
+    logical_bytes,
+    output_names,
+    outputs_bytes,
+    unordered,
+    with_companions,
+)
 from kcurate.records import BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName
 
@@ -51,7 +57,8 @@ class Known:
     """What is known of the reference's outputs in a slot.
 
     `prints`: fingerprints. `sizes` and `hiding` (salt, key) of those with hidden copies. `exact`: those
-    that the reference itself hardly rounds.
+    that the reference itself hardly rounds. `peeked`: the parts at `places` of each side's own outputs;
+    `wide`: of those that stand in place of the reference's, where they do.
     """
 
     trial: Trial
@@ -62,6 +69,7 @@ class Known:
     exact: set[str] = field(default_factory=set)
     places: tuple[Place, ...] = ()
     peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
+    wide: dict[Place, Blob] = field(default_factory=dict)
 
     def bound(self, problem: Problem, name: str, *, strict: bool = True) -> tuple[Bound, float]:
         """How far an output may be off, and the norm of the whole difference.
@@ -126,7 +134,7 @@ class BenchRuns:
                 for name in self._names
                 if name not in prints[reference] or prints[other].get(name) != prints[reference][name]
             ]
-            needed = with_valid_counts(self._problem, [*differing, *bring])
+            needed = with_companions(self._problem, [*differing, *bring])
             self._hide(known, list(dict.fromkeys([*(self._names if hide_all else ()), *needed])))
             self._use_wide(known, differing)
             if needed:
@@ -140,13 +148,17 @@ class BenchRuns:
     def _compare_peeked(self, known: Known, differing: Sequence[str]) -> None:
         """Hold what the driver copied against what our kernels said, which a side may have changed.
 
+        Each part is held against the outputs that it was compared with, under the same bound: the wider
+        reference's where those were used, since the plain ones may themselves be further off.
+
         Raises:
             Ruling: `mismatch`.
         """
         plain, got = (known.peeked[side] for side in self.v.order)
+        expected = [known.wide.get(place, part) for place, part in zip(known.places, plain, strict=True)]
         compared = (name for name in differing if self._comparable(name))
-        loose = {name: known.bound(self._problem, name, strict=False)[0] for name in compared}
-        other = peeks.differing(self._problem, known.places, plain, got, loose)
+        loose = {name: known.bound(self._problem, name)[0] for name in compared}
+        other = peeks.differing(self._problem, known.places, expected, got, loose)
         if other is not None:
             what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
@@ -169,7 +181,7 @@ class BenchRuns:
                 raise self.v.nondeterministic(trial, side, name)
         if reply.body.drifted:
             raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
-        whole = with_valid_counts(self._problem, self.v.checked[side].whole)
+        whole = with_companions(self._problem, self.v.checked[side].whole)
         if whole:
             one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(REPEATS))
             for again in rest:
@@ -197,7 +209,7 @@ class BenchRuns:
             arrays = self._shown(known, blobs, needed)
             if wrong:
                 self._decide(known, wrong, arrays)
-            return {name: arrays[name] for name in with_valid_counts(self._problem, list(bring))}
+            return {name: arrays[name] for name in with_companions(self._problem, list(bring))}
         return {}
 
     def _hide(self, known: Known, names: Sequence[str]) -> None:
@@ -229,6 +241,9 @@ class BenchRuns:
             if wide.accept(not strange):
                 self._hide(known, names)
                 known.exact |= set(names)
+                places = [place for place in known.places if place.name in names]
+                parts = peeks.peek(self._reference, self._problem, trial, places)
+                known.wide = dict(zip(places, parts, strict=True))
 
     def _wrong(self, known: Known, proxy: SideProxy, slot: str, names: Sequence[str]) -> list[str]:
         """The outputs of a slot's last run that are too far from the hidden copies of the known ones."""
@@ -243,12 +258,12 @@ class BenchRuns:
         answer = proxy.call(Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
             pairs = list(zip(bounds.items(), answer.close, strict=True))
-        return [name for (name, (_, norm)), found in pairs if not _agrees(found, norm)]
+        return [name for (name, (_, norm)), found in pairs if not found.within(norm)]
 
     def _comparable(self, name: str) -> bool:
         """Whether a device can compare an output element by element."""
         buffer = self._problem.buffers[name]
-        return is_float(buffer.dtype) and (buffer.tolerance is None or buffer.tolerance.order == "exact")
+        return is_float(buffer.dtype) and not unordered(buffer)
 
     def _shown(self, known: Known, blobs: Mapping[str, Blob], names: Sequence[str]) -> dict[str, Any]:
         """The reference's outputs from hidden copies."""
@@ -265,12 +280,13 @@ class BenchRuns:
             Ruling: `mismatch`.
         """
         trial = known.trial
-        limit = outputs_bytes(self._problem, trial.sizes, names)
+        members = with_companions(self._problem, names)
+        limit = outputs_bytes(self._problem, trial.sizes, members)
         with self.v.lock.shared():
-            self._other.ask(ReadOutputs(trial.slot, tuple(names)))
+            self._other.ask(ReadOutputs(trial.slot, tuple(members)))
             blobs = self._other.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._other.untrusted_answer():
-            got = arrays_of(self._problem, blobs, trial.sizes, None, names)
+            got = arrays_of(self._problem, blobs, trial.sizes, None, members)
         for name in names:
             found = differs(self._problem, trial.sizes, name, expected, got, exact=name in known.exact)
             if found is not None:
@@ -311,7 +327,3 @@ class BenchRuns:
         summed = self.v.checked[self.v.reference].summed
         with self._reference.untrusted_answer():
             return dict(zip(summed, reply.body.prints[0], strict=True))
-
-
-def _agrees(found: CloseAnswer, norm: float) -> bool:
-    return not found.wrong and found.squares <= norm**2

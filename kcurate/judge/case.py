@@ -10,7 +10,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from kcurate.records import Candidate, Environment, Outcome, SideReport, SizeTiming, Speedup, Verdict
+from kcurate.records import (
+    Candidate,
+    Environment,
+    Outcome,
+    Sanitized,
+    SideReport,
+    SizeTiming,
+    Speedup,
+    Verdict,
+)
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import PROTOCOL
 
@@ -53,6 +62,7 @@ class Case:
     speedup: Speedup | None = None
     timing_method: str | None = None
     sizes: list[SizeTiming] = field(default_factory=list)
+    sanitized: list[Sanitized] = field(default_factory=list)
     needless: str | None = None
 
     @contextlib.contextmanager
@@ -103,4 +113,5 @@ class Case:
             sizes=tuple(self.sizes),
             needless=self.needless,
             protocol=PROTOCOL,
+            sanitizers=tuple(self.sanitized),
         )

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kcurate import store
@@ -23,6 +24,7 @@ from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.made_slow import MadeSlow
 from kcurate.judge.reference_runs import StartOver, WideReference
+from kcurate.judge.thread_orders import examine_orders
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, TimingJob, time_case, time_other_size
 from kcurate.judge.timing_job import prepare_timing
@@ -50,7 +52,8 @@ class JudgeConfig:
 
     `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
     variant of a slow side that was made, beside the built-in pairs. `counted`: count what such a side does
-    even where no times are taken, so that no speedup is claimed.
+    even where no times are taken, so that no speedup is claimed. `orders`: of the threads, beside the usual
+    ones, in which the emulator runs both sides; fewer where that takes long.
     """
 
     backend: str = "emulator"
@@ -63,6 +66,7 @@ class JudgeConfig:
     torch: bool = False
     workspace: Path | None = None
     counted: bool = False
+    orders: int = 4
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -240,7 +244,8 @@ class Judge:
         timed, problem = self._timed, verification.problem
         with case.stage("verify"):
             verification.run()
-        again = negative_controls.rerunning(case, verification) if self._spared(case, "again") else None
+        spared = partial(self._spared, case)
+        again = negative_controls.rerunning(case, verification, spared) if spared("again") else None
         with case.stage("controls"):
             self.controls.admit(case, verification, again)
             if not timed and again is not None:
@@ -250,14 +255,14 @@ class Judge:
         if not timed and self.config.counted:
             with case.stage("made_slow"):
                 self._made_slow.admit_counts(case)
+        if self.config.backend == "emulator" and self.config.orders:
+            examine_orders(verification, self._compilers, self.config.orders)
         if self.config.sanitize:
-            with case.stage("sanitize"):
-                sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
+            sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
         if not timed:
             why = "timing is off" if self.config.backend == "cuda" else "the emulator is not timed"
-            if self.config.backend != "cuda" and any(
-                getattr(case.candidate, side).language == "triton" for side in SIDES
-            ):
+            in_triton = any(getattr(case.candidate, side).language == "triton" for side in SIDES)
+            if self.config.backend != "cuda" and in_triton:
                 why = "Triton's interpreter and the emulator are not timed"
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
         if same_binary.same(case.candidate, compiled):
@@ -279,6 +284,11 @@ class Judge:
             case.sizes.append(time_size(size, self._prepare))
         with case.stage("made_slow"):
             self._made_slow.admit_times(case, ruling, lambda size: time_size(size, self._timed_job))
+        ours = case.candidate.origin.trust == "ours"
+        if ruling.outcome is Outcome.CONFIRMED and not ours and not self.config.sanitize:
+            sanitizer.examine_case(
+                case, compiled, self.config.gpu, verification.seed, self._lock, sanitizer.PUBLISHED
+            )
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})

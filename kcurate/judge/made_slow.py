@@ -311,7 +311,7 @@ def _timed_gain(
         replace(
             candidate,
             fast=suspect.ablation.side,
-            origin=Origin("natural"),
+            origin=Origin("curated"),  # the side is as trusted as it was, and examined enough
             problem=replace(problem, sizes=replace(problem.sizes, bench=problem.sizes.headline)),
         )
     )

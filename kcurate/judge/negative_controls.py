@@ -1,10 +1,14 @@
 """Wrong answers that must fail: a problem whose tests accept one of them proves nothing.
 
-`weakness`: zeros, a constant, a copy of an input, another seed's answer, and one element in a hundred wrong.
-Each is compared with the reference's outputs at the test sizes exactly as a side is; one trial that rejects
-it is enough. `blindness`: what the reference itself makes of spoiled inputs (rounded to the next narrower
-type, or with a tenth of one set to zero), at the size where sums are longest. Not covered: the comparison
-(`kcurate.judge.agreement`), the further runs of the reference (`kcurate.judge.reference_runs`).
+`weakness`: the planted answers (`kcurate.judge.planted_answers`) at the test sizes, compared with the
+reference's outputs exactly as a side's are; one trial that rejects an answer is enough. Then what the
+reference makes of inputs of which one is left out, or half of one. `blindness`: what it makes of inputs
+rounded to the next narrower type, or with a tenth of one set to zero, at the size where sums are longest. Not
+covered: the comparison (`kcurate.judge.agreement`), the further runs (`kcurate.judge.reference_runs`).
+
+An answer that is right but for rounding at every trial is no wrong one: `max(y, 0)` of a sum of squares, a
+copy of a copy kernel's input, an input that does not matter. Only where all outputs are the same whatever the
+inputs is the right answer itself too little.
 
 A control is never decided by one pair of seeds. While every trial accepts a wrong answer, the reference runs
 with another seed, up to `MORE_SEEDS` times. A problem whose answer is the same for two seeds with probability
@@ -17,33 +21,30 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from kcurate import store
 from kcurate.judge.agreement import Outputs, differs, identical, valid_count
 from kcurate.judge.case import Case, Ruling
+from kcurate.judge.planted_answers import Planted, planted
 from kcurate.judge.reference_runs import outputs_again
-from kcurate.judge.trials import Trial
+from kcurate.judge.trials import Trial, Tried
 from kcurate.judge.verifying import Verification
-from kcurate.problem.compare import widened
+from kcurate.problem.compare import compare
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
-from kcurate.problem.inputs import contents
+from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.problem.outputs import logical_bytes, output_names
-from kcurate.records import Outcome, Problem
+from kcurate.records import Outcome, Problem, Tolerance
 
-WRONG_SHARE = 0.01
 # Further seeds for a wrong answer that every trial so far accepts.
 MORE_SEEDS = 16
 # Further seeds for spoiled inputs: these runs may be at the bench size.
 MORE_SPOILED = 4
+# What inputs that are all zero, or all the least value of a range without it, still promise.
+KEPT_PROMISES = {"finite", "positive", "nonnegative"}
 # An output tells a narrower input from the input if it is at least this many times more precise.
 PRECISER = 4.0
 
-Array = npt.NDArray[Any]
 # Runs the reference on a trial's inputs; None if it failed.
 Rerun = Callable[[Trial], Outputs | None]
 
@@ -76,7 +77,7 @@ class Controls:
         if key not in self.passed:
             found = weakness(verification.problem, verification.tried, verification.expected, rerun)
             if found is not None:
-                raise Ruling(Outcome.MALFORMED, f"the problem is too weak: its tests accept {found}")
+                raise Ruling(Outcome.MALFORMED, f"the problem is too weak for {found}")
             self.passed.add(key)
         case.passed("controls")
 
@@ -90,20 +91,28 @@ class Controls:
         if key not in self.passed:
             found = blindness(verification.problem, base, spoil)
             if found is not None:
-                text = f"the problem is too weak: its tolerance accepts {found} ({base.text})"
+                text = f"the problem is too weak for {found}: its tolerance accepts them ({base.text})"
                 raise Ruling(Outcome.MALFORMED, text)
             self.passed.add(key)
         case.passed("spoiled_inputs")
 
 
-def rerunning(case: Case, verification: Verification) -> Rerun:
-    """Runs the reference once more at a test size, and records the seeds."""
+def rerunning(case: Case, verification: Verification, spared: Callable[[str], bool]) -> Rerun:
+    """Runs the reference once more at a test size, and records the seeds.
+
+    `spared`: whether the reference has survived runs of a name so far. Those without an input have a name of
+    their own: where one fails, the other controls are still worth their runs.
+    """
     proxy = verification.sides[verification.reference]
 
     def rerun(trial: Trial) -> Outputs | None:
+        change = trial.variation.partition("/")[2].partition(":")[0]
+        what = "without" if change in ("without", "half") else "again"
+        if not spared(what):
+            return None
         if trial.seed not in case.seeds:
             case.seeds.append(trial.seed)
-        return outputs_again(proxy, verification.problem, trial.request, verification.lock.shared)
+        return outputs_again(proxy, verification.problem, trial.request, verification.lock.shared, what)
 
     return rerun
 
@@ -135,38 +144,142 @@ def spoiling(
 def weakness(
     problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs], rerun: Rerun | None = None
 ) -> str | None:
-    """The first wrong answer that every trial accepts, in words; None when each fails some trial.
+    """A wrong answer that every trial accepts, and what would mend it; None when each fails some trial.
 
-    `tried`: the trials that ran. `expected`: the reference's outputs by slot. `rerun` None: no more seeds.
+    `tried`: the trials that ran. `expected`: the reference's outputs by slot. `rerun` None: no more seeds,
+    and no runs on spoiled inputs.
     """
-    nominal = [trial for trial in tried if trial.variation == "nominal"]
-    inputs = {trial.slot: _inputs(problem, trial) for trial in nominal}
-    known = dict(expected)
-    rng = random.Random(nominal[0].seed if nominal else 0)
-    for number in range(MORE_SEEDS + 1):
-        found = _weakness(problem, nominal, inputs, known)
-        if found is None or rerun is None or not nominal or number == MORE_SEEDS:
-            return found
-        sizes = problem.sizes.test[number % len(problem.sizes.test)]
-        trial = Trial(f"more{number}", sizes, rng.getrandbits(48), "nominal")
-        outputs = rerun(trial)
+    known = Tried(problem, tried, expected)
+    return (
+        _one_element(problem)
+        or _accepted_plant(known, rerun)
+        or (None if rerun is None else _idle_input(known, rerun))
+    )
+
+
+def _accepted_plant(tried: Tried, rerun: Rerun | None) -> str | None:
+    """The first planted answer that all trials accept, those of further seeds too."""
+    first = list(tried.trials)
+    accepted = [plant for plant in planted(tried) if passes(tried, plant, first)]
+    rng = random.Random(first[0].seed if first else 0)
+    for number in range(MORE_SEEDS if rerun is not None else 0):
+        if not accepted:
+            return None
+        like = first[number % len(first)]
+        trial = replace(like, slot=f"more{number}", seed=rng.getrandbits(48))
+        outputs = rerun(trial) if rerun is not None else None
         if outputs is None:
-            return found
-        nominal.append(trial)
-        inputs[trial.slot], known[trial.slot] = _inputs(problem, trial), outputs
+            break
+        tried.add(trial, outputs)
+        accepted = [plant for plant in accepted if _accepts(tried, plant, trial)]
+    return f"{accepted[0].what}; {accepted[0].mend}" if accepted else None
+
+
+def passes(tried: Tried, plant: Planted, trials: Sequence[Trial]) -> bool:
+    """Whether a planted answer is wrong in some trial, and every trial accepts it."""
+    answers = ((trial, plant.answer(trial)) for trial in trials)
+    wrong = False
+    for trial, answer in answers:
+        if answer is None:
+            continue
+        if not _agrees(tried, trial, answer):
+            return False
+        wrong = wrong or plant.output is None or not _right(tried, trial, plant.output, answer)
+    return wrong
+
+
+def _accepts(tried: Tried, plant: Planted, trial: Trial) -> bool:
+    answer = plant.answer(trial)
+    return answer is None or _agrees(tried, trial, answer)
+
+
+def _agrees(tried: Tried, trial: Trial, answer: Outputs) -> bool:
+    expected = tried.expected[trial.slot]
+    return not any(
+        differs(tried.problem, trial.sizes, name, expected, answer)
+        for name in answer
+        if answer[name] is not expected[name]
+    )
+
+
+def _right(tried: Tried, trial: Trial, name: str, answer: Outputs) -> bool:
+    """Whether one output is the right answer rounded otherwise, however much its tolerance allows."""
+    buffer, expected = tried.problem.buffers[name], tried.expected[trial.slot]
+    if not is_float(buffer.dtype) or identical(expected[name], answer[name]):
+        return True  # the trial accepted it, and integers must be equal
+    declared = buffer.tolerance or Tolerance()
+    rule = Tolerance(order=declared.order, accumulate=declared.accumulate)
+    valid = valid_count(tried.problem, name, expected)
+    return compare(expected[name], answer[name], buffer.dtype, rule, valid=valid).ok
+
+
+def _one_element(problem: Problem) -> str | None:
+    """An axis with one element at every test size, more at the bench size: no mistake along it can show."""
+    for name, buffer in problem.buffers.items():
+        if buffer.role == "scratch":
+            continue
+        for axis, extent in enumerate(buffer.shape):
+            if evaluate(extent, problem.sizes.headline) < 2:
+                continue
+            if all(evaluate(extent, sizes) < 2 for sizes in problem.sizes.test):
+                return (
+                    f"mistakes along axis {axis} of {name}: it has one element ({extent}) at every test size"
+                )
     return None
 
 
-def _weakness(
-    problem: Problem,
-    nominal: Sequence[Trial],
-    inputs: Mapping[str, Outputs],
-    expected: Mapping[str, Outputs],
-) -> str | None:
-    for what, answers in _answers(problem, nominal, inputs, expected):
-        if _accepted(problem, answers, expected):
-            return what
+def _idle_input(tried: Tried, rerun: Rerun) -> str | None:
+    """What is accepted of the reference's answers on inputs without one of them, or without half of one.
+
+    A change that leaves the outputs as they are says nothing: the input may not matter at these sizes.
+    """
+    problem = tried.problem
+    sizes = problem.sizes.test[0] if problem.sizes.test else {}
+    plain = [name for name in problem.buffers if _replaceable(problem, name)]
+    changes = [(f"without:{name}", f"answers that ignore {name}", name) for name in plain]
+    if plain:
+        largest = max(plain, key=lambda name: logical_bytes(problem.buffers[name], sizes))
+        changes.append((f"half:{largest}", f"half the terms ({largest})", largest))
+    for change, what, name in changes:
+        if _hidden(tried, rerun, change):
+            return f"{what}; {name} hardly changes the outputs: give it a wider range, or lower the tolerance"
     return None
+
+
+def _replaceable(problem: Problem, name: str) -> bool:
+    """Whether one value of an input's range everywhere is valid contents."""
+    buffer = problem.buffers[name]
+    if (
+        buffer.role not in ("in", "inout")
+        or buffer.init is None
+        or not KEPT_PROMISES.issuperset(buffer.promises)
+    ):
+        return False
+    return is_float(buffer.dtype) or buffer.init.kind == "integers"
+
+
+def _hidden(tried: Tried, rerun: Rerun, change: str) -> bool:
+    """Whether a change of inputs makes outputs wrong that are accepted, in all of a few trials."""
+    wrong = False
+    for trial in _smallest_first(tried)[: MORE_SPOILED + 1]:
+        spoiled = replace(trial, slot=f"{trial.slot}-{change}", variation=f"{trial.variation}/{change}")
+        outputs = rerun(spoiled)
+        if outputs is None or not _agrees(tried, trial, outputs):
+            return False
+        wrong = wrong or not all(_right(tried, trial, name, outputs) for name in outputs)
+    return wrong
+
+
+def _smallest_first(tried: Tried) -> list[Trial]:
+    """The first trial of each size by the number of its outputs' elements, then the second ones, ..."""
+    seen: dict[str, int] = {}
+    ranks = []
+    for trial in tried.trials:
+        sizes = str(sorted(trial.sizes.items()))
+        seen[sizes] = seen.get(sizes, 0) + 1
+        elements = sum(int(array.size) for array in tried.expected[trial.slot].values())
+        ranks.append((seen[sizes], elements))
+    return [tried.trials[at] for at in sorted(range(len(ranks)), key=ranks.__getitem__)]
 
 
 def blindness(problem: Problem, base: Trial, spoil: Spoil) -> str | None:
@@ -222,120 +335,3 @@ def _changes(problem: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, 
         yield "narrow", "inputs rounded to the next narrower type"
     largest = max(inputs, key=lambda name: inputs[name])
     yield f"hole:{largest}", f"a tenth of {largest} set to zero"
-
-
-def _inputs(problem: Problem, trial: Trial) -> Outputs:
-    return contents.generate(problem, None, trial.sizes, trial.seed, trial.variation)
-
-
-Answers = list[tuple[Trial, Outputs]]
-
-
-def _accepted(problem: Problem, answers: Answers, expected: Mapping[str, Outputs]) -> bool:
-    """Whether there are answers and every trial accepts them."""
-    return bool(answers) and not any(
-        differs(problem, trial.sizes, name, expected[trial.slot], answer)
-        for trial, answer in answers
-        for name in answer
-    )
-
-
-def _answers(
-    problem: Problem,
-    tried: Sequence[Trial],
-    inputs: Mapping[str, Outputs],
-    expected: Mapping[str, Outputs],
-) -> Iterator[tuple[str, Answers]]:
-    """Each wrong answer in words, with its outputs for each trial."""
-    yield "zeros", [(t, {n: np.zeros_like(a) for n, a in expected[t.slot].items()}) for t in tried]
-    constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
-    yield (
-        "a constant",
-        [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
-    )
-    yield "a copy of an input", _copies(problem, tried, inputs, expected)
-    yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
-    for name in output_names(problem):
-        wrong = [(t, {name: _corrupted(problem, t, name, expected[t.slot])}) for t in tried]
-        yield (
-            f"{name} with one element in a hundred wrong",
-            [(trial, {**expected[trial.slot], **answer}) for trial, answer in wrong],
-        )
-
-
-def _mean(array: Array) -> float:
-    """The mean of the finite elements."""
-    flat = widened(array).ravel()
-    return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
-
-
-def _full(array: Array, value: float) -> Array:
-    return np.full(array.shape, value).astype(array.dtype)
-
-
-def _copies(
-    problem: Problem, tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
-) -> Answers:
-    """For each output a copy of an input that is accepted in its place; empty if an output has none."""
-    found: Answers = []
-    for name in output_names(problem):
-        copies = (_copy(name, source, tried, inputs, expected) for source in problem.buffers)
-        passing = next((answers for answers in copies if _accepted(problem, answers, expected)), None)
-        if passing is None:
-            return []
-        found += passing
-    return found
-
-
-def _copy(
-    name: str,
-    source: str,
-    tried: Sequence[Trial],
-    inputs: Mapping[str, Outputs],
-    expected: Mapping[str, Outputs],
-) -> Answers:
-    """An output's initial contents (`inout`), or an input of the same size, as the output of every trial.
-
-    A sum over rows of one element is a copy, which says nothing about longer rows: so none where a trial's
-    sizes differ.
-    """
-    found: Answers = []
-    for trial in tried:
-        array, start = expected[trial.slot][name], inputs[trial.slot].get(source)
-        if start is None or (source != name and start.size != array.size):
-            return []
-        if source == name or array.size > 1:
-            with np.errstate(invalid="ignore", over="ignore"):  # floats outside the integer type's range
-                found.append((trial, {name: np.asarray(start).reshape(array.shape).astype(array.dtype)}))
-    return found
-
-
-def _other_seeds(
-    tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
-) -> Iterator[tuple[Trial, Outputs]]:
-    """Trials of the same sizes, each with another one's answer, where their inputs differ."""
-    for at, one in enumerate(tried):
-        for other in tried[at + 1 :]:
-            if one.sizes == other.sizes and any(
-                not np.array_equal(inputs[one.slot][name], inputs[other.slot][name])
-                for name in inputs[one.slot]
-            ):
-                yield one, expected[other.slot]
-
-
-def _corrupted(problem: Problem, trial: Trial, name: str, expected: Outputs) -> Array:
-    """The output with one in a hundred (at least one) of its compared elements made clearly wrong."""
-    array = expected[name]
-    flat = array.copy().ravel()
-    count = valid_count(problem, name, expected)
-    count = flat.size if count is None else count
-    rng = np.random.default_rng(trial.seed)
-    picks = rng.choice(count, max(1, int(WRONG_SHARE * count)), replace=False) if count else np.zeros(0, int)
-    if not is_float(problem.buffers[name].dtype):
-        flat[picks] = ~flat[picks] if flat.dtype == bool else flat[picks] ^ 1
-        return np.asarray(flat.reshape(array.shape))
-    values = widened(flat)
-    finite = values[np.isfinite(values)]
-    size = float(np.sqrt(np.mean(finite**2))) if finite.size else 1.0
-    flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size or 1.0)).astype(flat.dtype)
-    return np.asarray(flat.reshape(array.shape))

@@ -9,10 +9,12 @@ compared with what (`kcurate.judge.verifying`, `kcurate.judge.at_bench`).
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from kcurate import time_limits
 from kcurate.backends.base import Compiled
 from kcurate.cuda_source.wider import wider_accumulation
 from kcurate.errors import BackendError
@@ -110,20 +112,22 @@ class WideReference:
         return replace(self._problem, buffers=buffers)
 
 
-def outputs_again(proxy: SideProxy, problem: Problem, request: Generate, hold: Hold) -> Outputs | None:
-    """The outputs of one more run of a reference in its worker; None if it wrote outside them.
+def outputs_again(
+    proxy: SideProxy, problem: Problem, request: Generate, hold: Hold, what: str = "again"
+) -> Outputs | None:
+    """The outputs of one more run (`what`) of a reference in its worker; None if it wrote outside them.
 
     Raises:
         StartOver: it failed, or took too long.
     """
     names = output_names(problem)
     limit = outputs_bytes(problem, request.sizes, names) + REPLY_SLACK_BYTES
-    with disturbing("again"):
+    with disturbing(what):
         proxy.ask(request)
         proxy.wait_for_inputs()
         with hold():
             proxy.ask(Run(request.slot, (secrets.randbits(32) | 1,)))
-            reply = proxy.answer(limit)
+            reply = proxy.answer(limit, math.inf if what == "again" else time_limits.WITHOUT_INPUT_S)
         with proxy.untrusted_answer():
             found = arrays_of(problem, reply.blobs, request.sizes, 0, names)
     return None if reply.body.integrity else found

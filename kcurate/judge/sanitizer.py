@@ -1,19 +1,24 @@
-"""compute-sanitizer on one side at a small size: memory errors, races, uninitialised reads, invalid barriers.
+"""compute-sanitizer on both sides at a small size: memory errors, races, uninitialised reads, barriers.
 
-Where it is not installed nothing is checked, and the verdict's `checks` do not name it. The process under
-the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (tools memcheck, racecheck,
-initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
+Where it is not installed nothing is checked, and the verdict's `sanitizers` and `checks` do not name it. The
+process under the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (memcheck,
+racecheck, initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
 (`kcurate.judge.judging`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +34,15 @@ from kcurate.judge.workers.messages import pack_compiled, pack_request, read_req
 from kcurate.judge.workers.nursery import run_limited
 from kcurate.judge.workers.requests import Generate, Load, Run
 from kcurate.judge.workers.side_proxy import on_both_sides
-from kcurate.records import SIDES, Candidate, Outcome
+from kcurate.problem.bind_once import bind_once
+from kcurate.problem.ops import LaunchOp
+from kcurate.records import SIDES, Candidate, Outcome, Sanitized
 from kcurate.records.pair import SideName
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# What a confirmed side that a model or a stranger wrote is run under.
+PUBLISHED = ("memcheck", "racecheck")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
 # The exit code that we ask the tool to use for errors.
 FOUND = 9
 MAX_REPORT_CHARS = 4000
@@ -47,33 +57,89 @@ def installed() -> str | None:
     return shutil.which("compute-sanitizer")
 
 
+@cache
+def version() -> str | None:
+    """The version of compute-sanitizer, as it prints it; None where it does not run."""
+    path = installed()
+    if path is None:
+        return None
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=time_limits.ASK_PROFILER_S,
+            check=False,
+        )
+        if found := _VERSION.search(done.stdout):
+            return found[0]
+    return None
+
+
 def examine_case(
-    case: Case, compiled: Mapping[SideName, Compiled], gpu: int, seed: int, lock: GpuLock
+    case: Case,
+    compiled: Mapping[SideName, Compiled],
+    gpu: int,
+    seed: int,
+    lock: GpuLock,
+    tools: Sequence[str] = TOOLS,
 ) -> None:
-    """Run both sides under every tool; tools that finished on both sides are added to the checks.
+    """Run both sides under these tools; those that finished on both sides are added to the checks.
+
+    Every run is added to the case's `sanitized`. Where the tool is not installed, nothing is.
 
     Raises:
         Ruling: a tool reported an error; the log has its report.
     """
-    if installed() is None or any(compiled[side].backend != "cuda" for side in SIDES):
+    release = version() if all(compiled[side].backend == "cuda" for side in SIDES) else None
+    if release is None:
         return
-    for tool in TOOLS:
+    sizes = smallest(case.candidate)
+    for tool in tools:
 
-        def one(side: SideName, tool: str = tool) -> str | None:
-            return examine(tool, case.candidate, side, compiled[side], gpu, seed)
+        def report_of(side: SideName, tool: str = tool) -> str | None:
+            return examine(tool, case.candidate, side, compiled[side], gpu, seed, sizes)
 
-        with lock.shared():
-            reports = on_both_sides(one)
-        for side, report in reports.items():
+        with case.stage("sanitize"), lock.shared():
+            reports = on_both_sides(report_of)
+        finished = {side: report for side, report in reports.items() if report is not None}
+        case.sanitized += [
+            Sanitized(tool, release, side, sizes, not report) for side, report in finished.items()
+        ]
+        for side, report in finished.items():
             if report:
                 outcome = Outcome.NONDETERMINISTIC if tool == "racecheck" else Outcome.MISMATCH
                 raise Ruling(outcome, f"compute-sanitizer {tool} reports errors", side=side, log=report)
-        if all(report is not None for report in reports.values()):
+        if len(finished) == len(reports):
             case.passed(tool)
 
 
+def smallest(candidate: Candidate) -> Mapping[str, int]:
+    """Of the test sizes with the most launch axes of several blocks, the one with the fewest threads."""
+    problem = candidate.problem
+    assert problem is not None, "a side that ran has a problem"
+
+    def axes_and_threads(sizes: Mapping[str, int]) -> tuple[int, int]:
+        launches = [
+            step
+            for side in SIDES
+            for step in bind_once(problem, getattr(candidate, side), sizes).ops
+            if isinstance(step, LaunchOp)
+        ]
+        threads = sum(math.prod(step.grid) * math.prod(step.block) for step in launches)
+        return -sum(extent > 1 for step in launches for extent in step.grid), threads
+
+    return min(problem.sizes.test, key=axes_and_threads)
+
+
 def examine(
-    tool: str, candidate: Candidate, side: SideName, compiled: Compiled, gpu: int, seed: int
+    tool: str,
+    candidate: Candidate,
+    side: SideName,
+    compiled: Compiled,
+    gpu: int,
+    seed: int,
+    sizes: Mapping[str, int],
 ) -> str | None:
     """Run one side once under one tool; its report, empty if it is clean, None if it ran out of time.
 
@@ -83,7 +149,7 @@ def examine(
     assert candidate.problem is not None
     described, _ = pack_compiled(compiled)
     load = Load(described, candidate.problem, replace(getattr(candidate, side), code=""))
-    inputs = Generate("0", candidate.problem.sizes.test[0], seed, "nominal")
+    inputs = Generate("0", sizes, seed, "nominal")
     job = {"gpu": gpu, "requests": [pack_request(load), pack_request(inputs)]}
     with tempfile.TemporaryDirectory(prefix="kcurate-sanitize-") as folder:
         Path(folder, "job.json").write_text(json.dumps(job))

@@ -13,7 +13,7 @@ from kcurate.judge.timing.decision import Expected, Peeked, TimingJob
 from kcurate.judge.trials import Trial, timed_trials
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import Close, Forget
-from kcurate.problem.outputs import logical_bytes, with_valid_counts
+from kcurate.problem.outputs import logical_bytes, with_companions
 from kcurate.records import SIDES, BenchSize, Problem
 from kcurate.records.pair import SideName
 
@@ -67,7 +67,7 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
         summed={side: checked[side].summed for side in SIDES},
         sums={side: tuple(words) for side, words in sums.items()},
         expected=expected,
-        whole={side: tuple(with_valid_counts(problem, checked[side].whole)) for side in SIDES},
+        whole={side: tuple(with_companions(problem, checked[side].whole)) for side in SIDES},
         peeked=peeked,
         agree=agree,
     )

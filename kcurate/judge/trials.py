@@ -12,9 +12,10 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate.judge.agreement import Outputs, identical
 from kcurate.judge.timing.blocks import INPUT_SETS
 from kcurate.judge.workers.requests import Generate
-from kcurate.problem.inputs.contents import VARIATIONS, most_terms, variations, varies
+from kcurate.problem.inputs.contents import VARIATIONS, generate, most_terms, variations, varies
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import BenchSize, Problem
 
@@ -51,6 +52,38 @@ class Trial:
         """The sizes and kind of inputs, for rulings."""
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
         return f"{sizes}; {self.variation} inputs"
+
+
+class Tried:
+    """Trials that ran, with the reference's outputs by slot; inputs are made when asked for."""
+
+    def __init__(self, problem: Problem, trials: Sequence[Trial], expected: Mapping[str, Outputs]) -> None:
+        self.problem = problem
+        self.trials = list(trials)
+        self.expected = dict(expected)
+        self._inputs: dict[str, Outputs] = {}
+
+    def add(self, trial: Trial, outputs: Outputs) -> None:
+        """One more trial."""
+        self.trials.append(trial)
+        self.expected[trial.slot] = outputs
+
+    def inputs(self, trial: Trial) -> Outputs:
+        """The contents of the problem's `in` and `inout` buffers."""
+        if trial.slot not in self._inputs:
+            made = generate(self.problem, None, trial.sizes, trial.seed, trial.variation)
+            self._inputs[trial.slot] = made
+        return self._inputs[trial.slot]
+
+    def other(self, trial: Trial) -> Trial | None:
+        """Another trial of the same sizes, on other inputs; None if there is none."""
+        at = self.trials.index(trial)
+        for other in self.trials[at + 1 :] + self.trials[:at]:
+            if other.sizes == trial.sizes and any(
+                not identical(values, self.inputs(other)[name]) for name, values in self.inputs(trial).items()
+            ):
+                return other
+        return None
 
 
 def trials(problem: Problem, seed: int) -> Iterator[Trial]:

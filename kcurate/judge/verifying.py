@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate import time_limits
-from kcurate.judge.agreement import Outputs, arrays_of, differs, identical, sorted_if_unordered, valid_count
+from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
@@ -29,6 +29,7 @@ from kcurate.problem.outputs import checked, output_names, outputs_bytes
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
+UNSTABLE = "differs between runs, or depends on uninitialised memory"
 SALT_BITS = 63
 
 RunReply = Reply[RunAnswer]
@@ -61,12 +62,14 @@ class Verification:
         self.seed = seed
         self.tried: list[Trial] = []
         self.expected: dict[str, Outputs] = {}
+        self.answered: dict[str, Mapping[SideName, Outputs]] = {}
         self.wide = wide
         self._salts = random.Random(seed ^ 0xBAD)
         self.checked = {side: checked(self.problem, getattr(case.candidate, side)) for side in SIDES}
 
     def run(self) -> None:
-        """Run every trial. Afterwards `tried` has the trials, `expected` the reference's outputs by slot.
+        """Run every trial. Afterwards `tried` has the trials, `expected` the reference's outputs by slot,
+        `answered` both sides'.
 
         Raises:
             Ruling: a side failed a trial.
@@ -101,8 +104,9 @@ class Verification:
         better = self.wide.accepted(trial.sizes, plain, wide) if self.wide is not None else {}
         self.agree(trial, outputs, better)
         for side in self.order:
-            self._check_repeats(trial, side, reply[side], outputs[side])
+            self.check_repeats(trial, side, reply[side], outputs[side])
         self.expected[trial.slot] = plain
+        self.answered[trial.slot] = outputs
 
     def _wide_outputs(self, trial: Trial, plain: RunReply) -> Outputs | None:
         """The reference's outputs with wider accumulation; None where the trial is not worth it."""
@@ -110,7 +114,7 @@ class Verification:
             return None
         with disturbing("wide"):
             self.sides[self.reference].ask(Run(trial.slot, self.salts(1), text="wide"))
-            reply = self._answer(trial, self.reference)
+            reply = self.answer(trial, self.reference)
             return self.outputs(trial, self.reference, reply, 0, self._output_names())
 
     def make_inputs(self, trial: Trial) -> None:
@@ -135,14 +139,17 @@ class Verification:
         """Both sides' replies; the reference's time sets the other side's limit."""
         started_s = time.monotonic()
         reference, other = self.order
-        first = self._answer(trial, reference)
+        first = self.answer(trial, reference)
         waited_s = time.monotonic() - started_s
         limit_s = trial_limit_s(self.case.environment.backend, waited_s)
-        return {reference: first, other: self._answer(trial, other, limit_s)}
+        return {reference: first, other: self.answer(trial, other, limit_s)}
 
-    def _answer(self, trial: Trial, side: SideName, limit_s: float = math.inf) -> RunReply:
+    def answer(
+        self, trial: Trial, side: SideName, limit_s: float = math.inf, runs: int = REPEATS
+    ) -> RunReply:
+        """A side's reply to so many runs of a trial."""
         size = outputs_bytes(self.problem, trial.sizes, self._output_names())
-        return self.sides[side].answer(REPEATS * size + REPLY_SLACK_BYTES, limit_s)
+        return self.sides[side].answer(runs * size + REPLY_SLACK_BYTES, limit_s)
 
     def _output_names(self) -> tuple[str, ...]:
         return output_names(self.problem)
@@ -152,15 +159,23 @@ class Verification:
         self.check_integrity(trial, side, reply)
         return self.outputs(trial, side, reply, 0, self._output_names())
 
-    def _check_repeats(self, trial: Trial, side: SideName, reply: RunReply, first: Outputs) -> None:
-        """Raise a ruling unless every later run agrees with the first."""
+    def check_repeats(
+        self,
+        trial: Trial,
+        side: SideName,
+        reply: RunReply,
+        first: Outputs,
+        runs: range | None = None,
+        how: str = UNSTABLE,
+    ) -> None:
+        """Raise a ruling unless these runs of the reply (None: all later ones) agree with the first."""
         rest = self._output_names()
         tolerant = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
-        for index in range(1, trial.runs):
+        for index in runs or range(1, trial.runs):
             again = self.outputs(trial, side, reply, index, rest)
             for name in rest:
-                if name not in tolerant and not self._identical(name, first, again):
-                    raise self.nondeterministic(trial, side, name)
+                if name not in tolerant and not same_bits(self.problem, name, first, again):
+                    raise self.nondeterministic(trial, side, name, how)
             self.agree_with_itself(trial, side, first, {**first, **again}, tolerant)
 
     def check_integrity(self, trial: Trial, side: SideName, reply: RunReply) -> None:
@@ -176,18 +191,10 @@ class Verification:
         with self.sides[side].untrusted_answer():
             return arrays_of(self.problem, reply.blobs, trial.sizes, run, names)
 
-    def nondeterministic(self, trial: Trial, side: SideName, what: str) -> Ruling:
+    def nondeterministic(self, trial: Trial, side: SideName, what: str, how: str = UNSTABLE) -> Ruling:
         """The ruling that `what` differs between runs."""
-        text = f"{what} differs between runs, or depends on uninitialised memory ({trial.text})"
+        text = f"{what} {how} ({trial.text})"
         return Ruling(Outcome.NONDETERMINISTIC, text, side=side)
-
-    def _identical(self, name: str, first: Outputs, again: Outputs) -> bool:
-        valid = valid_count(self.problem, name, first)
-        one, other = (
-            sorted_if_unordered(self.problem, name, outputs[name].reshape(-1)[:valid])
-            for outputs in (first, again)
-        )
-        return identical(one, other)
 
     def agree_with_itself(
         self, trial: Trial, side: SideName, first: Outputs, again: Outputs, tolerant: Sequence[str]
@@ -213,7 +220,7 @@ class Verification:
         plain, got = (outputs[side] for side in self.order)
         expected = {**plain, **better}
         for name in got:
-            if name in better and self._identical(name, plain, got):
+            if name in better and same_bits(self.problem, name, plain, got):
                 continue
             exact = name in better or self.exact(trial)
             wrong = differs(self.problem, trial.sizes, name, expected, got, exact=exact)

@@ -15,10 +15,11 @@ from kcurate.errors import ProblemError
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init
-from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
+from kcurate.problem.inputs.promises import keeps
+from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
-from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
+from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side, Tolerance
 
 # Size of a by-value parameter of a built-in type (CUDA C++ on 64-bit Linux).
 SCALAR_BYTES: Mapping[str, int] = {
@@ -70,12 +71,14 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
             place = f"test[{index}]" if index < len(problem.sizes.test) else "bench"
             yield Issue(f"problem.sizes.{place}", "does not name the same sizes as the headline")
     yield from _check_bench(problem)
+    yield from _check_records(problem, outputs)
     for name, buffer in problem.buffers.items():
         valid = buffer.tolerance.valid if buffer.tolerance else None
         if valid is not None and (valid not in outputs or "int" not in problem.buffers[valid].dtype):
             yield Issue(f"problem.buffers.{name}.tolerance.valid", f"{valid!r} is not an integer output")
         yield from _check_terms(problem, name)
         yield from _check_init(problem, buffer, f"problem.buffers.{name}")
+        yield from _check_promises(problem, name)
     for name in sorted(set(problem.scalars) & set(problem.buffers)):
         yield Issue(f"problem.scalars.{name}", "a buffer has the same name")
     for name in sorted(set(problem.sizes.headline) & set(problem.buffers)):
@@ -92,6 +95,45 @@ def _check_bench(problem: Problem) -> Iterator[Issue]:
         yield Issue("problem.sizes.bench", "more than one size is the headline")
 
 
+def _check_records(problem: Problem, outputs: list[str]) -> Iterator[Issue]:
+    """Members of a record are outputs of as many elements or rows, which come in one order."""
+    members = Counter(name for record in problem.records for name in record)
+    for index, record in enumerate(problem.records):
+        where = f"problem.records[{index}]"
+        if len(record) < 2:
+            yield Issue(where, "names fewer than two outputs")
+        strange = [name for name in record if name not in outputs]
+        for name in strange:
+            yield Issue(where, f"{name!r} is not an output")
+        for name in sorted({name for name in record if members[name] > 1}):
+            yield Issue(where, f"{name!r} is named {members[name]} times in records")
+        if not strange:
+            yield from _check_members(problem, record, where)
+
+
+def _check_members(problem: Problem, record: tuple[str, ...], where: str) -> Iterator[Issue]:
+    for name in record[1:]:
+        first, other = (problem.buffers[member] for member in (record[0], name))
+        rules = [buffer.tolerance or Tolerance() for buffer in (first, other)]
+        for field in ("order", "valid"):
+            values = [getattr(rule, field) for rule in rules]
+            if values[0] != values[1]:
+                texts = " and ".join(map(repr, values))
+                yield Issue(where, f"{record[0]!r} and {name!r} have different tolerances: {field} {texts}")
+        if not (first.shape and other.shape):
+            yield Issue(where, f"{record[0]!r} or {name!r} has no axes")
+            continue
+        for sizes in problem.sizes.all:
+            try:
+                lengths = [evaluate(buffer.shape[0], sizes) for buffer in (first, other)]
+            except ProblemError:
+                break  # told where the plans are bound
+            if lengths[0] != lengths[1]:
+                text = f"{record[0]!r} has {lengths[0]} rows and {name!r} {lengths[1]} at sizes {dict(sizes)}"
+                yield Issue(where, text)
+                break
+
+
 def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]:
     if buffer.init is None:
         return
@@ -104,6 +146,26 @@ def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]
         except ProblemError as error:
             yield Issue(f"{where}.init", error.what)
             return
+
+
+def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
+    """What a buffer promises must hold for what its generator makes."""
+    buffer, where = problem.buffers[name], f"problem.buffers.{name}.promises"
+    if buffer.promises and (buffer.role not in ("in", "inout") or buffer.init is None):
+        yield Issue(where, f"a buffer with role {buffer.role} and no init has no values to promise")
+        return
+    for sizes in problem.sizes.test if buffer.promises else ():
+        try:
+            values = make(name, buffer, sizes, 0)
+        except ProblemError:  # `_check_init` says so
+            return
+        for promise in buffer.promises:
+            if not keeps(promise, values):
+                kind = buffer.init.kind if buffer.init else "zeros"
+                yield Issue(
+                    where, f"init {kind} does not keep the promise {promise!r} at sizes {dict(sizes)}"
+                )
+                return
 
 
 def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:
@@ -168,7 +230,7 @@ def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator
 def _check_program(
     program: Program, signatures: Mapping[str, tuple[Param, ...]], side: str
 ) -> Iterator[Issue]:
-    launches = [op for op in _flat(program.ops) if isinstance(op, LaunchOp)]
+    launches = [op for op in flat(program.ops) if isinstance(op, LaunchOp)]
     if not launches:
         yield Issue(f"{side}.plan", "launches nothing")
     # A long plan launches few kernels in few ways: the values of arguments do not matter here.
@@ -188,13 +250,6 @@ def _argument_bytes(argument: BoundArg) -> int | None:
     if isinstance(argument, BoundPointer):
         return None
     return NULL if argument.data == bytes(-NULL) else len(argument.data)
-
-
-def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
-    for op in ops:
-        yield op
-        if isinstance(op, WhileOp):
-            yield from _flat(op.body)
 
 
 def _check_arguments(where: str, params: tuple[Param, ...], sizes: tuple[int | None, ...]) -> Iterator[Issue]:

@@ -1,19 +1,33 @@
 """Whether an output equals the reference, within the rounding of its arithmetic; decided only here.
 
-Integers must be equal. A floating-point element passes if
+Integers must be equal. A floating-point element r passes if
 
-    |y - ref| <= KAPPA * (u_out * max(|ref|, N) + C * sqrt(K) * u_acc * S)
+    |y - r| <= KAPPA * (u_out * max(|r|, N) + C * w * max(|r|, S)),    w = sqrt(K) * u_acc
 
-with K the number of accumulated terms (`tolerance.terms`), S their magnitude (default: the root mean square
-of the reference; always at least |ref|), u_out and u_acc the unit roundoffs of the buffer and of the
-accumulator, N the smallest normal number of the buffer's type, below which rounding no longer gets finer.
-sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of summation. In addition,
-the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that rejects narrower arithmetic (bf16 or
-tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must be exactly where
-the reference has them.
+with K the number of accumulated terms (`tolerance.terms`), S their magnitude, u_out and u_acc the unit
+roundoffs of the buffer and of the accumulator, N the smallest normal number of the buffer's type, below which
+rounding no longer gets finer. sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and
+Stability of Numerical Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of
+summation. In addition, the whole output must pass a norm-wise bound ||y - r|| / ||r|| that rejects narrower
+arithmetic (bf16 or tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities
+must be exactly where the reference has them.
 
-Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in both
+Comparison is local, so that small values count beside large ones. S is `tolerance.scale` where that is
+declared. Otherwise it is the root mean square of the element's row (of its block, in an output of one axis),
+times `room`, but no more than that of the whole output, and at least `Bound.least`: what a single rounding at
+the size of the largest value leaves behind where values cancel. Each row (the last axis), each block of
+`BLOCK` elements and each of `CLASSES` classes of elements (drawn by a secret hash of the index) must pass
+
+    ||y - r|| <= norm ||r|| + (C + KAPPA / sqrt(n)) w sqrt(||r||^2 + ||S||^2) + KAPPA u_out N sqrt(n)
+
+with `norm` as for the whole output, and n the number of its elements. `room` follows from the same n: sums of
+terms with either sign are about normal, and the root mean square of n such sums is less than their standard
+deviation over sqrt(e) * 10**(12 / n) in one group of 10**12 (Chernoff's bound of chi-squared).
+
+A row (or block) that passes because of `least` alone must be off by as much as a rounding of the largest
+value would be: small values in a narrower type, or left out, are off by less.
+
+Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in all
 bounds. Then they cover the rounding of the side on trial alone, and no honest kernel adds more than that many
 terms one after the other: measured over N additions to one float32 accumulator of a growing sum, the error is
 0.22 to 0.25 sqrt(N) unit roundoffs, so a chain of 2**20 reaches 256 of the 2,000 that the norm allows.
@@ -21,6 +35,7 @@ terms one after the other: measured over N additions to one float32 accumulator 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcurate.problem.dtypes import SMALLEST_NORMAL, UNIT_ROUNDOFF, is_float
+from kcurate.problem.groups import BLOCK, Classes, Groups, chunks
 from kcurate.records import Tolerance
 
 Array = npt.NDArray[Any]
@@ -46,9 +62,16 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions that a side may need, beside a reference whose own rounding is small.
 CHAIN_TERMS = 1 << 20
-# Elements per chunk: 64 KiB in float64, which stays in cache and in the allocator's free lists (2-core x86-64
-# machine, 16M elements: 0.2 s of CPU time, against 1.2 to 3.8 s with chunks of 128 KiB to 1 MiB).
-CHUNK = 1 << 13
+# The fewest elements of a row that has a bound of its own.
+ROW_LEAST = 8
+# How much larger terms may be than what is left of them in a whole row, unless that would excuse a lost row.
+ROOM = 16.0
+# A row or block of more than this share of the whole's root mean square is never a rounding error alone.
+LARGEST_CANCELLED = 1 / 400
+# Of a unit roundoff of the largest value: the least root mean square of what roundings leave in a row.
+LEAST_ROUNDING = 1 / 50
+# ln(10**12): how rarely chance alone makes a group small.
+RARE = 12 * float(np.log(10))
 # Reported error ratios are capped at this.
 LARGEST_RATIO = 1e30
 
@@ -72,7 +95,7 @@ class Magnitudes:
     @classmethod
     def of(cls, reference: Array) -> Magnitudes:
         """Of an array of any floating type; non-finite values count as zero."""
-        parts = [slice(start, start + CHUNK) for start in range(0, reference.size, CHUNK)]
+        parts = list(chunks(reference.size))
         largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
         if not largest:
             return cls(0.0, 0.0)
@@ -85,50 +108,89 @@ class Magnitudes:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest allowed error of an element r: of_value max(|r|, normal) + of_scale max(|r|, scale)."""
+    """The largest allowed errors of an output's elements, and of groups of them (see the module).
+
+    `of_value` and `of_scale` are the factors of max(|r|, normal) and of max(|r|, S); S lies between `least`
+    and `scale`. `rounding`: what a rounding of the largest value leaves in each element at least. `row`:
+    elements of a row; 0: the output has no rows.
+    """
 
     of_value: float
     of_scale: float
     scale: float
-    normal: float = 0.0
+    normal: float
+    least: float
+    norm: float
+    walk: float
+    rounding: float = 0.0
+    row: int = 0
 
-    def of(self, magnitude: Array) -> Array:
-        """The bound of each element, float64, from the elements' absolute values."""
+    def of(self, magnitude: Array, scale: Array | float | None = None) -> Array:
+        """The bound of each element, float64, from absolute values and S (None: the whole output's)."""
+        magnitude_of_terms = np.maximum(magnitude, self.scale if scale is None else scale)
         return np.asarray(
-            self.of_value * np.maximum(magnitude, self.normal)
-            + self.of_scale * np.maximum(magnitude, self.scale)
+            self.of_value * np.maximum(magnitude, self.normal) + self.of_scale * magnitude_of_terms
         )
+
+    @property
+    def room(self) -> float:
+        """How much larger than a long row's root mean square S may be."""
+        return min(ROOM, 1 / (4 * C * self.walk)) if self.walk else ROOM
+
+    def scales(self, count: Array, values: Array) -> Array:
+        """S in groups of so many elements, from the norms of their values."""
+        return np.maximum(self.least, self._own_scales(count, values))
+
+    def _own_scales(self, count: Array, values: Array) -> Array:
+        room = np.maximum(np.exp(0.5 + RARE / count), self.room)
+        return np.asarray(np.minimum(self.scale, room * values / np.sqrt(count)))
+
+    def of_groups(self, groups: Groups) -> Array:
+        """The largest norm of the errors in each group."""
+        return self._of(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
+
+    def _of(self, count: Array, values: Array, scales: Array) -> Array:
+        root = np.sqrt(count)
+        walk = (C + KAPPA / root) * self.walk * np.hypot(values, scales)
+        return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
+
+    def narrow(self, groups: Groups) -> Array:
+        """Which rows (or blocks) are off by too little to be what cancelling leaves.
+
+        Their own values explain less, and a rounding of the largest value would show more.
+        """
+        errors, root = groups.norm("errors"), np.sqrt(groups.count)
+        return np.asarray((errors > self.own(groups)) & (errors < self.rounding * root))
+
+    def own(self, groups: Groups) -> Array:
+        """As `of_groups`, as far as each group's own values explain errors."""
+        count, values = np.maximum(groups.count, 1), groups.norm("values")
+        return self._of(count, values, self._own_scales(count, values) * np.sqrt(count))
+
+
+def row_of(shape: Sequence[int]) -> int:
+    """The elements of a row of an output; 0 if it has no rows with a bound of their own."""
+    return shape[-1] if len(shape) > 1 and shape[-1] >= ROW_LEAST else 0
 
 
 def bound_of(
-    dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes, *, exact: bool = False
+    dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes, *, exact: bool = False, row: int = 0
 ) -> Bound:
     """How far the elements of an output may be off; `whole` describes the complete reference."""
+    norm = norm_bound(dtype, tolerance, terms, exact=exact)
     if tolerance.relative is not None:
-        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest)
-    u_acc = UNIT_ROUNDOFF[tolerance.accumulate or dtype]
-    walk = float(np.sqrt(_chain(terms, exact=exact)))
+        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, 0.0, 0.0, norm, norm, row=row)
+    growth = float(np.sqrt(_chain(terms, exact=exact)))
+    walk = growth * UNIT_ROUNDOFF[tolerance.accumulate or dtype]
     scale = whole.rms
+    least = min(scale, whole.largest / (C * growth), LARGEST_CANCELLED * scale / (C * walk))
     if tolerance.scale is not None:  # terms that cancel leave a small sum with the rounding of a large one
-        scale = float(np.sqrt(max(1, terms))) / walk * tolerance.scale
-    return Bound(KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk * u_acc, scale, SMALLEST_NORMAL[dtype])
-
-
-def element_bound(
-    reference: Array,
-    dtype: str,
-    tolerance: Tolerance,
-    terms: int,
-    whole: Magnitudes | None = None,
-    *,
-    exact: bool = False,
-) -> Array:
-    """The largest allowed |y - ref| of each element, float64, in the shape of the reference.
-
-    `whole` describes the complete output if `reference` is only a part of it (None: it is complete).
-    """
-    whole = whole or Magnitudes.of(np.ravel(reference))
-    return bound_of(dtype, tolerance, terms, whole, exact=exact).of(np.abs(reference))
+        scale = least = float(np.sqrt(max(1, terms))) / growth * tolerance.scale
+    if tolerance.order == "any":  # sorted values: a block of small ones was chosen for that
+        least = scale
+    rounding = LEAST_ROUNDING * walk / growth * whole.largest if least < scale else 0.0
+    of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
+    return Bound(of_value, of_scale, scale, SMALLEST_NORMAL[dtype], least, norm, walk, rounding, row)
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
@@ -153,13 +215,16 @@ def compare(
     terms: int = 1,
     valid: int | None = None,
     exact: bool = False,
+    sort: bool = True,
 ) -> Comparison:
     """Compare an output with its reference; both have the same shape and the buffer's own dtype.
 
     `terms` is `tolerance.terms` evaluated; `valid` the number of leading elements to compare (None: all);
-    `exact`: the reference's own rounding is known to be small.
+    `exact`: the reference's own rounding is known to be small. `sort` False: elements that may come in any
+    order are in the same one already.
     """
     rule = tolerance or Tolerance()
+    row = row_of(np.shape(reference)) if rule.order == "exact" else 0
     expected, got = np.asarray(reference).ravel(), np.asarray(actual).ravel()
     if expected.size != got.size:
         return Comparison(False, float("inf"), "the sizes differ")
@@ -167,44 +232,75 @@ def compare(
         if not 0 <= valid <= expected.size:
             return Comparison(False, float("inf"), f"{valid} valid elements of {expected.size}")
         expected, got = expected[:valid], got[:valid]
-    if rule.order == "any":
+    if rule.order == "any" and sort:
         expected, got = np.sort(expected), np.sort(got)
     if not is_float(dtype):
         return _report(expected, got, np.where(expected == got, np.float32(0.0), np.float32(np.inf)))
     with np.errstate(over="ignore"):  # an overflowing error counts as infinite
-        return _compare_floats(expected, got, dtype, rule, terms, exact=exact)
+        whole = Magnitudes.of(expected)
+        bound = bound_of(dtype, rule, terms, whole, exact=exact, row=row)
+        return _compare_floats(expected, got, bound, whole.largest or 1.0)
 
 
-def _compare_floats(
-    expected: Array, got: Array, dtype: str, rule: Tolerance, terms: int, *, exact: bool
-) -> Comparison:
-    """Compare in chunks that fit in cache: a whole output in float64 would take many times its size."""
-    whole = Magnitudes.of(expected)
-    ratio = np.empty(expected.size, np.float32)
-    squares, distances, unit = 0.0, 0.0, whole.largest or 1.0
-    for start in range(0, expected.size, CHUNK):
-        part = slice(start, start + CHUNK)
+def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> Comparison:
+    ratio, partitions = deviation(expected, got, bound, unit)
+    comparison = _report(expected, got, ratio)
+    if not comparison.ok:
+        return comparison
+    whole = partitions["block"]
+    size, distance = (float(np.linalg.norm(whole.norm(what))) for what in ("values", "errors"))
+    if distance > bound.norm * size:
+        return _too_far("the whole output", distance, size, bound.norm * size)
+    for what, groups in partitions.items():
+        far = groups.norm("errors") > bound.of_groups(groups)
+        if what == ("row" if bound.row else "block"):
+            far |= bound.narrow(groups)
+        if far.any():
+            return _far_group(what, groups, bound, int(np.flatnonzero(far)[0]))
+    return comparison
+
+
+def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[Array, Mapping[str, Groups]]:
+    """How far outputs are off: each element's error as a share of its bound, and the groups of them.
+
+    Works in chunks that fit in cache: a whole output in float64 would take many times its size. `unit`: sums
+    of squares are in this unit, as the square of a large number would overflow.
+    """
+    ratio, size = np.empty(expected.size, np.float32), expected.size
+    rows, blocks, classes = Groups(size, bound.row, unit), Groups(size, BLOCK, unit), Classes(unit)
+    partitions = {"row": rows, "block": blocks, "class": classes}
+    around = rows if bound.row else blocks
+    for part in chunks(size):
+        around.add("values", part, _finite(widened(expected[part])))
+    scales = bound.scales(around.count, around.norm("values"))
+    around.squares["values"][:] = 0.0
+    for part in chunks(size):
         wanted, seen = widened(expected[part]), widened(got[part])
         finite = np.isfinite(wanted) & np.isfinite(seen)
         safe = _finite(wanted)
         off = np.where(finite, seen, safe) - safe
-        error = np.abs(off)
-        bound = element_bound(safe, dtype, rule, terms, whole, exact=exact)
-        share = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
+        error, scale = np.abs(off), scales[around.index(part)]
+        allowed = bound.of(np.abs(safe), scale)
+        share = np.divide(error, allowed, out=np.where(error > 0, np.inf, 0.0), where=allowed > 0)
         same = (wanted == seen) | (np.isnan(wanted) & np.isnan(seen))
         ratio[part] = np.minimum(np.where(finite, share, np.where(same, 0.0, np.inf)), LARGEST_RATIO)
-        squares += float(np.dot(safe / unit, safe / unit))
-        distances += float(np.dot(off / unit, off / unit))
-    comparison = _report(expected, got, ratio)
-    if not comparison.ok:
-        return comparison
-    size, distance = float(np.sqrt(squares)), float(np.sqrt(distances))
-    allowed = norm_bound(dtype, rule, terms, exact=exact)
-    if distance > allowed * size:
-        relative = distance / size if size else float("inf")
-        detail = f"the whole output is off by {relative:.2e} of its norm, more than {allowed:.0e}"
-        return Comparison(False, relative / allowed, detail)
-    return comparison
+        classes.draw(off.size)
+        for what, values in (("errors", off), ("values", safe), ("scales", scale)):
+            for groups in partitions.values():
+                groups.add(what, part, values)
+    return ratio, partitions
+
+
+def _far_group(what: str, groups: Groups, bound: Bound, at: int) -> Comparison:
+    distance, size = (float(groups.norm(what)[at]) for what in ("errors", "values"))
+    allowed = min(float(bound.of_groups(groups)[at]), float(bound.own(groups)[at]))
+    return _too_far(f"{what} {at}", distance, size, allowed)
+
+
+def _too_far(what: str, distance: float, size: float, allowed: float) -> Comparison:
+    relative, share = (part / size if size else float("inf") for part in (distance, allowed))
+    worst = distance / allowed if allowed else float("inf")
+    return Comparison(False, worst, f"{what} is off by {relative:.2e} of its norm, more than {share:.0e}")
 
 
 def widened(values: Array) -> Array:

@@ -80,7 +80,7 @@ def language(
     return functions, operators
 
 
-FUNCTIONS, _OPERATORS = language(min, max, _log2, _pow2, _divisor)
+FUNCTIONS, OPERATORS = language(min, max, _log2, _pow2, _divisor)
 
 
 class _Parser:
@@ -203,7 +203,7 @@ class _Parser:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[Node, frozenset[str]]:
-    parser = _Parser(text, FUNCTIONS, _OPERATORS, _limited)
+    parser = _Parser(text, FUNCTIONS, OPERATORS, _limited)
     return parser.whole(), frozenset(parser.used)
 
 

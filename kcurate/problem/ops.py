@@ -6,7 +6,7 @@ Not covered: binding (`kcurate.problem.program`), running (`kcurate.judge.worker
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -190,6 +190,14 @@ class CallOp:
 Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp | CallOp
 
 
+def flat(ops: Iterable[Op]) -> Iterator[Op]:
+    """Every operation, each loop before those inside it."""
+    for op in ops:
+        yield op
+        if isinstance(op, WhileOp):
+            yield from flat(op.body)
+
+
 @dataclass(frozen=True)
 class Program:
     """A side bound to sizes."""
@@ -199,3 +207,4 @@ class Program:
     entry_points: tuple[tuple[str, tuple[str, ...]], ...]
     symbols: tuple[str, ...]
     sizes: Mapping[str, int]
+    records: tuple[tuple[str, ...], ...] = ()

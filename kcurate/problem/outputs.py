@@ -5,13 +5,14 @@ Not covered: deciding whether two outputs agree (`kcurate.judge.agreement`).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kcurate.problem.compare import Bound, Magnitudes, bound_of, norm_bound
+from kcurate.problem.compare import Bound, Magnitudes, bound_of, row_of
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Buffer, Problem, Side, Tolerance
@@ -42,13 +43,38 @@ def output_names(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
 
 
+def unordered(buffer: Buffer) -> bool:
+    """Whether the elements of an output may come in any order."""
+    return buffer.tolerance is not None and buffer.tolerance.order == "any"
+
+
+def together(problem: Problem, name: str) -> tuple[str, ...]:
+    """The outputs that are put in order together with this one: the members of its record, else itself."""
+    if unordered(problem.buffers[name]):
+        for record in problem.records:
+            if name in record:
+                return record
+    return (name,)
+
+
+def record_axes(buffers: Sequence[Buffer]) -> int:
+    """How many leading axes the members of a record have in common; at least the first.
+
+    A single output has them all: its elements are its records.
+    """
+    axes = itertools.takewhile(
+        lambda extents: len(set(extents)) == 1, zip(*(buffer.shape for buffer in buffers), strict=False)
+    )
+    return max(1, len(list(axes)))
+
+
 @dataclass(frozen=True)
 class Checked:
     """How each output of a side is checked where it lies: every output is in one of the three.
 
     `summed`: the same in every run (in any order, where the problem allows it), so a fingerprint stands for
     it. `close`: its rounding may differ, so each element is compared with the reference's. `whole`: its
-    rounding and its order may differ, so it is read back.
+    rounding and its order may differ, or those of a member of its record, so it is read back.
     """
 
     summed: tuple[str, ...]
@@ -60,13 +86,14 @@ def checked(problem: Problem, side: Side) -> Checked:
     """How each output of a side is checked."""
     names = output_names(problem)
     loose = [n for n in names if n in side.nondeterministic and is_float(problem.buffers[n].dtype)]
-    unordered = [n for n in loose if (t := problem.buffers[n].tolerance) is not None and t.order == "any"]
-    summed = tuple(n for n in names if n not in loose)
-    return Checked(summed, tuple(n for n in loose if n not in unordered), tuple(unordered))
+    close = tuple(n for n in loose if not unordered(problem.buffers[n]))
+    whole = tuple(n for n in names if n not in close and set(together(problem, n)) & set(loose))
+    return Checked(tuple(n for n in names if n not in (*close, *whole)), close, whole)
 
 
-def with_valid_counts(problem: Problem, names: Sequence[str]) -> list[str]:
-    """`names`, plus the buffers that hold their valid counts."""
+def with_companions(problem: Problem, names: Sequence[str]) -> list[str]:
+    """`names`, plus what is compared together with them, plus the buffers that hold their valid counts."""
+    names = list(dict.fromkeys(member for name in names for member in together(problem, name)))
     tolerances = [problem.buffers[name].tolerance for name in names]
     counts = [t.valid for t in tolerances if t is not None and t.valid is not None]
     return list(dict.fromkeys([*names, *counts]))
@@ -82,5 +109,6 @@ def close_bound(
     buffer = problem.buffers[name]
     rule = buffer.tolerance or Tolerance()
     terms = evaluate(rule.terms, sizes)
-    norm = norm_bound(buffer.dtype, rule, terms, exact=exact) * whole.rms * float(np.sqrt(count))
-    return bound_of(buffer.dtype, rule, terms, whole, exact=exact), norm
+    row = row_of(shape(buffer, sizes))
+    bound = bound_of(buffer.dtype, rule, terms, whole, exact=exact, row=row)
+    return bound, bound.norm * whole.rms * float(np.sqrt(count))

@@ -80,7 +80,8 @@ def names_of(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
     return names
 
 
-def _loop_values(step: For, names: Mapping[str, int]) -> range:
+def loop_values(step: For, names: Mapping[str, int]) -> range:
+    """The values of a loop's variable; raises ProblemError for an unknown name or a step of zero."""
     start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
     if stride == 0:
         raise ProblemError("the step of a loop is zero")
@@ -143,7 +144,7 @@ class _Binder:
             yield self.simple(step, where)
 
     def loop(self, step: For, where: str) -> Iterator[Op]:
-        values = _loop_values(step, self.names)
+        values = loop_values(step, self.names)
         if step.for_ in self.names:
             raise ProblemError(f"the loop variable {step.for_!r} shadows another name")
         try:
@@ -309,11 +310,8 @@ class _Binder:
 
     def swap(self, step: Swap) -> SwapOp:
         first, second = (self.buffer(name) for name in step.swap)
-        if (first.physical, first.record.dtype, first.pad) != (
-            second.physical,
-            second.record.dtype,
-            second.pad,
-        ):
+        kinds = {(one.physical, one.record.dtype, one.pad) for one in (first, second)}
+        if len(kinds) > 1:
             raise ProblemError(f"{first.name!r} and {second.name!r} differ in shape, dtype or pad")
         return SwapOp(first.name, second.name)
 
@@ -325,9 +323,9 @@ def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str =
         ProblemError: an unknown name, a value out of range, an access past a buffer's declared shape; `where`
             names the place, such as `plan[0].args[3]`.
     """
-    binder = _Binder(problem, side, sizes)
-    ops = tuple(binder.steps(side.plan, where))
-    return Program(binder.buffers, ops, tuple(binder.entries), tuple(binder.symbols), dict(sizes))
+    bound = _Binder(problem, side, sizes)
+    ops, records = tuple(bound.steps(side.plan, where)), problem.records
+    return Program(bound.buffers, ops, tuple(bound.entries), tuple(bound.symbols), dict(sizes), records)
 
 
 def launch_count(plan: Iterable[Step], names: Mapping[str, int]) -> int | None:
@@ -342,7 +340,7 @@ def launch_count(plan: Iterable[Step], names: Mapping[str, int]) -> int | None:
             return None
         total += isinstance(step, Launch)
         if isinstance(step, For):
-            for value in _loop_values(step, names):
+            for value in loop_values(step, names):
                 inner = launch_count(step.do, {**names, step.for_: value})
                 if inner is None:
                     return None

@@ -141,8 +141,14 @@ atom [%ORDER] [%SCOPE] S=[%SPACE] cas T=b16,b32,b64 | d [m:S] a b | @atomic_cas<
 red [%ORDER] [%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,inc,dec [noftz] [L2::cache_hint]
     T=b32,b64,u32,u64,s32,s64,f32,f64,%SHORT
     | [m:S] a | @atomic_$O<$T>($m, $a)
-red [%ORDER] [%SCOPE] S=[global] add [noftz] [L2::cache_hint] (v2,v4) T=f32
-    | [m:S] {a} | @atomic_add_all<$T>($m, {$a})
+red [%ORDER] [%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
+    | [m:S] {a} | @atomic_all_$O<$T>($m, {$a})
+red [%ORDER] [%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
+    | [m:S] {a} | @atomic_all_$O<$T>($m, {$a})
+atom [%ORDER] [%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
+    | {d} [m:S] {a} | @atomic_each_$O<$T>($m, {$d}, {$a})
+atom [%ORDER] [%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
+    | {d} [m:S] {a} | @atomic_each_$O<$T>($m, {$d}, {$a})
 prefetch [global,local] (L1,L2,L2::evict_last,L2::evict_normal) | [m] |
 prefetch [const,param] tensormap             | [m]         |
 prefetchu L1                                 | [m]         |
@@ -231,7 +237,7 @@ cp async bulk global shared::cta bulk_group [L2::cache_hint]
     | [d] [s:shared] n:u32 | @bulk_to_global($d, $s, $n)
 cp async bulk commit_group                   |             | @commit_bulk()
 cp async bulk wait_group [read]              | n:u32       | @wait_bulk($n)
-cp async bulk prefetch L2 global [L2::cache_hint] | [m] n:u32 |
+cp async bulk prefetch L2 global [L2::cache_hint] | [m] n:u32 | @bulk_prefetch($m, $n)
 cp async bulk tensor %AXES (shared::cluster,shared::cta) global [tile] mbarrier::complete_tx::bytes
     [L2::cache_hint]
     | [d:shared] [m,{c}] [b:shared] | @box_load($d, $m, {$c}, $b)
@@ -257,9 +263,9 @@ mbarrier test_wait [acquire,relaxed,cta,cluster]* S=[%SHARED] b64 | p [m:S] a:b6
 mbarrier test_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
     | p [m:S] a:u32 | @parity_over($m, $a)
 mbarrier try_wait [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
-    | p [m:S] a:b64 h:u32? | @wait_phase($m, $a)
+    | p [m:S] a:b64 | @wait_phase($m, $a)
 mbarrier try_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
-    | p [m:S] a:u32 h:u32? | @wait_parity($m, $a)
+    | p [m:S] a:u32 | @wait_parity($m, $a)
 bra [uni]                                    | label       |
 """
 
@@ -277,8 +283,10 @@ REFUSED: Mapping[str, str] = {
     "tcgen05": "reaches tensor memory, which keeps its contents from launch to launch",
 }
 
-# Special registers that tell the time, the SM, or a profiler's counters (without the %).
-REFUSED_REGISTERS = ("clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph")
+# Special registers that tell the time, the SM, a place on it, or a profiler's counters (without the %).
+REFUSED_REGISTERS = (
+    "clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph", "warpid", "nwarpid",
+)  # fmt: skip
 
 # Those that the emulator has, as C++.
 SPECIAL_REGISTERS: Mapping[str, str] = {

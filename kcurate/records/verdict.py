@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kcurate.records.pair import SideName
+from kcurate.records.pair import SIDES, SideName
 
 # A copy takes nine tenths of the data sheet's bandwidth; no side that moves all of its buffers is this fast.
 FASTEST_SHARE = 1.2
@@ -185,3 +185,9 @@ class Verdict:
     protocol: str = "2"
     sanitizers: tuple[Sanitized, ...] = ()
     needless: str | None = None
+
+    @property
+    def unsanitized(self) -> bool:
+        """True unless both sides were clean under memcheck and racecheck, which a stranger's row needs."""
+        clean = {(run.tool, run.side) for run in self.sanitizers if run.clean}
+        return not clean >= {(tool, side) for tool in ("memcheck", "racecheck") for side in SIDES}

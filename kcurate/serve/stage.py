@@ -16,6 +16,7 @@ from pathlib import Path
 from kcurate import own_files
 from kcurate.backends.choice import choose
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.judge.workers.inside import isolation
 from kcurate.notes import Note, silent
 from kcurate.records import Summary
 from kcurate.runs import recorded
@@ -58,6 +59,7 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
     token = _token(config)
     with contextlib.ExitStack() as stack, recorded(STAGE, config.workspace, note=note) as record:
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
+        _require_confinement(config, record.note)
         listening = stack.enter_context(_listen(config))
         record.begin(config)
         from kcurate.serve.catalog import Catalog
@@ -125,6 +127,20 @@ def _token(config: ServeConfig) -> str | None:
             raise InputError(what, where=f"--host {config.host}", hint="give --token-file FILE")
         return None
     return own_files.token(config.token_file)
+
+
+def _require_confinement(config: ServeConfig, note: Note) -> None:
+    """Serve other machines only where compilers read nothing but headers; on this machine, warn.
+
+    Raises:
+        InputError: compilers could read every file, and the host is not this machine.
+    """
+    if config.ray is not None or isolation.confined():
+        return
+    what = "compilers can read every file of this machine (kcurate doctor says what is missing)"
+    if not is_loopback(config.host):
+        raise InputError(what, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
+    note(f"warning: {what}; serve nobody else's code")
 
 
 def _listen(config: ServeConfig) -> socket.socket:

@@ -6,7 +6,7 @@ Nothing here imports Triton or runs a module: the text is hostile. Not covered: 
 
 from kcurate.triton_source.allowed import Refusal, refusals
 from kcurate.triton_source.specialised import Parameter, Specialised
-from kcurate.triton_source.text import Kernel, bare_python, calls, kernels, parsed
+from kcurate.triton_source.text import Kernel, bare_python, calls, kernels, parsed, respelled
 
 __all__ = [
     "Kernel",
@@ -18,4 +18,5 @@ __all__ = [
     "kernels",
     "parsed",
     "refusals",
+    "respelled",
 ]

@@ -51,6 +51,20 @@ def parsed(code: str) -> ast.Module:
     raise ProblemError(f"Triton nested more than {MAX_NESTING} levels deep")
 
 
+@lru_cache(maxsize=16)
+def respelled(code: str) -> str:
+    """The module written anew from its syntax tree, so that what is compiled is what was checked.
+
+    Raises:
+        ProblemError: as `parsed`, or the text does not have the same tree.
+    """
+    tree = parsed(code)
+    text = ast.unparse(tree)
+    if ast.dump(parsed(text)) != ast.dump(tree):
+        raise ProblemError("Python that cannot be written anew from its syntax tree")
+    return f"{text}\n"
+
+
 def kernels(code: str) -> Mapping[str, Kernel]:
     """Every function of the module by name.
 

@@ -18,7 +18,8 @@ from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
-from kcurate.records import Item, Outcome, Summary, Verdict
+from kcurate.problem.size_gaps import advice
+from kcurate.records import SIDES, Candidate, Item, Outcome, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.validate import inputs
 from kcurate.verdicts import items
@@ -99,8 +100,20 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
             _record_rest(given, verdicts, judged_in_waves(), book)
         for one in given:
             record.add(_item(one, verdicts[one.index], workspace))
+        for index, candidate in rest:
+            ours = (
+                candidate.origin.made is not None
+            )  # its problem is noted once, with the pair it was made of
+            if verdicts[index].outcome.correct and not ours and (line := _advice(candidate)) is not None:
+                record.note(f"{candidate.id}: {line}")
         counts = Counter[str](verdict.outcome for verdict in verdicts.values())
         return record.finish({"candidates": ordered(counts, Outcome)})
+
+
+def _advice(candidate: Candidate) -> str | None:
+    """What the test sizes leave untested, for whoever wrote the problem."""
+    assert candidate.problem is not None, "it was judged correct"
+    return advice(candidate.problem, {side: getattr(candidate, side) for side in SIDES})
 
 
 def _item(one: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:

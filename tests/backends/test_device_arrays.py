@@ -16,8 +16,9 @@ from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.arrays import FLOAT_KINDS, DeviceArrays, Region
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.backends.noise import Held, noise_bytes
-from kcurate.problem.compare import Bound, Magnitudes
+from kcurate.problem.compare import Bound, Magnitudes, bound_of, deviation
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.groups import CLASSES
 from kcurate.problem.inputs.contents import generate, recipes
 from kcurate.problem.inputs.counter_based import SHAPES, Recipe
 from kcurate.problem.inputs.spoiled import NARROWER, Spoiled
@@ -89,7 +90,7 @@ def test_a_device_makes_the_hosts_floats(arrays: DeviceArrays, dtype: str, kind:
 
 
 @pytest.mark.parametrize("variation", ["nominal", *SHAPES])
-@pytest.mark.parametrize("shape", [("n",), (3, "n // 3"), ("n", 1)])
+@pytest.mark.parametrize("shape", [("n",), (3, "ceil_div(n, 3)"), ("n", 1)])
 def test_a_device_makes_the_hosts_patches_in_rows(
     arrays: DeviceArrays, shape: tuple[int | str, ...], variation: str
 ) -> None:
@@ -157,7 +158,7 @@ def test_a_device_makes_the_hosts_integers(arrays: DeviceArrays, dtype: str, low
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32", "uint8", "int64"])
 def test_a_device_makes_the_hosts_sorted_rows(arrays: DeviceArrays, dtype: str) -> None:
     how = Init("sorted", {"low": -3.5, "high": 2.5} if dtype in FLOATS else {"low": 5, "high": 200})
-    host, device = made(arrays, Buffer(dtype, (3, "n / 3"), how), "nominal")
+    host, device = made(arrays, Buffer(dtype, (3, "ceil_div(n, 3)"), how), "nominal")
     assert same_bits(host, device)
     assert (np.diff(host.astype(np.float64), axis=1) >= 0).all()
 
@@ -238,9 +239,9 @@ def test_magnitudes_count_the_valid_part_and_survive_large_numbers(arrays: Devic
 def compared(
     arrays: DeviceArrays, where: Region, expected: Memory, hiding: tuple[int, int], bound: Bound
 ) -> Any:
-    arrays.device.fill(arrays.word, 0, 16, b"\0")
+    arrays.device.fill(arrays.word, 0, 24, b"\0")
     arrays.close(where, expected, bound, hiding, arrays.word.address)
-    return struct.unpack("<Qd", arrays.device.read(arrays.word, 0, 16).tobytes())
+    return struct.unpack("<QdQ", arrays.device.read(arrays.word, 0, 24).tobytes())
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -253,13 +254,57 @@ def test_hidden_values_are_compared_and_read_as_noise(arrays: DeviceArrays, dtyp
     data = arrays.device.read(copy, 0, where.size_bytes)
     assert (data != values.view(np.uint8)).mean() > 0.9
     assert same_bits(data ^ noise_bytes(0, data.size, salt, key), values)
-    tight = Bound(1e-6, 0.0, 0.0)
-    assert compared(arrays, where, copy, (salt, key), tight) == (0, 0.0)
+    tight = Bound(1e-6, 0.0, 0.0, 0.0, 0.0, 1e-6, 0.0)
+    assert compared(arrays, where, copy, (salt, key), tight) == (0, 0.0, 0)
     other = values.copy()
     other[5] = other[5].astype(np.float64) * 2
-    wrong, squares = compared(arrays, region(arrays, dtype, other), copy, (salt, key), tight)
+    wrong, squares, groups = compared(arrays, region(arrays, dtype, other), copy, (salt, key), tight)
     off = float(other[5]) - float(values[5])
-    assert (wrong, squares) == (1, pytest.approx(off * off))
+    assert (wrong, squares, groups) == (1, pytest.approx(off * off), 2)  # a block and a class
+
+
+def answered(arrays: DeviceArrays, wanted: Array, got: Array, bound: Bound, **parts: Any) -> Any:
+    """What a device says of `got` beside hidden expected values."""
+    dtype = str(wanted.dtype)
+    copy = arrays.device.allocate(wanted.nbytes)
+    arrays.hide(region(arrays, dtype, wanted), copy, 4, 5)
+    return compared(arrays, region(arrays, dtype, got, **parts), copy, (4, 5), bound)
+
+
+@pytest.mark.parametrize("valid", [None, 2000])
+@pytest.mark.parametrize("row", [0, 8, 31, 100, 256, 300, 1001])
+def test_a_device_compares_groups_as_the_host_does(arrays: DeviceArrays, row: int, valid: int | None) -> None:
+    """Rows and blocks of very different scale, of which some are left out or off by little."""
+    rng = np.random.default_rng(row)
+    width = row or 50
+    scale = np.exp2(rng.integers(-30, 1, -(-COUNT // width))).repeat(width)[:COUNT]
+    wanted = (rng.standard_normal(COUNT) * scale).astype(np.float32)
+    wanted[17], count = np.nan, valid or COUNT
+    parts = {}
+    if valid is not None:
+        counter = region(arrays, "int32", np.array([valid], np.int32))
+        parts["counted_by"] = (counter.memory.address, 4, True)
+    verdicts = set()
+    for factor in (1e-9, 1e-6, 3e-5, 1e-4, 1e-2, 1.0):
+        got = (wanted.astype(np.float64) * (1 + factor * rng.standard_normal(COUNT))).astype(np.float32)
+        if factor == 1e-9:
+            got[scale < 2**-20] = 0
+        whole = Magnitudes.of(wanted[:count])
+        bound = bound_of("float32", Tolerance(), 64, whole, row=row)
+        wrong, squares, groups = answered(arrays, wanted, got, bound, **parts)
+        ratio, partitions = deviation(wanted[:count], got[:count], bound, whole.largest)
+        assert wrong == int((ratio > 1).sum())
+        assert squares == pytest.approx(float(np.sum(partitions["block"].norm("errors") ** 2)))
+        far = {what: one.norm("errors") > bound.of_groups(one) for what, one in partitions.items()}
+        around = "row" if row else "block"
+        fixed = (
+            far["row"].sum(),
+            far["block"].sum(),
+            (bound.narrow(partitions[around]) & ~far[around]).sum(),
+        )
+        assert sum(fixed) <= groups <= sum(fixed) + CLASSES
+        verdicts.add((wrong > 0, groups > 0))
+    assert {(False, False), (True, True)} <= verdicts
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
@@ -295,3 +340,32 @@ def test_noise_is_the_hosts_and_changes_show(arrays: DeviceArrays) -> None:
     assert arrays.changed([same]) == [False]
     arrays.device.fill(copy, 899, 1, bytes([~int(arrays.device.read(copy, 899, 1)[0]) & 255]))
     assert arrays.changed([where, same]) == [True, True]
+
+
+@pytest.mark.parametrize("valid", [None, 700])
+def test_fingerprints_of_records_ignore_their_order_but_see_torn_ones(
+    arrays: DeviceArrays, valid: int | None
+) -> None:
+    rng, count = np.random.default_rng(1), 1001
+    keys, rows = rng.integers(0, 9, count).astype(np.int32), rng.standard_normal((count, 3)).astype("f2")
+    parts: dict[str, Any] = {"ordered": False}
+    if valid is not None:
+        counter = region(arrays, "int32", np.array([valid], np.int32))
+        parts["counted_by"] = (counter.memory.address, 4, True)
+
+    def printed(first: Array, second: Array, salt: int = 5) -> int:
+        members = [region(arrays, "int32", first, **parts), region(arrays, "float16", second, **parts)]
+        return arrays.sum_of(lambda word: arrays.record_fingerprint(members, count, salt, word))
+
+    whole = printed(keys, rows)
+    order = np.r_[rng.permutation(valid or count), valid or count : count]
+    assert printed(keys[order], rows[order]) == whole
+    assert printed(keys, rows, 6) != whole
+    assert printed(keys[order], rows) != whole
+    assert printed(keys, rows[order]) != whole
+    turned = rows.copy()
+    turned[3] = rows[3, ::-1]
+    assert printed(keys, turned) != whole
+    behind = rows.copy()
+    behind[900] = 0
+    assert (printed(keys, behind) == whole) is (valid is not None)

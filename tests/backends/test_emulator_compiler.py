@@ -176,10 +176,3 @@ def test_preparing_keeps_every_line_where_it_was() -> None:
         line = next(i for i, text in enumerate(code.splitlines()) if text.startswith(word))
         assert prepared.splitlines()[line].startswith(word)
     assert "pragma" not in prepared and "extern" not in prepared
-
-
-RAW = 'const char *t = R"x(// not a comment " )x"; // gone\nint n;'
-
-
-def test_raw_strings_stay() -> None:
-    assert source.prepare(RAW).splitlines()[0].rstrip() == 'const char *t = R"x(// not a comment " )x";'

@@ -550,3 +550,104 @@ def test_asm_in_macros_templates_and_branches() -> None:
     )
     found = run(code, np.zeros(32, np.uint32), np.array([5, 6], np.uint32))[0]
     assert np.array_equal(found, np.where(LANES & 1, 2 * (5 + 96), 2 * 11))
+
+
+VALUES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "f16x2": np.float16}
+
+
+def raw_values(kind: str, count: int, seed: int) -> tuple[Array, Array]:
+    """Random numbers of a PTX type, as they lie in memory and as float64."""
+    values = np.random.default_rng(seed).uniform(-4, 4, count)
+    if kind.startswith("bf16"):
+        held = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        return held, bfloat16(held)
+    return (held := values.astype(VALUES[kind])), held.astype(np.float64)
+
+
+def bfloat16(raw: Array) -> Array:
+    return (raw.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def nearest(kind: str, exact: Array) -> Array:
+    """The numbers of a PTX type that are nearest to exact ones, as float64; ties go to even."""
+    if not kind.startswith("bf16"):
+        return exact.astype(VALUES[kind]).astype(np.float64)
+    raw = exact.astype(np.float32).view(np.uint32).astype(np.uint64)  # exact: 24 bits hold such sums
+    return bfloat16(((raw + 0x7FFF + (raw >> 16 & 1)) >> 16).astype(np.uint16))
+
+
+LETTERS = {"f32": "f", "f16": "h", "bf16": "h", "f16x2": "r", "bf16x2": "r"}
+
+
+@pytest.mark.parametrize(
+    ("opcode", "kind", "count"),
+    [
+        ("red.global.add.v4.f32", "f32", 4),
+        ("red.relaxed.gpu.global.add.v2.f32", "f32", 2),
+        ("red.v4.f32.add", "f32", 4),
+        ("red.global.v4.f32.add", "f32", 4),
+        ("red.global.add.noftz.f16x2", "f16x2", 1),
+        ("red.global.add.noftz.bf16", "bf16", 1),
+        ("red.global.add.noftz.v2.f16x2", "f16x2", 2),
+        ("red.global.add.noftz.v4.bf16x2", "bf16x2", 4),
+        ("red.global.max.noftz.v4.f16x2", "f16x2", 4),
+        ("red.global.min.noftz.v8.bf16", "bf16", 8),
+        ("red.global.add.noftz.v8.f16", "f16", 8),
+        ("red.global.v4.f16x2.add.noftz", "f16x2", 4),
+    ],
+)
+def test_reductions_of_vectors_in_memory_are_exact(opcode: str, kind: str, count: int) -> None:
+    each_holds = 2 if kind.endswith("x2") else 1
+    (held, before), (added, terms) = (raw_values(kind, count * each_holds, seed) for seed in (1, 2))
+    letter = LETTERS[kind]
+    types = {"f": "float", "h": "unsigned short", "r": "unsigned"}[letter]
+    place = ", ".join(f"%{i + 1}" for i in range(count))
+    place = f"{{{place}}}" if any(part in opcode for part in (".v2", ".v4", ".v8")) else place
+    given = ", ".join(f'"{letter}"(a[{i}])' for i in range(count))
+    body = f'if (t == 0) asm volatile("{opcode} [%0], {place};" :: "l"(x), {given} : "memory");'
+    out, *_ = run(kernel(body, f"{types} *x, const {types} *a"), held, added)
+    operation = {"add": np.add, "min": np.minimum, "max": np.maximum}[
+        next(part for part in opcode.split(".") if part in ("add", "min", "max"))
+    ]
+    found = bfloat16(out) if kind.startswith("bf16") else out.astype(np.float64)
+    assert np.array_equal(found, nearest(kind, operation(before, terms)))
+
+
+def test_an_atomic_of_a_vector_returns_what_was_there() -> None:
+    body = """if (t == 0)
+        asm volatile("atom.global.add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, 0f3F800000, 2.5, %5};"
+        : "=f"(x[4]), "=f"(x[5]), "=f"(x[6]), "=f"(x[7]) : "l"(x), "f"(a[0]) : "memory");"""
+    before = np.arange(8, dtype=np.float32)
+    out, *_ = run(kernel(body, "float *x, const float *a"), before, np.float32([0.5]))
+    assert out.tolist() == [0.5, 2.0, 4.5, 3.5, 0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_vector_that_is_not_aligned_as_a_whole_is_a_fault() -> None:
+    body = """if (t == 0) asm volatile("red.global.add.v4.f32 [%0], {%1, %1, %1, %1};"
+        :: "l"(x + 2), "f"(a[0]) : "memory");"""
+    with pytest.raises(KernelFault, match="misaligned"):
+        run(kernel(body, "float *x, const float *a"), np.zeros(8, np.float32), np.ones(1, np.float32))
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "min", "max", "fma.rn", "neg", "abs"])
+@pytest.mark.parametrize("kind", ["f16x2", "bf16x2"])
+def test_packed_arithmetic_is_exact(name: str, kind: str) -> None:
+    """Every half is rounded once, from the exact result."""
+    operations: dict[str, Any] = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
+        "fma.rn": lambda a, b, c: a * b + c, "neg": np.negative, "abs": np.abs,
+    }  # fmt: skip
+    count = {"fma.rn": 3, "neg": 1, "abs": 1}.get(name, 2)
+    raw, exact = zip(*(raw_values(kind, 64, seed) for seed in range(count)), strict=True)
+    asm = f"{name}.{kind} %0, {', '.join(f'%{i + 1}' for i in range(count))};"
+    out = each(asm, *(one.view(np.uint32) for one in raw))
+    found = bfloat16(out.view(np.uint16)) if kind == "bf16x2" else out.view(np.float16).astype(np.float64)
+    assert np.array_equal(found, nearest(kind, operations[name](*exact)))
+
+
+def test_flushing_turns_subnormal_halves_into_zeros() -> None:
+    """`.ftz` of f16 acts below 2^-14 (PTX ISA, `add`), on what is read and on what is written."""
+    tiny = np.float16([2**-15, -(2**-16), 2**-14, 1.0]).view(np.uint32)
+    out = each("add.ftz.f16x2 %0, %1, %2;", tiny, np.zeros(2, np.uint32)).view(np.float16)
+    assert out.tolist() == [0.0, 0.0, 2**-14, 1.0]
+    assert each("mul.ftz.f16x2 %0, %1, %2;", tiny, np.float16([1] * 4).view(np.uint32))[0] == 0x80000000

@@ -330,7 +330,7 @@ def test_bytes_outside_the_tensor_count_as_arrived() -> None:
     ("base", "room", "reason", "why"),
     [
         (64, 4096, "launch_error", "not a multiple of 128 bytes"),
-        (1024, 1536, "out_of_bounds", "a box of 1024 bytes, 512 past the end of shared memory"),
+        (1024, 1536, "out_of_bounds", "a copy of 1024 bytes, 512 past the end of shared memory"),
     ],
 )
 @pytest.mark.parametrize("code", [loading(2), storing(2)])

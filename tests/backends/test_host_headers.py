@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
@@ -60,6 +62,46 @@ def test_all_of_them_go_together_in_either_order() -> None:
     ]
     assert compiles("\n".join(lines)) == ""
     assert compiles("\n".join(reversed(lines))) == ""
+
+
+WIDTHS = (8, 16, 32, 64)
+ONE_ARGUMENT = """
+    fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh
+    atanh floor ceil round trunc rint erf erfc tgamma lgamma
+"""
+# What a header gives, as statements.
+GIVEN = {
+    "math.h": [
+        *(f"x[0] = (float)({name});" for name in re.findall(r"#define (\w+)", HEADERS["math.h"])),
+        *(f"x[0] = {name}f(x[1]) + (float){name}(x[2]);" for name in ONE_ARGUMENT.split()),
+        'x[0] = nanf("") + (float)nan("") + isnan(x[1]) + isinf(x[1]) + isfinite(x[1]) + signbit(x[1]);',
+    ],
+    "cmath": [
+        *(f"x[0] = std::{name}(x[1]);" for name in (*ONE_ARGUMENT.split(), "abs", "isnan", "isinf", "isfinite")),  # noqa: E501
+        *(f"x[0] = std::{name}(x[1], x[2]);" for name in ["pow", "atan2", "fmod", "fmin", "fmax", "hypot", "copysign"]),  # noqa: E501
+        "x[0] = std::fma(x[1], x[2], x[3]) + std::ldexp(x[1], n) + std::signbit(x[1]) + INFINITY;",
+    ],
+    "float.h": [f"x[0] = (float)({name});" for name in re.findall(r"#define (\w+)", HEADERS["float.h"])],
+    "limits.h": ["x[0] = INT_MIN + SHRT_MAX + UCHAR_MAX; x[1] = LLONG_MAX; x[2] = ULONG_MAX; x[3] = CHAR_BIT;"],  # noqa: E501
+    "stdint.h": [
+        *(f"int_fast{w}_t a = n; uint_least{w}_t b = n; x[0] = a + b + INT{w}_MAX + UINT{w}_C(3);" for w in WIDTHS),  # noqa: E501
+        "intmax_t a = n; uintptr_t b = (uintptr_t)x; x[0] = a + b + SIZE_MAX + INT64_MIN + UINT32_MAX;",
+    ],
+    "cstdint": [f"std::int{w}_t a = n; std::uint{w}_t b = n; x[0] = a + b + INT{w}_MIN;" for w in WIDTHS],
+    "stddef.h": ["struct S { int a, b; }; size_t a = offsetof(S, b); ptrdiff_t b = n; x[0] = a + b + (x == NULL);"],  # noqa: E501
+    "cstddef": ["std::size_t a = n; std::ptrdiff_t b = n; x[0] = a + b;"],
+    "limits": ["x[0] = std::numeric_limits<float>::denorm_min() + std::numeric_limits<int>::max();"],
+    "type_traits": ["std::enable_if<true, int>::type a = n; x[0] = a + std::is_integral<int>::value;"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["cuda", "emulator"])
+@pytest.mark.parametrize("header", sorted(GIVEN))
+def test_both_backends_give_the_same_names(header: str, backend: str) -> None:
+    body = "\n".join(f"{{ {statement} }}" for statement in GIVEN[header])
+    code = f'#include <{header}>\nextern "C" __global__ void k(float *x, int n) {{ {body} }}'
+    binary = open_compiler(backend).compile(code, [EntryPoint("k")])
+    assert isinstance(binary, Compiled), binary.log
 
 
 def test_limits_are_those_of_the_platform() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kcurate.backends.base import KernelFault
 from kcurate.backends.cuda import slabs
-from kcurate.backends.cuda.slabs import Slabs, rounded
+from kcurate.backends.cuda.slabs import MAPPED_BYTES, Slabs, rounded
 
 
 class Driver:
@@ -123,3 +123,17 @@ def test_short_memory_is_used_to_its_end() -> None:
         memory.take(60 << 20)
     memory.give(first, 100 << 20)
     memory.take(110 << 20)  # needs what `first` held
+
+
+def test_slabs_end_where_their_mapping_ends() -> None:
+    """Behind a slab that is no whole number of mappings there would be memory that nobody clears."""
+    driver = Driver(room=330 << 20)
+    memory = Slabs(driver.allocate, driver.release)
+    for size in (
+        1,
+        (100 << 20) + 700,
+        (150 << 20) + 1,
+    ):  # the last is more than what is left of a doubled slab
+        memory.take(size)
+    assert len(driver.sizes) == 3
+    assert all(size % MAPPED_BYTES == 0 for size in driver.sizes)

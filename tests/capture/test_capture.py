@@ -23,7 +23,7 @@ from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
-from kcurate.records import Capture
+from kcurate.records import Capture, Contents, Init
 
 Build = Callable[..., Path]
 HEAD = """
@@ -195,6 +195,48 @@ def test_only_the_trees_kernels_are_written_down(built: Build, tmp_path: Path) -
     assert summary["items"]["kernels"]["not_in_the_tree"] == 2
     found, _, _ = captured(built(KINDS), work, kernel="^void fill<float")
     assert [Demangled.of(one.kernel).base for one in found] == ["apply", "fill"]
+
+
+CHAIN = (
+    HEAD
+    + """
+__global__ void produce(unsigned char *out, int n) { if (threadIdx.x < n) out[threadIdx.x] = threadIdx.x; }
+__global__ void tally(const unsigned char *in, unsigned *bins, int n)
+{
+    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[in[i]], 1u);
+}
+int main()
+{
+    unsigned char *made, *copied, *filled;
+    unsigned *bins;
+    cudaMalloc(&made, 200);
+    cudaMalloc(&copied, 200);
+    cudaMalloc(&filled, 200);
+    cudaMalloc(&bins, 1024);
+    produce<<<1, 256>>>(made, 200);
+    cudaMemcpy(copied, made, 200, cudaMemcpyDeviceToDevice);
+    cudaMemset(filled, 0, 200);
+    cudaMemset(bins, 0, 1024);
+    tally<<<1, 128>>>(made, bins, 200);
+    cudaMemset(bins, 0, 1024);
+    tally<<<1, 64>>>(copied, bins, 200);
+    cudaMemset(bins, 0, 1024);
+    tally<<<1, 32>>>(filled, bins, 200);
+}
+"""
+)
+
+
+def test_zeros_that_a_kernel_would_have_overwritten_are_not_recorded(built: Build, tmp_path: Path) -> None:
+    one = next(one for one in captured(built(CHAIN), tmp_path)[0] if one.kernel.startswith("tally"))
+    held = [
+        [launch.buffers[launch.args[at].pointers[0].buffer].before for at in (0, 1)]
+        for launch in one.launches
+    ]
+    inputs, bins = ([contents and contents.init for contents in column] for column in zip(*held, strict=True))
+    assert inputs == [None, None, Init("zeros")]
+    assert bins == [Init("zeros")] * 3
+    assert held[0][0] == Contents("uint8", 200)
 
 
 def test_limits_are_said(built: Build, tmp_path: Path) -> None:

@@ -145,6 +145,26 @@ def test_integers_of_both_signs_are_tried_where_others_prove_nothing(tmp_path: P
     assert init == Init("integers", {"low": -1000, "high": 1000})
 
 
+# No number between 0 and 1 is that large.
+RARE = """
+__global__ void above(const float *in, int *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i] > 1e9f;
+}
+void run(int n, float *in, int *out) { above<<<(n + 127) / 128, 128>>>(in, out, n); }
+"""
+
+
+def test_a_problem_that_is_too_weak_keeps_its_kernel_and_says_what_would_mend_it(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "main.cu").write_text(RARE)
+    extract(ExtractConfig((tmp_path / "tree",), tmp_path / "work", compile=False))
+    assert draft(DraftConfig(tmp_path / "work")).items["refused"] == {"malformed": 1}
+    (kernel,) = (tmp_path / "work/kernels").rglob("kernel.json")
+    text = kernel.with_name("problem.toml").read_text()
+    assert "too weak for zeros; no input changes the outputs: give these wider ranges" in text
+
+
 def test_hopeless_draft_stops_at_the_run_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roles: list[str] = []
 

@@ -39,12 +39,31 @@ void run(size_t count) {
   blur_two<<<(count + 511) / 512, 256>>>(count, a, b);
 }
 """
+LARGE = """
+__global__ void blur_large(const float *in, float *out, int n) {
+  for (int k = 0; k < 16; k++) {
+    int i = blockIdx.x * 4096 + k * 256 + threadIdx.x;
+    if (i < n) out[i] = 0.5f * in[i] + 0.5f * in[i > 0 ? i - 1 : 0];
+  }
+}
+void run(int n) {
+  float *a, *b;
+  cudaMalloc(&a, n * sizeof(float));
+  cudaMalloc(&b, n * sizeof(float));
+  blur_large<<<(n + 4095) / 4096, 256>>>(a, b, n);
+}
+"""
 MORE = BETTER.replace("float *out)", "float *out, float **more)")
 TREE = {
     "both/naive/k.cu": NAIVE,
     "both/optimized/k.cu": BETTER,
     "wrong/naive/k.cu": NAIVE,
     "wrong/optimized/k.cu": BETTER.replace("out[i + 1] = 0.5f", "out[i + 1] = 0.75f"),
+    # Right as long as there is one block of its own, which is larger than the other's.
+    "large/naive/k.cu": NAIVE,
+    "large/optimized/k.cu": LARGE,
+    "clipped/naive/k.cu": NAIVE,
+    "clipped/optimized/k.cu": LARGE.replace("i < n", "i < n && blockIdx.x == 0"),
     # Nothing launches the naive kernel, and the other has a parameter more.
     "more/naive/k.cu": NAIVE[: NAIVE.index("void run")],
     "more/optimized/k.cu": MORE.replace("(count, a, b)", "(count, a, b, c)"),
@@ -82,7 +101,7 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> Paired:
 
 
 def test_every_natural_pair_is_counted_once(paired: Paired) -> None:
-    assert paired.summary.items["pairs"] == {"no_admitted_problem": 1, "problem_given": 2, "refused": 1}
+    assert paired.summary.items["pairs"] == {"no_admitted_problem": 1, "problem_given": 3, "refused": 2}
 
 
 def test_an_unreadable_pair_is_named_and_stops_nothing(paired: Paired) -> None:
@@ -118,6 +137,15 @@ def params(text: str) -> tuple[Param, ...]:
         type_, _, name = one.rpartition(" ")
         found.append(Param(name, type_, pointer="*" in type_))
     return tuple(found)
+
+
+def test_test_sizes_show_two_blocks_of_either_side(paired: Paired) -> None:
+    large, clipped = paired.pair("large"), paired.pair("clipped")
+    assert large.problem is not None
+    assert any(setting["n"] > 4096 and setting["n"] % 4096 for setting in large.problem.sizes.test)
+    assert clipped.problem is None
+    (line,) = (line for line in paired.lines if "clipped" in line and "refused" in line)
+    assert "elements are wrong" in line
 
 
 @pytest.mark.parametrize(

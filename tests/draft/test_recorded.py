@@ -27,6 +27,7 @@ from kcurate.records import (
     CapturedLaunch,
     CapturedPointer,
     CapturedSymbol,
+    Contents,
     Init,
     Kernel,
     Launch,
@@ -242,6 +243,17 @@ def test_bins_stay_a_constant_and_the_grid_stays_within_the_recorded_one(judge: 
     assert step_of(draft).grid == ("min(120, ceil_div(n, 256))",)
     assert draft.known.problem.buffers["bins"].init.kind == "zeros"  # type: ignore[union-attr]
     admitted(draft, HISTOGRAM, judge)
+
+
+def test_inputs_that_nothing_is_recorded_of_are_what_the_text_allows() -> None:
+    """Not zeros, with which a kernel that never reads its input would be right."""
+    arrays = {"data": np.zeros(500_000, np.uint8), "bins": np.zeros(256, np.uint32)}
+    made = launch([120], [256], (At("data"), At("bins"), i32(500_000)), arrays, ["bins"])
+    unseen = replace(made.buffers[0], before=Contents("uint8", 500_000))
+    draft = drafted(HISTOGRAM, captured("histogram", replace(made, buffers=(unseen, made.buffers[1]))))
+    assert draft.known.problem.buffers["data"].init == Init("integers", {"low": 0, "high": 256})
+    (remark,) = (one for one in draft.remarks if one.place == "buffers.data.init")
+    assert remark.text == "guess: nothing is recorded of its values; indices into own"
 
 
 STENCIL = """

@@ -24,7 +24,7 @@ from kcurate.backends.base import (
 )
 from kcurate.backends.noise import noise_bytes
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.records import Outcome
+from kcurate.records import Outcome, Tolerance
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.device import CudaDevice
@@ -256,31 +256,45 @@ def test_fingerprints_see_the_logical_array_alone(device: CudaDevice, bench: Gpu
     device.free(count)
 
 
+@pytest.mark.parametrize("row", [0, 8, 100, 4096])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
-def test_close_outputs_are_compared_as_on_the_host(device: CudaDevice, bench: GpuTimer, dtype: str) -> None:
+def test_close_outputs_are_compared_as_on_the_host(
+    device: CudaDevice, bench: GpuTimer, dtype: str, row: int
+) -> None:
     from kcurate.backends.cuda.arrays import Region
-    from kcurate.problem.compare import Bound
-    from kcurate.problem.dtypes import numpy_dtype
+    from kcurate.problem.compare import Magnitudes, bound_of, deviation
+    from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
+    from kcurate.problem.groups import CLASSES
 
+    count = 100_003
     kind, rng = numpy_dtype(dtype), np.random.default_rng(2)
-    wanted = rng.normal(size=4099).astype(kind)
-    got = (wanted.astype(np.float64) * rng.normal(1, 0.1, 4099)).astype(kind)
-    wanted[:4], got[:4] = [np.nan, np.nan, 1, 0], [np.nan, 1, np.nan, 0]
-    bound = Bound(0.05, 0.02, 0.7, 0.3)
-    one, other = wanted.astype(np.float64), got.astype(np.float64)
-    finite = np.isfinite(one) & np.isfinite(other)
-    off = np.abs(other - one)[finite]
-    wrong = int((off > bound.of(np.abs(one[finite]))).sum()) + 2
-    memory, found = device.allocate(got.nbytes), device.allocate(16)
-    hidden = wanted.view(np.uint8) ^ noise_bytes(0, wanted.nbytes, 31, 77)
-    expected = device.allocate(hidden.size)
-    device.write(expected, 0, hidden)
-    device.write(memory, 0, got.view(np.uint8))
-    device.fill(found, 0, 16, b"\0")
-    bench.close(Region(memory, 0, 4099, dtype, kind.itemsize), expected, bound, (31, 77), found.address)
-    data = device.read(found, 0, 16)
-    assert int(data[:8].view(np.uint64)[0]) == wrong
-    assert float(data[8:].view(np.float64)[0]) == pytest.approx(float((off**2).sum()), rel=1e-9)
+    scale = np.exp2(rng.integers(-6, 1, -(-count // (row or 50)))).repeat(row or 50)[:count]
+    wanted = (rng.normal(size=count) * scale).astype(kind)
+    whole = Magnitudes.of(wanted)
+    bound = bound_of(dtype, Tolerance(), 16, whole, row=row)
+    found, memory = device.allocate(24), device.allocate(wanted.nbytes)
+    expected = device.allocate(wanted.nbytes)
+    seen = set()
+    for factor in (0.0, 1.0, 30.0, 1e5):
+        off = rng.normal(1, factor * UNIT_ROUNDOFF[dtype], count)
+        got = (wanted.astype(np.float64) * off).astype(kind)
+        wanted[:4], got[:4] = [np.nan, np.nan, 1, 0], [np.nan, 1 if factor else np.nan, 1, 0]
+        device.write(expected, 0, wanted.view(np.uint8) ^ noise_bytes(0, wanted.nbytes, 31, 77))
+        device.write(memory, 0, got.view(np.uint8))
+        device.fill(found, 0, 24, b"\0")
+        bench.close(Region(memory, 0, count, dtype, kind.itemsize), expected, bound, (31, 77), found.address)
+        data = device.read(found, 0, 24)
+        ratio, partitions = deviation(wanted, got, bound, whole.largest)
+        assert int(data[:8].view(np.uint64)[0]) == int((ratio > 1).sum())
+        squares = float((partitions["block"].norm("errors") ** 2).sum())
+        assert float(data[8:16].view(np.float64)[0]) == pytest.approx(squares, rel=1e-9)
+        far = {what: one.norm("errors") > bound.of_groups(one) for what, one in partitions.items()}
+        around = "row" if row else "block"
+        far[around] |= bound.narrow(partitions[around])
+        groups, fixed = int(data[16:].view(np.uint64)[0]), int(far["row"].sum() + far["block"].sum())
+        assert fixed <= groups <= fixed + CLASSES
+        seen.add(groups > 0)
+    assert seen == {False, True}
 
 
 def test_shared_and_local_memory_do_not_survive(device: CudaDevice, bench: GpuTimer) -> None:

@@ -92,21 +92,42 @@ def test_a_problem_that_accepts_zeros_is_too_weak(one: Judge) -> None:
 
 def test_a_weak_problem_is_refused_after_a_strong_one_with_the_same_buffers(one: Judge) -> None:
     plan = (small.EACH,)
-    copied = small.SCALE.replace("a * x[i]", "x[i]")
+    always = small.SCALE.replace("a * x[i]", "a")
     assert one.judge(small.twice("scaled", small.problem(), small.SCALE, plan)).outcome is Outcome.CORRECT
-    verdict = one.judge(small.twice("copied", small.problem(), copied, plan))
+    verdict = one.judge(small.twice("always", small.problem(), always, plan))
     assert verdict.outcome is Outcome.MALFORMED, verdict.detail
-    assert "a copy of an input" in verdict.detail
+    assert "too weak for a constant" in verdict.detail
 
 
-def test_a_problem_that_accepts_a_copied_input_is_too_weak(one: Judge) -> None:
-    copied = small.SCALE.replace("a * x[i]", "x[i]")
+def test_a_copy_is_a_right_answer_but_an_output_left_alone_is_none(one: Judge) -> None:
     started = small.problem(y=Buffer("float32", ("n",), Init("uniform"), "inout"))
-    verdict = one.judge(small.twice("copied", started, copied, (small.EACH,)))
-    assert verdict.outcome is Outcome.MALFORMED, verdict.detail
-    assert "a copy of an input" in verdict.detail
+    for name, value, outcome in (
+        ("copied", "x[i]", Outcome.CORRECT),
+        ("left", "x[i] > 100.0f ? x[i] : y[i]", Outcome.MALFORMED),
+    ):
+        code = small.SCALE.replace("a * x[i]", value)
+        verdict = one.judge(small.twice(name, started, code, (small.EACH,)))
+        assert verdict.outcome is outcome, verdict.detail
+    assert "outputs left as they were" in verdict.detail
     added = small.SCALE.replace("y[i] = a", "y[i] += a")
     assert one.judge(small.twice("added", started, added, (small.EACH,))).outcome is Outcome.CORRECT
+
+
+def test_a_reference_that_never_ends_without_an_input_is_still_controlled(
+    one: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the runs without an input are left out when the judgement starts over."""
+    monkeypatch.setattr(time_limits, "WITHOUT_INPUT_S", 1.0)
+    count = "int zeros = 0; for (int j = 0; j < n; ++j) zeros += x[j] == 0.0f;"
+    loop = f"{count} while (zeros == n) __threadfence();"
+    waits = small.SCALE.replace("if (i < n) y[i] = a * x[i];", f"if (i < n) {{ {loop} y[i] = a * x[i]; }}")
+    assert waits != small.SCALE
+    x = Buffer("float32", ("n",), Init("uniform", {"low": -1.0, "high": 1.0}))
+    problem = small.problem(x=x)
+    verdict = one.judge(small.twice("waits", problem, waits, (small.EACH,)))
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    assert {"controls", "spoiled_inputs"} <= set(verdict.checks)
+    assert {what for _, what in one._failing} == {"without"}
 
 
 def test_negative_controls_run_once_per_reference(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,27 @@ extern "C" __global__ void total(const float* x, const float* w, float* y, int n
     if (threadIdx.x == 0) *y = part[0] * *w;
 }
 """
+# As a split-K product does it: every part waits for its turn to add, so the order is fixed.
+SEMAPHORE = """
+extern "C" __global__ void total(const float* x, const float* w, float* y, int n) {
+    __shared__ float parts[256];
+    __shared__ int turn;
+    if (threadIdx.x == 0) turn = 0;
+    __syncthreads();
+    float s = 0.0f;
+    int rows = (n + 255) / 256, begin = threadIdx.x * rows, end = min(n, begin + rows);
+    for (int i = begin; i < end; i++) s += x[i];
+    parts[threadIdx.x] = s;
+    __syncthreads();
+    for (int t = 0; t < 256; t++) {
+        if (t == (int)threadIdx.x && turn == t) {
+            *y = (t ? *y : 0.0f) + parts[t] * *w;
+            turn = t + 1;
+        }
+        __syncthreads();
+    }
+}
+"""
 # A side that looks at the bits of its sum: with wider accumulation it computes something else.
 BITS = CHAIN.replace("* *w", "* *w * (sizeof(s) == 4 ? 1.0f : 2.0f)")
 UNIFORM = Init("uniform")
@@ -155,11 +176,11 @@ def test_the_bench_size_counts_only_where_it_is_run() -> None:
     assert widened(candidate, "slow", timed=True) is not None
 
 
-def at_bench(fast: str = TREE) -> Candidate:
+def at_bench(fast: str = TREE, n: int = 1 << 17, x: Init = UNIFORM) -> Candidate:
     """The bench size is the one long sum."""
-    candidate = sums(fast=fast, n=600)
+    candidate = sums(fast=fast, n=600, x=x)
     assert candidate.problem is not None
-    longer = replace(candidate.problem, sizes=Sizes(candidate.problem.sizes.test, {"n": 1 << 17}))
+    longer = replace(candidate.problem, sizes=Sizes(candidate.problem.sizes.test, {"n": n}))
     return replace(candidate, problem=longer)
 
 
@@ -176,6 +197,29 @@ def test_the_bench_size_runs_structured_spoiled_and_wider(rig: TimedJudge) -> No
     assert {"bench_structured", "spoiled_inputs", "wide_reference", "timed_outputs"} <= set(verdict.checks)
     again = rig.judge(at_bench(TREE + "// another\n"))
     assert again.outcome is Outcome.CONFIRMED, again.detail
+
+
+def test_at_the_bench_size_too_a_more_accurate_side_passes_beside_an_inaccurate_reference(
+    rig: TimedJudge,
+) -> None:
+    """Parts that the driver copies are held against the outputs that the side was compared with: the plain
+    reference is off by 1% here, five times what the side may be off by.
+    """
+    terms = Init("constant", {"value": 0.7})
+    verdict = rig.judge(at_bench(SEMAPHORE, n=1 << 20, x=terms))
+    assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert {"bench_structured", "wide_reference"} <= set(verdict.checks)
+
+
+def test_a_part_that_the_driver_copied_is_held_against_the_wider_reference(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If our kernels are made to say that the outputs agree, what the driver copied says otherwise."""
+    monkeypatch.setattr("kcurate.judge.at_bench._agrees", lambda *_: True)
+    wrong = SEMAPHORE.replace("* *w", "* *w * (n > 1000 ? 1.01f : 1.0f)")
+    verdict = rig.judge(at_bench(wrong, n=1 << 20, x=Init("constant", {"value": 0.7})))
+    assert verdict.outcome is Outcome.MISMATCH, verdict.detail
+    assert "not what was compared" in verdict.detail
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,48 @@ def issues(candidate: Candidate) -> list[tuple[str, str]]:
     return [(issue.where, issue.what) for issue in check(candidate)]
 
 
+ANY = Tolerance(order="any")
+
+
+def _records(*records: tuple[str, ...], **buffers: Buffer) -> list[tuple[str, str]]:
+    """The issues of a problem with these records, over keys and values in any order."""
+    more = {
+        "keys": Buffer("int32", ("n",), role="out", tolerance=ANY),
+        "values": Buffer("float32", ("n", 3), role="out", tolerance=ANY),
+        **buffers,
+    }
+    return issues(with_problem(buffers={**PROBLEM.buffers, **more}, records=records))
+
+
+def test_records_name_outputs_that_belong_together() -> None:
+    assert _records(("keys", "values")) == []
+    where = "problem.records[0]"
+    assert _records(("keys",)) == [(where, "names fewer than two outputs")]
+    assert _records(("keys", "a")) == [(where, "'a' is not an output")]
+    assert _records(("keys", "nobody")) == [(where, "'nobody' is not an output")]
+    twice = [(f"problem.records[{index}]", "'keys' is named 2 times in records") for index in (0, 1)]
+    more = Buffer("int32", ("n",), role="out", tolerance=ANY)
+    assert _records(("keys", "values"), ("keys", "more"), more=more) == twice
+    short = Buffer("int32", ("n / 2",), role="out", tolerance=ANY)
+    text = "'keys' has 10 rows and 'short' 5 at sizes {'n': 10}"
+    assert _records(("keys", "short"), short=short) == [(where, text)]
+    single = Buffer("int32", (), role="out", tolerance=ANY)
+    assert (where, "'keys' or 'single' has no axes") in _records(("keys", "single"), single=single)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (Tolerance(), "order 'any' and 'exact'"),
+        (Tolerance(order="any", valid="count"), "valid None and 'count'"),
+    ],
+)
+def test_members_of_a_record_are_counted_and_ordered_alike(rule: Tolerance, text: str) -> None:
+    other = Buffer("int32", ("n",), role="out", tolerance=rule)
+    expected = f"'keys' and 'other' have different tolerances: {text}"
+    assert _records(("keys", "other"), other=other) == [("problem.records[0]", expected)]
+
+
 def with_problem(**changes: Any) -> Candidate:
     return dataclasses.replace(CANDIDATE, problem=dataclasses.replace(PROBLEM, **changes))
 
@@ -177,6 +219,18 @@ def test_an_issue_reads_as_a_line() -> None:
 def test_each_fault_is_found_at_its_place(candidate: Candidate, where: str, what: str) -> None:
     found = issues(candidate)
     assert [place for place, text in found if what in text] == [where]
+
+
+def test_a_promise_must_be_kept_by_the_generator() -> None:
+    kept = dataclasses.replace(PROBLEM.buffers["a"], promises=("nonnegative", "varied"))
+    assert issues(with_problem(buffers={**PROBLEM.buffers, "a": kept})) == []
+    broken = dataclasses.replace(kept, promises=("sorted",))
+    found = issues(with_problem(buffers={**PROBLEM.buffers, "a": broken}))
+    what = "init uniform does not keep the promise 'sorted' at sizes {'n': 10}"
+    assert found == [("problem.buffers.a.promises", what)]
+    output = dataclasses.replace(PROBLEM.buffers["b"], promises=("finite",))
+    found = issues(with_problem(buffers={**PROBLEM.buffers, "b": output}))
+    assert [where for where, _ in found] == ["problem.buffers.b.promises"]
 
 
 def test_launches_inside_flag_loops_are_checked() -> None:

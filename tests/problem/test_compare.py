@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kcurate.problem.compare import CHAIN_TERMS, KAPPA, NORM_BOUND, C, compare, element_bound, norm_bound
+from kcurate.problem.compare import (
+    CHAIN_TERMS,
+    KAPPA,
+    NORM_BOUND,
+    C,
+    Magnitudes,
+    bound_of,
+    compare,
+    norm_bound,
+)
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.contents import KEPT_TERMS, make
 from kcurate.records import Buffer, Init, Tolerance
@@ -286,11 +295,15 @@ def test_the_bound_is_the_documented_one() -> None:
     reference = np.array([3.0, -4.0])
     u = 2.0**-24
     expected = KAPPA * (u * np.abs(reference) + C * np.sqrt(100) * u * np.sqrt(12.5).clip(np.abs(reference)))
-    bound = element_bound(reference, "float32", Tolerance(), 100)
-    np.testing.assert_allclose(bound, expected)
-    scaled = element_bound(reference, "float32", Tolerance(scale=2.0, accumulate="float16"), 100)
+
+    def bounds(rule: Tolerance) -> Array:
+        whole = Magnitudes.of(reference)
+        return bound_of("float32", rule, 100, whole).of(np.abs(reference))
+
+    np.testing.assert_allclose(bounds(Tolerance()), expected)
+    scaled = bounds(Tolerance(scale=2.0, accumulate="float16"))
     np.testing.assert_allclose(scaled, KAPPA * (u + C * 10 * 2.0**-11) * np.abs(reference))
-    scaled = element_bound(reference, "float32", Tolerance(scale=50.0, accumulate="float16"), 100)
+    scaled = bounds(Tolerance(scale=50.0, accumulate="float16"))
     np.testing.assert_allclose(scaled, KAPPA * (u * np.abs(reference) + C * 10 * 2.0**-11 * 50.0))
     assert norm_bound("float32", Tolerance(), 100) == NORM_BOUND["float32"]
     assert norm_bound("float32", Tolerance(), 4 << 16) == 2 * NORM_BOUND["float32"]
@@ -303,10 +316,8 @@ def test_beside_an_exact_reference_bounds_stop_growing(rule: Tolerance) -> None:
     reference = np.array([3.0, -4.0])
 
     def bounds(terms: int, *, exact: bool) -> tuple[float, float]:
-        return (
-            float(element_bound(reference, "float32", rule, terms, exact=exact)[0]),
-            norm_bound("float32", rule, terms, exact=exact),
-        )
+        bound = bound_of("float32", rule, terms, Magnitudes.of(reference), exact=exact)
+        return float(bound.of(np.abs(reference))[0]), bound.norm
 
     assert bounds(CHAIN_TERMS, exact=True) == bounds(CHAIN_TERMS, exact=False)
     assert bounds(64 * CHAIN_TERMS, exact=True) == bounds(CHAIN_TERMS, exact=True)
@@ -340,3 +351,102 @@ def test_a_signalling_nan_is_wrong_without_a_warning() -> None:
     found = compare(expected, got, "float32", None)
     assert not found.ok
     assert found.detail.startswith("1 of 2 elements are wrong")
+
+
+ROWS, COLS = 256, 512
+
+
+def uneven(shape: tuple[int, ...] = (ROWS, COLS)) -> tuple[Array, Array]:
+    """Factors of dot products of length 64 and a scale of each row between 1 and 2**-40."""
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((*shape, 64), np.float32)
+    scale = np.exp2(rng.integers(-40, 1, shape[0])).astype(np.float32)
+    return a * scale.reshape(-1, *(1,) * len(shape)), rng.standard_normal(64).astype(np.float32)
+
+
+def lowered(sums: Array, below: float, kind: str) -> Array:
+    """Sums with zeros, or the mean size, in rows of less than `below` of the largest row's scale."""
+    rms = np.sqrt(np.mean(sums.astype(np.float64) ** 2, axis=-1))
+    small = rms < below * rms.max()
+    assert small.any()
+    changed = sums.copy()
+    changed[small] = 0 if kind == "zeros" else rms[small][:, None]
+    return changed
+
+
+@pytest.mark.parametrize("kind", ["zeros", "constants"])
+@pytest.mark.parametrize("below", [1e-2, 1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("shape", ["rows", "blocks", "short rows"])
+def test_small_rows_count_beside_large_ones(shape: str, below: float, kind: str) -> None:
+    a, b = uneven((ROWS, COLS) if shape != "short rows" else (2048, 16))
+    honest = [chained(a * b, np.float32), blocked(a * b, 8)]
+    wrong = lowered(honest[0], below, kind)
+    if shape == "blocks":
+        honest, wrong = [sums.reshape(-1) for sums in honest], wrong.reshape(-1)
+    assert passes(*honest, terms=64)
+    assert not passes(honest[0], wrong, terms=64)
+
+
+def test_rows_too_small_for_a_rounding_of_the_largest_are_computed_in_full() -> None:
+    a, b = uneven()
+    reference, narrow = chained(a * b, np.float32), chained(tf32(a) * tf32(b), np.float32)
+    small = np.sqrt(np.mean(reference.astype(np.float64) ** 2, axis=-1, keepdims=True)) < 1e-4
+    mixed = np.where(small, narrow, reference)
+    assert not passes(reference, mixed, terms=64)
+    assert not passes(reference.reshape(-1), mixed.reshape(-1), terms=64)
+
+
+@pytest.mark.parametrize("where", ["row", "block"])
+def test_one_part_in_a_narrower_type_is_refused(where: str) -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((2, 256, 256, 64), np.float32)
+    reference, narrow = chained(a * b, np.float32), chained(tf32(a) * tf32(b), np.float32)
+    mixed = reference.copy()
+    mixed[77] = narrow[77]
+    if where == "block":
+        reference, mixed = reference.reshape(-1), mixed.reshape(-1)
+    assert not passes(reference, mixed, terms=64)
+    found = compare(reference, mixed, "float32", None, terms=1 << 18)
+    assert not found.ok
+    assert found.detail.startswith(f"{where} 77 is off by "), found.detail
+
+
+@pytest.mark.parametrize("shape", [(1 << 16,), (4096, 8), (600, 100), (64, 1000)])
+@pytest.mark.parametrize("terms", [64, 4096])
+def test_honest_sums_of_either_sign_pass_in_every_group(shape: tuple[int, ...], terms: int) -> None:
+    """Sums, each of normal terms, and what chains of them round."""
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        sums = rng.standard_normal(shape) * np.sqrt(terms)
+        off = rng.standard_normal(shape) * np.sqrt(terms) * 0.25 * np.sqrt(terms) * 2.0**-24
+        assert passes(sums.astype(np.float32), (sums + off).astype(np.float32), terms=terms)
+
+
+def test_what_cancels_in_a_whole_row_may_keep_one_rounding_of_the_largest() -> None:
+    rng = np.random.default_rng(6)
+    reference = rng.standard_normal((64, 512)).astype(np.float32)
+    reference[5] = 0
+    rounding = reference.copy()
+    rounding[5] = rng.uniform(-1, 1, 512).astype(np.float32) * np.float32(2.0**-24)
+    assert passes(reference, rounding)
+    rounding[5] *= 100
+    assert not passes(reference, rounding)
+    assert passes(reference, rounding, scale=1.0)
+
+
+def test_a_declared_scale_is_absolute() -> None:
+    a, b = uneven()
+    sums = chained(a * b, np.float32)
+    assert passes(sums, lowered(sums, 1e-7, "zeros"), terms=64, scale=1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_small_rows_count_in_every_type(dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    scale = np.where(np.arange(ROWS) % 4, 0.009, 1.0)[:, None]
+    sums = (rng.standard_normal((ROWS, COLS)) * scale).astype(numpy_dtype(dtype))
+    wrong = sums.copy()
+    wrong[np.arange(ROWS) % 4 > 0] = 0
+    for terms in (1, 64, 4096):
+        assert passes(sums, sums.copy(), dtype, terms=terms)
+        assert not passes(sums, wrong, dtype, terms=terms)

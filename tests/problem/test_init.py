@@ -31,6 +31,7 @@ from kcurate.problem.inputs.contents import (
 from kcurate.problem.inputs.counter_based import Recipe, mix, words
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
 from kcurate.problem.inputs.generators import variations
+from kcurate.problem.inputs.promises import keeps
 from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
@@ -132,6 +133,7 @@ def test_shapes_are_what_they_are_called() -> None:
     assert shaped("low", "varied").max() + 0.01 > -0.75 and shaped("low", "varied").std() > 0.05
     assert len(np.unique(shaped("alike"))) == 1
     assert 1 < len(np.unique(shaped("few"))) <= 4
+    assert (np.frexp(shaped("few"))[0] * 16 % 1 == 0).all()  # sums of such values are exact
     assert (np.diff(shaped("ascending")) >= 0).all() and (np.diff(shaped("descending")) <= 0).all()
     largest = np.flatnonzero(shaped("strided", rows=1).ravel() > 0.751)
     steps = np.unique(np.diff(largest))
@@ -143,6 +145,23 @@ def test_a_promise_excludes_what_breaks_it() -> None:
     assert "alike" not in variations("uniform", "float32", ("varied",))
     for row in shaped("alike", "varied"):
         assert len(np.unique(row)) > 100
+
+
+@pytest.mark.parametrize(
+    ("promise", "kept", "broken"),
+    [
+        ("finite", [1.0, 2.0], [1.0, np.inf]),
+        ("positive", [1.0, 2.0], [0.0, 1.0]),
+        ("nonnegative", [0.0, 2.0], [-1.0, 1.0]),
+        ("nonzero", [-1.0, 2.0], [0.0, 1.0]),
+        ("sorted", [1.0, 1.0], [2.0, 1.0]),
+        ("distinct", [2.0, 1.0], [1.0, 1.0]),
+        ("varied", [1.0, 1.1], [1.0, 1.0001]),
+    ],
+)
+def test_promises_are_what_they_are_called(promise: Any, kept: list[float], broken: list[float]) -> None:
+    assert keeps(promise, np.array([kept, kept]))
+    assert not keeps(promise, np.array([kept, broken]))
 
 
 def test_nominal_values_have_patches_at_secret_places() -> None:

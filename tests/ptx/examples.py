@@ -41,6 +41,8 @@ xor.pred p, q, s; not.b32 r0, r1; not.pred p, q; cnot.b32 r0, r1; lop3.b32 r0, r
 prmt.b32 r0, r1, r2, 0x5410; shf.l.wrap.b32 r0, r1, r2, r3; shf.r.clamp.b32 r0, r1, r2, r3;
 shl.b32 r0, r1, 5; shr.s64 l0, l1, r0; bfe.s32 r0, r1, 3, 5; bfi.b64 l0, l1, l2, 3, 5; popc.b64 r0, l0;
 clz.b32 r0, r1; brev.b64 l0, l1; dp4a.u32.s32 r0, r1, r2, r3; setp.lt.s32 p, r0, r1; setp.neu.f32 p, r0, r1;
+red.global.add.v4.f32 [l0], {r0, r1, r2, 0f3F800000}; red.v2.bf16x2.add.noftz [l0], {r0, r1};
+atom.global.add.noftz.v2.f16x2 {r0, r1}, [l0], {r2, r3}; atom.v2.f32.global.add {r0, r1}, [l0], {r2, r3};
 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [r9], r0, [r8];
 st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [r9], {r0, r1}, [r8];
 vabsdiff4.u32.u32.u32.add r0, r1, r2, r3; vabsdiff4.s32.s32.s32 r0, r1, r2, r3;
@@ -113,7 +115,7 @@ mbarrier.arrive.shared.b64 _, [r9], 2; mbarrier.arrive.expect_tx.release.cta.sha
 mbarrier.arrive_drop.shared.b64 l0, [r9]; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [r9], 64;
 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [r9], 64; mbarrier.test_wait.shared.b64 p, [r9], l0;
 mbarrier.test_wait.parity.shared::cta.b64 p, [r9], 0; mbarrier.try_wait.shared.b64 p, [r9], l0;
-mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [r9], 1, 1000;
+mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [r9], 1;
 """
 _VECTORS = {"$4": "{r0, r1, r2, r3}", "$A": "{r4, r5, r6, r7}", "$B": "{r8, r10}"}
 for short, vector in _VECTORS.items():

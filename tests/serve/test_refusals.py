@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from kcurate import cli, store
+from kcurate import cli, doctor, store
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.judge.workers.inside import isolation
 from kcurate.serve import stage
 from kcurate.serve.job_log import JobLog
 from kcurate.serve.stage import ServeConfig
@@ -130,3 +131,23 @@ def test_the_openapi_document_is_current() -> None:
     path = ROOT / "docs" / "serve-openapi.json"
     command = "python -m kcurate.serve.app docs/serve-openapi.json"
     assert json.loads(path.read_bytes()) == make(cast(Any, None)).openapi(), f"run: {command}"
+
+
+def test_without_confinement_this_machine_alone_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "confined", lambda: False)
+    notes: list[str] = []
+    stage._require_confinement(ServeConfig(Path(), host="127.0.0.1"), notes.append)
+    assert "compilers can read every file" in notes[0]
+    with pytest.raises(InputError, match="compilers can read every file"):
+        stage._require_confinement(ServeConfig(Path(), host="192.0.2.1"), notes.append)
+    monkeypatch.setattr(isolation, "confined", lambda: True)
+    stage._require_confinement(ServeConfig(Path(), host="192.0.2.1"), notes.append)
+    assert len(notes) == 1
+
+
+def test_doctor_says_how_to_get_confinement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "confined", lambda: False)
+    (files,) = (finding for finding in doctor._isolation() if finding.topic == "isolation: files")
+    assert not files.ok
+    assert "Landlock" in str(files.hint)
+    assert "user namespaces" in str(files.hint)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.triton_source import kernels, refusals
+from kcurate import resources
+from kcurate.errors import ProblemError
+from kcurate.triton_source import kernels, refusals, respelled
 
 HEAD = "import triton\nimport triton.language as tl\n\n"
 # Everything that honest kernels use.
@@ -106,3 +108,21 @@ def test_what_else_there_is_is_refused_in_one_line(code: str, said: str) -> None
     found = only(code)
     assert found.startswith(said)
     assert "\n" not in found
+
+
+def test_a_module_is_written_anew_from_its_tree() -> None:
+    text = respelled(
+        "import triton\n# coding: latin-1 \\\nx = 1_000 + 0x_f # a comment\n\n\ny = ('a' \"b\")\n"
+    )
+    assert text == "import triton\nx = 1000 + 15\ny = 'ab'\n"
+    assert respelled(text) == text
+    with pytest.raises(ProblemError, match="not Python"):
+        respelled("def f(:\n")
+
+
+def test_every_built_in_module_is_written_anew() -> None:
+    modules = sorted(resources.pairs_dir().glob("*/*/*.py"))
+    assert modules
+    for path in modules:
+        code = path.read_text()
+        assert not list(refusals(respelled(code))), path

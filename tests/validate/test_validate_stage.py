@@ -69,6 +69,19 @@ def test_every_candidate_ends_with_one_verdict_and_counts_add_up(once: Path) -> 
     assert not list((once / "pairs").rglob("verdicts"))  # only a GPU's verdict lies beside a pair
 
 
+def test_what_test_sizes_leave_untested_is_said_of_a_correct_pair(tmp_path: Path) -> None:
+    pair = small.scaled()
+    assert pair.problem is not None
+    for name, test in (("weak", ({"n": 64}, {"n": 128})), ("strong", ({"n": 64}, {"n": 5001}))):
+        sizes = replace(pair.problem.sizes, test=test)
+        made = replace(pair, id=f"a/{name}", problem=replace(pair.problem, sizes=sizes))
+        store.write_candidate(tmp_path / "pairs" / name, made)
+    notes: list[str] = []
+    run(config(tmp_path, tmp_path / "pairs"), note=notes.append)
+    (said,) = (note for note in notes if "at every test size" in note)
+    assert said.startswith("a/weak: ") and ": add the test size n=" in said
+
+
 def test_a_second_run_makes_no_verdict_again_unless_asked(
     tmp_path: Path, once: Path, validated: Path
 ) -> None:

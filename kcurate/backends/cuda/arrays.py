@@ -11,7 +11,7 @@ import math
 import secrets
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.groups import CLASSES
 from kcurate.problem.inputs.counter_based import (
+    BELOW_THREE,
     FORMS,
     PATCHED,
     PERIOD,
@@ -163,34 +165,48 @@ class DeviceArrays:
 
         Unordered regions have the same fingerprint in any order; elements past the count do not matter.
         """
-        start = region.memory.address + region.offset_bytes
         if region.plain:
             return self.checksum(region.memory, region.offset_bytes, region.size_bytes, salt, slot)
-        head = [
-            (start, 8),
-            (region.count, 8),
-            (region.itemsize, 4),
-            (region.ordered, 4),
-            (salt, 8),
-            (slot, 8),
-        ]
+        head = [*_elements(region), (region.ordered, 4), (salt, 8), (slot, 8)]
         return self._run("kc_fingerprint", self._blocks(8 * region.count), [*head, *_shape(region)])
+
+    def record_fingerprint(self, members: Sequence[Region], count: int, salt: int, slot: int) -> None:
+        """As `fingerprint`, of `count` records in any order: element i, or row i, of each region."""
+        words = self.device.allocate(8 * count)
+        self.device.fill(words, 0, words.size_bytes, b"\0")
+        for region in members:
+            start, _, itemsize = _elements(region)
+            width = region.count // max(1, count)
+            values = [start, (count, 8), (width, 8), itemsize, (salt, 8), (words.address, 8), *_shape(region)]
+            self._run("kc_fold", self._blocks(8 * region.count), values)
+        counted_by = members[0].counted_by
+        self.fingerprint(Region(words, 0, count, "uint64", 8, (), counted_by, ordered=False), salt, slot)
+        self.device.free(words)
 
     def close(
         self, region: Region, expected: Memory, bound: Bound, hiding: tuple[int, int], found: int
     ) -> None:
         """Compare an output with `expected`, which lies hidden with `hiding` (salt, key).
 
-        Adds the number of elements outside their bound to the word at device address `found`, and the squares
-        of all differences to the float64 behind it.
+        Adds to the words at device address `found`: the number of elements outside their bound, the squares
+        of all differences (float64), and the number of groups outside theirs.
         """
-        kind = FLOAT_KINDS[region.dtype]
-        head = _elements(region)
-        numbers = (bound.of_value, bound.of_scale, bound.scale, bound.normal)
-        words = [(int.from_bytes(struct.pack("<d", number), "little"), 8) for number in numbers]
-        hidden = [(expected.address, 8), *((one, 8) for one in hiding)]
-        values = [*head, (kind, 4), *hidden, *words, (found, 8), (found + 8, 8), *_shape(region)]
-        self._run("kc_close", self._blocks(8 * region.count), values)
+        rows = -(-region.count // bound.row) if bound.row else 0
+        sums = self.device.allocate(8 * (3 * rows + 4 * CLASSES))
+        self.device.fill(sums, 0, sums.size_bytes, b"\0")
+        by_row, scales, off_by_row, classes = ((sums.address + 8 * rows * part, 8) for part in range(4))
+        kind, packed, blocks = (FLOAT_KINDS[region.dtype], 4), _packed(bound), self._blocks(8 * region.count)
+        hidden = [kind, (expected.address, 8), *((word, 8) for word in hiding)]
+        start, count, itemsize = _elements(region)
+        if rows:
+            self._run("kc_rows", blocks, [count, itemsize, *hidden, packed, by_row, *_shape(region)])
+            self._run("kc_scales", self._blocks(8 * rows), [count, packed, by_row, scales, *_shape(region)])
+        groups = [scales, off_by_row, classes]
+        compared = [packed, *groups, (secrets.randbits(64), 8), (found, 8), *_shape(region)]
+        self._run("kc_close", blocks, [start, count, itemsize, *hidden, *compared])
+        values = [count, packed, by_row, *groups, (found, 8), *_shape(region)]
+        self._run("kc_groups", self._blocks(8 * rows), values)
+        self.device.free(sums)
 
     def make(self, region: Region, recipe: Recipe) -> None:
         """Write the values of a recipe, the same bits as `Recipe.values`; waits if it has a table."""
@@ -273,13 +289,20 @@ def _layout(region: Region) -> tuple[int, int]:
     return int.from_bytes(layout, "little"), len(layout)
 
 
+def _packed(bound: Bound) -> tuple[int, int]:
+    """The kernels' `Bound`."""
+    *numbers, row = astuple(bound)
+    data = struct.pack("<9dQ", *numbers, bound.room, row)
+    return int.from_bytes(data, "little"), len(data)
+
+
 def _pack(recipe: Recipe) -> bytes:
     """The kernels' `Recipe`."""
     thin, shaping = recipe.thinned, recipe.shaping
     allowed = shaping.allowed if shaping else ()
     floats = is_float(recipe.dtype)
     return struct.pack(
-        "<15Qq4d2f12I",
+        "<16Qq4d2f12I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -295,6 +318,7 @@ def _pack(recipe: Recipe) -> bytes:
         shaping.key if shaping else 0,
         shaping.width if shaping else 1,
         recipe.cleared,
+        BELOW_THREE.get(recipe.dtype, 0),
         recipe.first,
         recipe.low,
         recipe.span,

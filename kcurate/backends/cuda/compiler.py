@@ -6,13 +6,19 @@ be compiled at all (`kcurate.judge.checks.static`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
-from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
-from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.backends.base import SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
+from kcurate.backends.cuda import cubin, nvrtc, ptxas
+from kcurate.backends.cuda.host_headers import BEFORE_SIDES
 from kcurate.backends.cuda.unread import unread
+from kcurate.errors import MissingDependencyError
+from kcurate.ptx.outside import outside
 
+_FIRST = 'extern "C" __global__ void first(int *x) { x[threadIdx.x] = 1; }'
 # People read the first errors; a template bomb writes megabytes.
 MAX_LOG_CHARS = 4000
 
@@ -22,6 +28,18 @@ class CudaCompiler:
 
     def __init__(self, arch: str | None = None) -> None:
         self.arch = nvrtc.target(arch or nvrtc.DEFAULT_ARCH)
+
+    def folders(self) -> tuple[Path, ...]:
+        """All that compiling reads, once one kernel was compiled: headers, NVRTC's libraries, Triton's ptxas.
+
+        Raises:
+            MissingDependencyError: NVRTC is not installed.
+        """
+        self.compile(_FIRST, [EntryPoint("first")])  # imports and loads what is only ever loaded once
+        found = [*nvrtc.include_folders(), *nvrtc.library_folders()]
+        with contextlib.suppress(MissingDependencyError):
+            found += [ptxas.tool(int(self.arch.removeprefix("sm_").rstrip("af"))).parent, *SYSTEM_LIBRARIES]
+        return tuple(found)
 
     def compile(
         self,
@@ -41,7 +59,8 @@ class CudaCompiler:
         """
         wanted = [entry.expression for entry in entry_points] + [f"&{symbol}" for symbol in symbols]
         options = ["--ptxas-options=-v", *(["--generate-line-info"] if sanitize else [])]
-        made = nvrtc.compile_cubin(code, name_expressions=wanted, arch=self.arch, options=options)
+        text = BEFORE_SIDES + code
+        made = nvrtc.compile_cubin(text, name_expressions=wanted, arch=self.arch, options=options)
         if made.cubin is None:
             return CompileFailure("error", trim(made.log))
         lowered = {expression.removeprefix("&"): symbol for expression, symbol in made.lowered.items()}
@@ -53,6 +72,7 @@ class CudaCompiler:
             resources=cubin.read_kernels(made.cubin, made.log),
             compiler=f"{nvrtc.nvrtc_version()} {self.arch}",
             unread=unread(made.ptx) if examine else {},
+            outside=outside(made.ptx),
         )
 
 

@@ -26,7 +26,7 @@ from kcurate.backends.base import (
 )
 from kcurate.backends.cuda import environment, loaded, tensor_maps
 from kcurate.backends.cuda.driver import attribute, call, open_context
-from kcurate.backends.cuda.slabs import Slabs
+from kcurate.backends.cuda.slabs import Slabs, rounded
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 
@@ -77,11 +77,11 @@ class CudaDevice:
                 call(cu.cuMemcpyHtoDAsync(image.address, values, image.size_bytes, self.stream))
 
     def allocate(self, size_bytes: int) -> Memory:
-        """Plain device memory, 256-byte aligned."""
+        """Plain device memory, 256-byte aligned; all of the piece where it is divided."""
         if not self.divides:
             return Memory(_allocated(size_bytes), size_bytes)
         try:
-            return Memory(self._slabs.take(size_bytes), size_bytes)
+            return Memory(self._slabs.take(size_bytes), rounded(size_bytes))
         except KernelFault as full:
             needed, there = self._slabs.total_bytes + size_bytes, environment.memory_bytes(self.handle)
             if full.reason != "out_of_memory" or needed < there:

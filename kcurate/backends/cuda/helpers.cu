@@ -81,7 +81,7 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
     u64 key, kept_key, small_key, extent, below, always, run, part, width, rows, period, piece;
-    u64 shape_key, row, cleared;
+    u64 shape_key, row, cleared, below_three;
     long long first;
     double low, span, least, most;
     float small, top;
@@ -162,30 +162,38 @@ static __device__ unsigned shaped(unsigned w, unsigned shape, u64 own, u64 place
         u64 step = 32ull << (own & 3);
         return place % step == (own >> 8) % step ? ~(w >> 3) : w - (w >> 3);
     }
-    unsigned rising = (unsigned)(((place << 32) + w) / width);
-    return shape == 5 ? rising : ~rising;
+    u64 rising = ((place << 32) + w) / width, base = (1ull << 29) + (own & (1ull << 30) - 1);
+    if (shape == 6) rising = 0xffffffffull - rising;
+    return (unsigned)(base + (rising * ((1ull << 32) - base) >> 32));
 }
 static __device__ u64 whole_word(u64 key, u64 i) { return hidden(i, key, mix(key ^ 0xd1b54a32d192ed03ull)); }
-static __device__ unsigned patch(const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key) {
+static __device__ unsigned patch(
+    const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key, bool& equal
+) {
     u64 own = whole_word(key, group);
     if ((unsigned)own >= r.patched || !r.shapes) return w;
-    return shaped(w, r.allowed >> 4 * ((own >> 32) % r.shapes) & 15, mix(own), place, width, r.shift);
+    unsigned number = r.allowed >> 4 * ((own >> 32) % r.shapes) & 15;
+    equal = number == 2 || number == 3;
+    return shaped(w, number, mix(own), place, width, r.shift);
 }
 // `Shaping` of the same module, for words or ranks of words.
-static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n) {
+static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n, bool& equal) {
+    equal = r.shaped == 2 && (r.whole == 2 || r.whole == 3);
     if (r.shaped == 2) return shaped(w, r.whole, whole_word(r.shape_key, 0), i % r.row, r.row, r.shift);
-    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1);
-    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2);
+    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1, equal);
+    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2, equal);
 }
-static __device__ u64 cleared(const Recipe& r, u64 raw) {
-    double value = floating(raw & ~r.cleared, r.kind);
-    return r.least <= value && value <= r.most ? raw & ~r.cleared : raw;
+static __device__ u64 cleared(const Recipe& r, u64 raw, bool equal) {
+    u64 lost = equal ? r.below_three : r.cleared;
+    double value = floating(raw & ~lost, r.kind);
+    return r.least <= value && value <= r.most ? raw & ~lost : raw;
 }
 static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quantiles, const u64* table) {
     unsigned w = drawn(r.key, i);
+    bool equal = false;
     if (r.shaped) {
         if (r.form == 1) w = w >> 31 ? w ^ 1u << 31 : ~w;
-        w = shape(r, w, i, n);
+        w = shape(r, w, i, n, equal);
         if (r.form == 1) w = w >> 31 ? ~w : w ^ 1u << 31;
     }
     if (r.form == 2) {
@@ -212,7 +220,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     else if (!r.kind) {
         double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));
         u64 raw = (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
-        return r.cleared ? cleared(r, raw) : raw;
+        return cleared(r, raw, equal);
     }
     value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
     if (r.form == 4 && r.kind == 1) {
@@ -221,7 +229,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     }
     if (r.form == 0) value = fminf(value, r.top);
     u64 raw = stored(value, r.kind);
-    return r.cleared ? cleared(r, raw) : raw;
+    return r.form < 2 ? cleared(r, raw, equal) : raw;
 }
 extern "C" __global__ void kc_make(
     unsigned char* p, u64 n, unsigned itemsize, const float* quantiles, const u64* table, Recipe r,
@@ -393,31 +401,177 @@ extern "C" __global__ void kc_fingerprint(
     for (int s = 16; s; s >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, s);
     if (!(threadIdx.x & 31)) atomicAdd(slot, sum);
 }
-extern "C" __global__ void kc_close(
-    const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, const unsigned char* expected,
-    u64 salt, u64 key,
-    double of_value, double of_scale, double scale, double normal, u64* bad, double* distance,
+// Folds row i of an array into word i.
+extern "C" __global__ void kc_fold(
+    const unsigned char* p, u64 n, u64 width, unsigned itemsize, u64 salt, u64* words,
     const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
 ) {
-    u64 wrong = 0;
-    double off2 = 0.0;
     n = counted(n, count, count_itemsize, count_signed);
     for (u64 i = first(); i < n; i += stride()) {
-        u64 at = i * itemsize, mask = itemsize == 8 ? ~0ull : (1ull << 8 * itemsize) - 1;
-        u64 wanted_raw = (load(expected + at, itemsize) ^ hidden(at / 8, salt, key) >> at % 8 * 8) & mask;
-        double wanted = floating(wanted_raw, kind);
-        double got = floating(load(p + place(layout, i, itemsize), itemsize), kind);
-        if (isfinite(wanted) && isfinite(got)) {
-            double size = fabs(wanted), off = fabs(got - wanted);
-            wrong += !(off <= of_value * fmax(normal, size) + of_scale * fmax(scale, size));
-            off2 += off * off;
-        } else {
-            wrong += !(wanted == got || (wanted != wanted && got != got));
+        u64 word = words[i];
+        for (u64 j = i * width; j < (i + 1) * width; ++j)
+            word = mix(word + mix(load(p + place(layout, j, itemsize), itemsize) + mix(salt)));
+        words[i] = word;
+    }
+}
+// `Bound` of kcurate.problem.compare.
+struct Bound { double of_value, of_scale, scale, normal, least, norm, walk, rounding, room; u64 row; };
+static __device__ double own_scale(const Bound& b, double count, double squares) {
+    double room = fmax(exp(0.5 + 27.631021115928547 / count), b.room);
+    return fmin(b.scale, room * sqrt(squares / count));
+}
+static __device__ double scale_of(const Bound& b, double count, double squares) {
+    return fmax(b.least, own_scale(b, count, squares));
+}
+static __device__ double of_group(const Bound& b, double root, double values, double scales) {
+    double walk = (4.0 + 8.0 / root) * b.walk * sqrt(values + scales);
+    return b.norm * sqrt(values) + walk + b.of_value * b.normal * root;
+}
+static __device__ bool far_off(const Bound& b, double count, double errors, double values, double scales) {
+    return count > 0.0 && !(sqrt(errors) <= of_group(b, sqrt(count), values, scales));
+}
+// `narrow` of the same module, for a row, or a block of an output without rows.
+static __device__ bool far_row(const Bound& b, double count, double errors, double values, double scales) {
+    if (far_off(b, count, errors, values, scales)) return true;
+    double off = sqrt(errors), root = sqrt(count), own = own_scale(b, count, values) * root;
+    return off > of_group(b, root, values, own * own) && off < b.rounding * root;
+}
+static __device__ double warp_sum(double v) {
+    for (int s = 16; s; s >>= 1) v += __shfl_xor_sync(0xffffffffu, v, s);
+    return v;
+}
+// Adds the values of lanes with neighbouring elements to the sums of their rows.
+static __device__ void add_by_row(double* sums, u64 row, double v, unsigned lane) {
+    u64 before = __shfl_up_sync(0xffffffffu, row, 1);
+    for (unsigned s = 1; s < 32; s <<= 1) {
+        u64 other = __shfl_down_sync(0xffffffffu, row, s);
+        double more = __shfl_down_sync(0xffffffffu, v, s);
+        if (lane + s < 32 && other == row) v += more;
+    }
+    if ((!lane || before != row) && v != 0.0) atomicAdd(sums + row, v);
+}
+static __device__ u64 row_of(u64 row, u64 rest, unsigned past, u64 width) {
+    u64 at = rest + past;
+    return at < width ? row : row + (width < 256 ? (unsigned)at / (unsigned)width : 1);
+}
+static __device__ double hidden_value(
+    const unsigned char* expected, u64 i, unsigned itemsize, unsigned kind, u64 salt, u64 key
+) {
+    u64 at = i * itemsize, mask = itemsize == 8 ? ~0ull : (1ull << 8 * itemsize) - 1;
+    return floating((load(expected + at, itemsize) ^ hidden(at / 8, salt, key) >> at % 8 * 8) & mask, kind);
+}
+// `rows`: of each row the sum of its expected values' squares.
+extern "C" __global__ void kc_rows(
+    u64 n, unsigned itemsize, unsigned kind, const unsigned char* expected, u64 salt, u64 key, Bound b,
+    double* rows, const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout
+) {
+    unsigned lane = threadIdx.x & 31;
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 start = first() / 32 * 256; start < n; start += stride() * 8) {
+        u64 row = start / b.row, rest = start % b.row;
+        bool whole = rest + 256 <= b.row;
+        double sum = 0.0;
+#pragma unroll 1
+        for (unsigned line = 0; line < 8; ++line) {
+            u64 i = start + line * 32 + lane;
+            double value = i < n ? hidden_value(expected, i, itemsize, kind, salt, key) : 0.0;
+            double square = isfinite(value) ? value * value : 0.0;
+            if (whole) sum += square;
+            else add_by_row(rows, row_of(row, rest, line * 32 + lane, b.row), square, lane);
         }
+        if (whole) add_by_row(rows, row, sum, lane);
     }
-    for (int s = 16; s; s >>= 1) {
-        wrong += __shfl_down_sync(0xffffffffu, wrong, s);
-        off2 += __shfl_down_sync(0xffffffffu, off2, s);
+}
+// From the sum of each row's squares, its S.
+extern "C" __global__ void kc_scales(
+    u64 n, Bound b, const double* rows, double* scales, const unsigned char* count, unsigned count_itemsize,
+    unsigned count_signed, Layout
+) {
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 row = first(); row * b.row < n; row += stride()) {
+        u64 rest = n - row * b.row;
+        scales[row] = scale_of(b, (double)(rest < b.row ? rest : b.row), rows[row]);
     }
-    if (!(threadIdx.x & 31)) { atomicAdd(bad, wrong); atomicAdd(distance, off2); }
+}
+// `found`: how many elements are wrong, the sum of all squared differences, how many groups are wrong.
+// A warp takes a block of 256 elements. Each line of 32 is turned by a secret hash, so a lane has one class.
+extern "C" __global__ void kc_close(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, const unsigned char* expected,
+    u64 salt, u64 key, Bound b, const double* scales, double* off_by_row, double* classes, u64 turns, u64* found,
+    const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
+) {
+    u64 wrong = 0, groups = 0;
+    double all = 0.0, of_class[4] = {0.0, 0.0, 0.0, 0.0};
+    unsigned lane = threadIdx.x & 31;
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 start = first() / 32 * 256; start < n; start += stride() * 8) {
+        u64 turn = mix(start + turns), row = b.row ? start / b.row : 0, rest = b.row ? start % b.row : 0;
+        bool whole = rest + 256 <= b.row;
+        double held = (double)(n - start < 256 ? n - start : 256), scale = whole ? scales[row] : 0.0;
+        if (!b.row) {
+            double sum = 0.0;
+#pragma unroll 1
+            for (u64 i = start + lane; i < start + 256 && i < n; i += 32) {
+                double value = hidden_value(expected, i, itemsize, kind, salt, key);
+                if (isfinite(value)) sum += value * value;
+            }
+            scale = scale_of(b, held, warp_sum(sum));
+        }
+        double values = 0.0, errors = 0.0, scales2 = 0.0;
+#pragma unroll 1
+        for (unsigned line = 0; line < 8; ++line) {
+            unsigned from = lane + (turn >> 5 * line) & 31, past = line * 32 + from;
+            double off2 = 0.0;
+            if (start + past < n) {
+                double wanted = hidden_value(expected, start + past, itemsize, kind, salt, key);
+                double got = floating(load(p + place(layout, start + past, itemsize), itemsize), kind);
+                double size = isfinite(wanted) ? fabs(wanted) : 0.0;
+                double s = b.row && !whole ? scales[row_of(row, rest, past, b.row)] : scale;
+                if (isfinite(wanted) && isfinite(got)) {
+                    double off = fabs(got - wanted);
+                    wrong += !(off <= b.of_value * fmax(b.normal, size) + b.of_scale * fmax(s, size));
+                    off2 = off * off;
+                } else {
+                    wrong += !(wanted == got || (wanted != wanted && got != got));
+                }
+                errors += off2, values += size * size, scales2 += s * s;
+                of_class[0] += 1.0, of_class[1] += off2, of_class[2] += size * size, of_class[3] += s * s;
+            }
+            if (b.row && !whole) {
+                double turned = __shfl_sync(0xffffffffu, off2, lane - (turn >> 5 * line) & 31);
+                add_by_row(off_by_row, row_of(row, rest, line * 32 + lane, b.row), turned, lane);
+            }
+        }
+        if (whole) add_by_row(off_by_row, row, errors, lane);
+        all += errors;
+        double e2 = warp_sum(errors), v2 = warp_sum(values), s2 = warp_sum(scales2);
+        groups += !lane && (b.row ? far_off(b, held, e2, v2, s2) : far_row(b, held, e2, v2, s2));
+    }
+    for (int part = 0; part < 4; ++part) atomicAdd(classes + 4 * lane + part, of_class[part]);
+    all = warp_sum(all);
+    for (int s = 16; s; s >>= 1) wrong += __shfl_down_sync(0xffffffffu, wrong, s);
+    if (!lane) {
+        if (wrong) atomicAdd(found, wrong);
+        atomicAdd((double*)found + 1, all);
+        if (groups) atomicAdd(found + 2, groups);
+    }
+}
+// Adds the rows and classes that are wrong to `found`.
+extern "C" __global__ void kc_groups(
+    u64 n, Bound b, const double* rows, const double* scales, const double* off_by_row, const double* classes,
+    u64* found, const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout
+) {
+    u64 groups = 0;
+    n = counted(n, count, count_itemsize, count_signed);
+    if (first() < 32) {
+        const double* c = classes + 4 * first();
+        groups += far_off(b, c[0], c[1], c[2], c[3]);
+    }
+    if (b.row)
+        for (u64 row = first(); row * b.row < n; row += stride()) {
+            u64 rest = n - row * b.row;
+            double held = (double)(rest < b.row ? rest : b.row);
+            groups += far_row(b, held, off_by_row[row], rows[row], held * scales[row] * scales[row]);
+        }
+    if (groups) atomicAdd(found + 2, groups);
 }

@@ -24,7 +24,8 @@ ENTRIES = tuple(
     for name in (
         "kc_read", "kc_copy", "kc_empty", "kc_spin", "kc_scrub", "kc_noise",
         *itertools.chain(*LOCAL_FRAMES.values()),
-        "kc_noise_changed", "kc_differs", "kc_checksum", "kc_fingerprint", "kc_close",
+        "kc_noise_changed", "kc_differs", "kc_checksum", "kc_fingerprint", "kc_fold",
+        "kc_rows", "kc_scales", "kc_close", "kc_groups",
         "kc_make", "kc_range", "kc_narrow", "kc_put", "kc_hide", "kc_largest", "kc_squares",
     )
 )  # fmt: skip

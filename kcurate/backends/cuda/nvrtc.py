@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
 
-from kcurate.backends.cuda.host_headers import HEADERS
+from kcurate.backends.cuda.host_headers import HEADERS, INTERNAL
 from kcurate.errors import BackendError, MissingDependencyError
 
 # The target without a GPU: Hopper with what only this chip has (wgmma, setmaxnreg).
@@ -111,6 +111,13 @@ def include_folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folder for folder in (*wheels, *rest) if folder is not None))
 
 
+def library_folders() -> tuple[Path, ...]:
+    """The folders from which NVRTC was loaded, where it finds a library of its own later."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    found = (line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line)
+    return tuple(dict.fromkeys(Path(name).parent for name in found))
+
+
 def _wheel_folder(package: str, header: str) -> Path | None:
     """The include folder of a wheel; None if the wheel or its header is not there."""
     try:
@@ -186,8 +193,9 @@ def compile_cubin(
     source = code.encode() if isinstance(code, str) else code
     if b"\0" in source:
         return NvrtcResult(None, f"{SOURCE_NAME}: the source contains a zero byte")
-    texts = [text.encode() for text in HEADERS.values()]
-    names = [name.encode() for name in HEADERS]
+    headers = {**HEADERS, **INTERNAL}
+    texts = [text.encode() for text in headers.values()]
+    names = [name.encode() for name in headers]
     program = _call(nvrtc.nvrtcCreateProgram, source, _SOURCE_PATH.encode(), len(texts), texts, names)
     try:
         for expression in name_expressions:

@@ -19,6 +19,7 @@ from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.unread import unread
 from kcurate.errors import MissingDependencyError
+from kcurate.ptx.outside import outside
 
 # From this capability on Triton uses a ptxas of its own.
 FIRST_BLACKWELL = 100
@@ -82,6 +83,7 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
         resources=cubin.read_kernels(binary, log),
         compiler=version(assembler),
         unread=unread(ptx) if examine else {},
+        outside=outside(ptx),
     )
 
 

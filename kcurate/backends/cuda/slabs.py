@@ -1,8 +1,9 @@
 """Device memory in large pieces, divided here.
 
 The driver's allocations wait for each other across processes, and for contexts that are being opened: tens of
-milliseconds each while several judges work. Freed memory is kept for the next buffer; `unused` says where it
-lies, since who clears it must reach all of it. Not covered: clearing it (`device`).
+milliseconds each while several judges work. A slab ends where its mapping does, and a piece where the next
+begins, so no byte beside a side's buffers is outside of them. Freed memory is kept for the next buffer;
+`unused` says where it lies, since who clears it must reach all of it. Not covered: clearing it (`device`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from kcurate.backends.base import KernelFault
 # The first slab; later ones are as large as all before them together, up to a limit.
 FIRST_SLAB_BYTES, LARGEST_SLAB_BYTES = 64 << 20, 1 << 30
 ALIGNMENT = 512
+# The driver maps device memory in multiples of this (cuMemGetAllocationGranularity on an H200 and an H100).
+MAPPED_BYTES = 2 << 20
 
 
 class Slabs:
@@ -48,12 +51,12 @@ class Slabs:
             if end - start >= size:
                 self._pieces[at : at + 1] = [(start + size, end)] if end - start > size else []
                 return start
-        slab = max(size, min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self.total_bytes)))
+        slab = max(mapped(size), min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self.total_bytes)))
         try:
             start = self._allocate(slab)
         except KernelFault:  # no memory: what is kept may be too small, and a slab larger than it need be
             self.shrink()
-            slab = size
+            slab = mapped(size)
             start = self._allocate(slab)
         self._slabs[start] = slab
         if slab > size:
@@ -83,3 +86,8 @@ class Slabs:
 def rounded(size_bytes: int) -> int:
     """The size of the piece that holds so many bytes."""
     return -(-max(1, size_bytes) // ALIGNMENT) * ALIGNMENT
+
+
+def mapped(size_bytes: int) -> int:
+    """The size of the mapping that holds so many bytes."""
+    return -(-max(1, size_bytes) // MAPPED_BYTES) * MAPPED_BYTES

@@ -199,7 +199,7 @@ class _Writer:
                 space = meaning.chosen.get(operand.type, operand.type)
                 values[operand.name] = self._address(text, space, one.scope)
             else:
-                each = [self._variable(part, one.scope) for part in text[1:-1].split(",")]
+                each = [self._element(part, wanted, one.scope) for part in text[1:-1].split(",")]
                 values[operand.name] = ", ".join(f"&{part}" if operand.name == "d" else part for part in each)
         run = _fill(meaning.form.run, values, meaning.chosen)
         if not target or f"${'p' if kind == 'pred' else 'd'}" in meaning.form.run:
@@ -222,14 +222,18 @@ class _Writer:
                 return known[scope[:depth], name]
         raise _UntranslatedError(name)
 
+    def _element(self, text: str, kind: str, scope: Scope) -> str:
+        """An element of a vector: a variable, or the bits of a number of a PTX type."""
+        if _NUMBER.fullmatch(text):
+            return f"::kcu_ptx::raw({self._source(text, kind, scope)})"
+        return self._variable(text, scope)
+
     def _variable(self, text: str, scope: Scope) -> str:
-        """The variable of a register or operand, or a number's bits."""
+        """The variable of a register or operand."""
         if text[:1] == "%" and text[1:].isdecimal():
             if int(text[1:]) >= len(self._operands):
                 raise _UntranslatedError(text)
             return self._operands[int(text[1:])].variable
-        if _NUMBER.fullmatch(text):
-            return self._source(text, "b32", scope)
         return self._find(self._registers, text, scope)
 
     def _target(self, text: str, scope: Scope, sink: str = "kcu_sink") -> str:

@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.base import SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator import source, toolchain
 from kcurate.records import Resources
 
+# Where a compiler's parts and the linker are, besides the libraries.
+TOOLS = (Path("/usr/bin"), Path("/bin"), Path("/usr/libexec"))
 # People read the first errors; a template bomb writes megabytes.
 MAX_LOG_CHARS = 4000
 _OUT_OF_MEMORY = re.compile(
@@ -45,6 +47,13 @@ class EmulatorCompiler:
         toolchain.prune()
         self._runtime = toolchain.runtime_object()
 
+    def folders(self) -> tuple[Path, ...]:
+        """All that compiling reads: our headers and cache, the compiler's folder, the linker's libraries."""
+        own = Path(self._tools.command[0]).resolve().parent
+        prefix = own.parent if own.name == "bin" and own.parent != Path("/usr") else own
+        ours = (source.INCLUDE, toolchain.RUNTIME, toolchain.cache_folder())
+        return (*ours, prefix, *TOOLS, *SYSTEM_LIBRARIES)
+
     def compile(
         self,
         code: str,
@@ -53,10 +62,12 @@ class EmulatorCompiler:
         *,
         sanitize: bool = False,
         examine: bool = False,
+        turns: bool = False,
     ) -> Compiled | CompileFailure:
         """Compile one side; `sanitize` adds array bounds checks and fills local variables.
 
-        `examine`: the binary counts what runs.
+        `examine`: the binary counts what runs. `turns`: its threads may lose their turns at any access to
+        memory.
         """
         try:
             joined = _joined(code, entry_points)
@@ -66,6 +77,7 @@ class EmulatorCompiler:
             return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         options = (*options, *toolchain.counting_options()) if examine else options
+        options = (*options, *toolchain.turns_options()) if turns else options
         layout = toolchain.LAYOUT.read_bytes()
         how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED, layout)
         key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())

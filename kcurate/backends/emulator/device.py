@@ -78,6 +78,10 @@ class EmulatorDevice:
         """What a side compiled to be examined did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
+    def schedule(self, module: Module, seed: int) -> None:
+        """Run a side's threads in the random order of a seed; see `Library.schedule`."""
+        _own(module).schedule(seed)
+
     def follow(self, module: Module, pieces: Sequence[tuple[int, int]]) -> None:
         """Follow how far a side compiled to be examined goes into memory; see `Library.follow`."""
         _own(module).follow(pieces)
@@ -137,7 +141,7 @@ class EmulatorDevice:
             raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
         check_launch(grid)
         data = argument_bytes(args, kernel.params)
-        failure = library.launch(kernel, grid, data, self._limit_s)
+        failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
         if failure is not None:
             raise self._fault(entry, failure)
 

@@ -101,6 +101,10 @@ class Library:
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*found)
 
+    def schedule(self, seed: int) -> None:
+        """From now on run threads in the random order of `seed` (0: in their usual order)."""
+        self._calls.kcu_schedule(seed)
+
     def follow(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Follow from now on how far pieces of memory (address, bytes) are read or written.
 
@@ -118,8 +122,18 @@ class Library:
         self._calls.kcu_reached(found)
         return tuple(found)
 
-    def launch(self, kernel: Kernel, grid: Grid, args: Sequence[bytes], limit_s: float) -> Failure | None:
-        """Run a kernel; `args` match its parameters in number and size. None: success."""
+    def launch(
+        self,
+        kernel: Kernel,
+        grid: Grid,
+        args: Sequence[bytes],
+        limit_s: float,
+        extents: ctypes.Array[ctypes.c_ulong],
+    ) -> Failure | None:
+        """Run a kernel; `args` match its parameters in number and size. None: success.
+
+        `extents`: the address and bytes of each allocation.
+        """
         # 64-byte aligned copies: a parameter may be a tensor map
         sizes = [-(-len(data) // 64) * 64 for data in args]
         storage = ctypes.create_string_buffer(sum(sizes) + 64)
@@ -131,8 +145,9 @@ class Library:
             at += sizes[i]
         shape = (ctypes.c_uint * 9)(*grid.grid, *grid.block, *(grid.cluster or (0, 0, 0)))
         answer = self._calls.kcu_launch(
-            kernel.number, shape, grid.shared_bytes, int(grid.cooperative), pointers, limit_s
-        )
+            kernel.number, shape, grid.shared_bytes, int(grid.cooperative), pointers, limit_s, extents,
+            len(extents) // 2,
+        )  # fmt: skip
         if not answer:
             return None
         message = self._calls.kcu_message().decode(errors="replace")
@@ -170,6 +185,8 @@ def _open(binary: bytes) -> ctypes.CDLL:
         ctypes.c_int,
         ctypes.POINTER(ctypes.c_void_p),
         ctypes.c_double,
+        ctypes.POINTER(ctypes.c_ulong),
+        ctypes.c_uint,
     )
     if calls.kcu_open():
         raise BackendError("out of memory in the emulator", where="emulator")

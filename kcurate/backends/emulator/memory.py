@@ -42,6 +42,17 @@ class Memories:
 
     def __init__(self) -> None:
         self._mapped: dict[int, tuple[Memory, int, int]] = {}
+        self._extents: ctypes.Array[ctypes.c_ulong] | None = None
+
+    @property
+    def extents(self) -> ctypes.Array[ctypes.c_ulong]:
+        """The address and bytes of each allocation, one after the other."""
+        if self._extents is None:
+            numbers = [
+                n for memory, _, _ in self._mapped.values() for n in (memory.address, memory.size_bytes)
+            ]
+            self._extents = (ctypes.c_ulong * len(numbers))(*numbers)
+        return self._extents
 
     def allocate(self, size_bytes: int) -> Memory:
         """Zeroed memory between guards, 256-byte aligned.
@@ -62,11 +73,13 @@ class Memories:
         ctypes.memset(start, ALL_SET, body - used)
         ctypes.memset(memory.address + size_bytes, ALL_SET, used - size_bytes)
         self._mapped[memory.address] = (memory, base, total)
+        self._extents = None
         return memory
 
     def free(self, memory: Memory) -> None:
         """Free memory; any later access to it faults."""
         _, base, total = self._mapped.pop(memory.address)
+        self._extents = None
         _libc.munmap(base, total)
 
     def close(self) -> None:

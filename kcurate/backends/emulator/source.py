@@ -1,9 +1,9 @@
 """Prepares CUDA C++ for a host compiler, where macros alone cannot do it.
 
-Comments are blanked and includes checked against our own headers; `extern __shared__` arrays become
-references to the block's dynamic shared memory; asm statements become C++; pragmas are removed. Line numbers
-stay. Everything else is
-in `include/`. Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
+The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
+checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
+memory; asm statements become C++; pragmas are removed. Line numbers stay. Everything else is in `include/`.
+Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,13 @@ from kcurate.headers import EMULATED, IN_SIDES
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"
 
-# Comments, literals and spliced lines, in order of precedence.
-_LEXEMES = re.compile(
-    r"""(?P<comment>//(?:[^\\\n]|\\(?:\n|.))*|/\*.*?(?:\*/|\Z))"""
-    r"""|(?P<raw>\b(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")"""
-    r"""|(?P<literal>"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*')"""
-    r"""|(?P<splice>\\[ \t]*\n)""",
-    re.DOTALL | re.VERBOSE,
-)
 _INCLUDE = re.compile(r"[ \t]*[<\"]([\w./+-]+)[>\"][ \t]*$")
-_DIRECTIVE = re.compile(r"^([ \t]*)(?:\#|%:|\?\?=)[ \t]*(\w+)(.*)$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^([ \t]*)#[ \t]*(\w+)(.*)$", re.MULTILINE)
 _LACKED = IN_SIDES - EMULATED
 _LOADING = frozenset({"include", "include_next", "import", "embed", "ident", "sccs", "line"})
 _DYNAMIC = re.compile(
-    r"\bextern\b(?P<first>[^;(){}\[\]=]*?)\b__shared__\b(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
+    r"(?:\bextern\b(?P<first>(?:[^;(){}\[\]=]|\([^;(){}]*\))*?)\b__shared__\b"
+    r"|\b__shared__\b(?P<prior>[^;(){}\[\]=]*?)\bextern\b)(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
     r"\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
 _STATIC_SHARED = re.compile(
@@ -74,7 +67,7 @@ def prepare(code: str) -> str:
     """
     if "\0" in code:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
-    text = _DIRECTIVE.sub(_directive, _lexed(code))
+    text = _DIRECTIVE.sub(_directive, code)
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
     text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
@@ -82,13 +75,9 @@ def prepare(code: str) -> str:
 
 def lacking(code: str) -> list[str]:
     """The headers that a side may include and the emulator lacks, as the code includes them."""
-    rests = (match[3] for match in _DIRECTIVE.finditer(_lexed(code)) if match[2] == "include")
+    rests = (match[3] for match in _DIRECTIVE.finditer(code) if match[2] == "include")
     found = (_INCLUDE.match(rest) for rest in rests)
     return [one[1] for one in found if one is not None and one[1] in _LACKED]
-
-
-def _lexed(code: str) -> str:
-    return _without_comments(code.replace("\r\n", "\n"))
 
 
 def translation_unit(
@@ -130,7 +119,7 @@ def translation_unit(
             "    {}};",
             '__attribute__((section(".text.kcu_end"))) KCU_HIDDEN void kcu_code_ends() {}',
             f"const unsigned kcu_entry_count = {len(entries)}, kcu_symbol_count = {len(variables)};",
-            f"const unsigned kcu_dynamic_alignment = {_dynamic_alignment(_lexed(code))};",
+            f"const unsigned kcu_dynamic_alignment = {_dynamic_alignment(code)};",
             "}",
             "",
         )
@@ -139,7 +128,7 @@ def translation_unit(
 
 def defined(code: str) -> frozenset[str]:
     """Names followed by a body in braces: the functions that the code defines, and possibly other words."""
-    return frozenset(_DEFINED.findall(_without_comments(code))) - _NO_NAMES
+    return frozenset(_DEFINED.findall(code)) - _NO_NAMES
 
 
 def declared(preprocessed: str) -> frozenset[str]:
@@ -174,7 +163,7 @@ def _dynamic_alignment(code: str) -> int:
     found = [
         int(each) if each.isdecimal() else SWIZZLED_BYTES
         for match in _DYNAMIC.finditer(code)
-        for each in _ALIGNMENT.findall(f"{match['first']} {match['second']}")
+        for each in _ALIGNMENT.findall(f"{match['first'] or match['prior'] or ''} {match['second']}")
     ]
     return max((one for one in found if one in ALIGNMENTS), default=ALIGNMENTS[0])
 
@@ -203,31 +192,6 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _without_comments(code: str) -> str:
-    """Comments become blanks; spliced lines become one line followed by as many empty lines."""
-    parts: list[str] = []
-    owed = 0
-    at = 0
-    for match in _LEXEMES.finditer(code):
-        parts.append(_pay(code[at : match.start()], owed))
-        owed = 0 if "\n" in code[at : match.start()] else owed
-        text, at = match.group(), match.end()
-        if match["comment"]:
-            owed += text.count("\n")
-            parts.append(" ")
-        elif match["splice"]:
-            owed += 1
-        else:
-            parts.append(text)
-    parts.append(_pay(code[at:], owed))
-    return "".join(parts)
-
-
-def _pay(text: str, owed: int) -> str:
-    """Add the line ends removed earlier, at the first line end of `text`."""
-    return text.replace("\n", "\n" * (owed + 1), 1) if owed else text
-
-
 def _directive(match: re.Match[str]) -> str:
     indent, name, rest = match.groups()
     if name in _LOADING:
@@ -243,7 +207,7 @@ def _directive(match: re.Match[str]) -> str:
 def _dynamic_shared(match: re.Match[str]) -> str:
     """`extern __shared__ T name[];` as a reference to the pointer set by the runtime."""
     lines = "\n" * match.group().count("\n")
-    words = _QUALIFIER.sub(" ", f"{match['first']} {match['second']}")
+    words = _QUALIFIER.sub(" ", f"{match['first'] or match['prior'] or ''} {match['second']}")
     kind, name, rest = " ".join(words.split()), match["name"], match["rest"]
     row = f"typedef {kind} kcu_row_{name}{rest}; " if rest.strip() else ""
     kind = f"kcu_row_{name}" if row else kind

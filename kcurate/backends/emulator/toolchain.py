@@ -40,6 +40,8 @@ COMMON = (
 # it, g++ drops this error too; warnings are removed from the message instead.
 DEVICE = (
     "-std=gnu++17",
+    "-Ulinux",  # macros that are no names of the implementation
+    "-Uunix",
     "-O2",
     "-Wno-narrowing",
     "-Werror=vla",
@@ -70,6 +72,12 @@ COUNTING = (
     "-fno-tree-vectorize",
     "-fno-optimize-sibling-calls",  # a jump into the runtime would not tell where it comes from
 )
+# A call of the runtime at each access to memory, where a thread may lose its turn (`runtime/scheduler.h`).
+TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-nodefaultlibs")
+_VOLATILE = {
+    "gcc": ("--param=tsan-distinguish-volatile=1",),
+    "clang": ("-mllvm", "-tsan-distinguish-volatile"),
+}
 # Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
 _CALLS = {
     "gcc": (
@@ -127,6 +135,11 @@ def find() -> Toolchain:
         "no C++ compiler for the emulator",
         hint="apt-get install g++, or pip install 'kcurate[emulator]'",
     )
+
+
+def turns_options() -> tuple[str, ...]:
+    """The options with which threads may lose their turns at accesses to memory."""
+    return (*TURNS, *_VOLATILE["clang" if "clang" in find().version else "gcc"])
 
 
 def counting_options() -> tuple[str, ...]:
@@ -252,7 +265,7 @@ def shared_object(
         if "clang" not in tools.version:
             (folder / LAYOUT.name).write_bytes(LAYOUT.read_bytes())
             words.append(f"-Wl,-T,{LAYOUT.name}")
-        return run([*compiling, *words, "-lm"], folder)
+        return run([*compiling, *words, "-lm", "-lgcc", "-lc"], folder)
     done = run([*compiling, "-c", "-o", "side.o"], folder)
     return done if done.returncode else run([*tools.linker, "side.o", *linking], folder)
 

@@ -64,6 +64,9 @@ class TritonCompiler:
         if isinstance(made, CompileFailure):
             raise BackendError(f"triton {triton.__version__} does not compile: {made.log}")
 
+    def folders(self) -> None:
+        """None: what a worker that executes text may read is the sandbox's own list."""
+
     def compile(
         self,
         code: str,

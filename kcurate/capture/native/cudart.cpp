@@ -33,11 +33,12 @@ constexpr size_t SHARED_BYTES = 232448, DEVICE_BYTES = size_t{80} << 30;
 constexpr float EVENT_MS = 0.01f;
 
 // `mapped`: how many bytes are to be unmapped; 0: the memory was not mapped. `own`: it is not the program's.
+// `unknown`: nothing wrote there yet, or a kernel that did not run may have.
 struct Block {
   size_t size;
   const char* kind;
   size_t mapped = 0;
-  bool own = true;
+  bool own = true, unknown = false;
 };
 
 struct Variable {
@@ -94,7 +95,7 @@ cudaError_t allocate(void** to, size_t size, const char* kind) {
   if (memory == nullptr || memory == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
   if (!mapped) std::memset(memory, 0, rounded);
   std::lock_guard<std::mutex> held(state().mutex);
-  state().blocks[reinterpret_cast<uintptr_t>(memory)] = {size, kind, mapped ? rounded : 0};
+  state().blocks[reinterpret_cast<uintptr_t>(memory)] = {size, kind, mapped ? rounded : 0, true, kind[0] == 'd'};
   *to = memory;
   return cudaSuccess;
 }
@@ -343,16 +344,17 @@ void exchange(const Emulated& one, bool before) {
       }
 }
 
-// `sizes`: of the arguments that the program passes; null: not known.
-void run(const std::string& kernel, const kcurate::Launch& one, void** args, const std::vector<size_t>* sizes) {
+// Whether it ran. `sizes`: of the arguments that the program passes; null: not known.
+bool run(const std::string& kernel, const kcurate::Launch& one, void** args, const std::vector<size_t>* sizes) {
   auto found = emulated().find(instance(kernel));
-  if (found == emulated().end()) return;
+  if (found == emulated().end()) return false;
   Emulated& library = found->second;
   if (!library.tried) open_emulated(library);
-  if (library.launch == nullptr) return;
+  if (library.launch == nullptr) return false;
   for (unsigned i = 0; sizes && i < std::max<size_t>(library.entry->count, sizes->size()); i++)
     if (i >= library.entry->count || i >= sizes->size() || library.entry->sizes[i] != (*sizes)[i])
-      return Recorder::instance().note("run_failed", kernel + ": its parameters are not those that extract found");
+      return Recorder::instance().note("run_failed", kernel + ": its parameters are not those that extract found"),
+             false;
   // Aligned copies: a parameter may be a struct of vectors.
   std::vector<std::vector<char>> storage;
   std::vector<void*> given;
@@ -368,9 +370,10 @@ void run(const std::string& kernel, const kcurate::Launch& one, void** args, con
   const unsigned shape[9] = {one.grid.x,  one.grid.y,    one.grid.z,    one.block.x,  one.block.y,
                              one.block.z, one.cluster.x, one.cluster.y, one.cluster.z};
   exchange(library, true);
-  if (library.launch(0, shape, one.shared, one.cooperative, given.data(), LIMIT_S))
-    Recorder::instance().note("run_failed", kernel + ": " + library.message());
+  const bool failed = library.launch(0, shape, one.shared, one.cooperative, given.data(), LIMIT_S);
+  if (failed) Recorder::instance().note("run_failed", kernel + ": " + library.message());
   exchange(library, false);
+  return !failed;
 }
 
 // --- Launches
@@ -385,6 +388,11 @@ bool find(uint64_t address, kcurate::Allocation& found) {
 bool read(uint64_t address, void* to, size_t bytes) {
   std::memcpy(to, reinterpret_cast<const void*>(address), bytes);
   return true;
+}
+
+// The kernel did not run, and may have written to whatever it was given.
+void forget(const kcurate::Launch& one) {
+  for (const auto& buffer : one.buffers) state().blocks.at(buffer.place.base).unknown = true;
 }
 
 kcurate::Dim3 extent(const dim3& one) { return {one.x, one.y, one.z}; }
@@ -409,13 +417,14 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** args, size_t 
   const Sizes& told = *stubbed->second.sizes;
   const auto known = told.find(name);
   const std::vector<size_t>* sizes = known == told.end() ? nullptr : &known->second;
+  one.args_known = sizes != nullptr;
+  for (size_t i = 0; sizes && i < sizes->size(); i++) one.add_argument(args[i], (*sizes)[i], find);
   if (!recorder.wanted(name)) {
-    run(name, one, args, sizes);
+    if (!run(name, one, args, sizes)) forget(one);
     recorder.launched_other(name);
     return cudaSuccess;
   }
-  one.args_known = sizes != nullptr;
-  for (size_t i = 0; sizes && i < sizes->size(); i++) one.add_argument(args[i], (*sizes)[i], find);
+  for (auto& buffer : one.buffers) buffer.unknown = all.blocks.at(buffer.place.base).unknown;
   const kcurate::Form form = recorder.begin(one);
   if (form.look) {
     for (auto& [shadow, variable] : all.variables)
@@ -423,10 +432,8 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** args, size_t 
         one.symbols.push_back({variable.name, "", reinterpret_cast<uint64_t>(variable.place), variable.size});
     recorder.look_before(one, read);
   }
-  if (!emulated().empty()) {
-    run(name, one, args, sizes);
-    if (form.look) recorder.look_after(one, read);
-  }
+  if (!run(name, one, args, sizes)) forget(one);
+  if (form.look && !emulated().empty()) recorder.look_after(one, read);
   recorder.launched(form, one);
   return cudaSuccess;
 }
@@ -447,9 +454,18 @@ bool inside(const void* place, size_t pitch, size_t width, size_t rows) {
          (rows - 1) * pitch + width <= memory->first + memory->second.size - address;
 }
 
+// The program wrote there: what it copied from (null: it filled) decides whether the contents are known.
+void written(const void* to, const void* from = nullptr) {
+  std::lock_guard<std::mutex> held(state().mutex);
+  auto target = holder(reinterpret_cast<uintptr_t>(to)), source = holder(reinterpret_cast<uintptr_t>(from));
+  if (target != state().blocks.end())
+    target->second.unknown = source != state().blocks.end() && source->second.unknown;
+}
+
 cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows) {
   if (!inside(to, pitch, width, rows)) return failed(cudaErrorInvalidValue);
   for (size_t row = 0; row < rows && width; row++) std::memset(static_cast<char*>(to) + row * pitch, value, width);
+  written(to);
   return cudaSuccess;
 }
 
@@ -459,6 +475,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
   if (!width) return cudaSuccess;
   for (size_t row = 0; row < rows; row++)
     std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+  written(to, from);
   return cudaSuccess;
 }
 

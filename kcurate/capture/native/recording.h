@@ -67,6 +67,7 @@ struct Buffer {
   std::optional<bool> changed;
   std::string before, after;  // names of files; empty: none
   bool own = false;           // `before` was written for this launch
+  bool unknown = false;       // a kernel that did not run may have written what it holds
 };
 struct Symbol {
   std::string name, before;
@@ -488,7 +489,7 @@ class Recorder {
       const char* changed = !one.changed ? "null" : *one.changed ? "true" : "false";
       return "{\"bytes\": " + std::to_string(one.place.bytes) + ", \"memory\": " + json::text(one.place.memory) +
              ", \"changed\": " + changed + ", \"before\": " + json::name_or_null(one.before) +
-             ", \"after\": " + json::name_or_null(one.after) + '}';
+             ", \"after\": " + json::name_or_null(one.after) + (one.unknown ? ", \"unknown\": true}" : "}");
     };
     auto symbol = [](const Symbol& one) {
       return "{\"name\": " + json::text(one.name) + ", \"bytes\": " + std::to_string(one.bytes) +

@@ -14,6 +14,7 @@ from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
 from kcurate.ptx import rows, table
+from kcurate.ptx.outside import WAIT_OPERANDS
 from kcurate.ptx.parse import Instruction, Label, PtxError, Statement, parse
 
 _PTX_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -77,6 +78,8 @@ def _ptx(text: str, line: int) -> Iterator[Finding]:
             yield Finding(
                 "assembly", f"{' '.join(statement.operands)} is not a label of this statement", line
             )
+        elif "try_wait" in statement.opcode.split(".") and len(statement.operands) > WAIT_OPERANDS:
+            yield Finding("assembly", "a wait with a time limit (leave its last operand out)", line)
         elif "try_wait" in statement.opcode.split(".") and not _answer_is_used(statement, statements[at:]):
             yield Finding("assembly", "a wait whose answer is not used", line)
 

@@ -1,4 +1,4 @@
-"""What a cubin may not contain: writable state, runtime calls, sleeps, clock reads, huge sections or frames.
+"""What a binary may not contain: writable state, runtime calls, sleeps, clock reads, huge sections or frames.
 
 Macros and templates cannot hide anything here. The encoding (sm_70 to sm_120: 16 bytes per instruction, the
 low 12 bits the opcode, bits 72 to 79 the special register) was read off cubins of CUDA 13.0; the tests pin
@@ -30,8 +30,13 @@ _HEADER_CONSTANT = re.compile(r"_ZN26__nv_atomic_triv_cp_helperI\w+E5__valE")
 _INSTRUCTION_BYTES = 16
 # The last reads a clock into a uniform register, from sm_120 on.
 _READ_SPECIAL = frozenset({0x805, 0x919, 0x9C3, 0x8CB})
-_CLOCKS = frozenset({0x50, 0x51, 0x52, 0x53})
+_REFUSED_REGISTERS = {
+    **dict.fromkeys((0x50, 0x51, 0x52, 0x53), "a clock"),
+    **dict.fromkeys(range(0x64, 0x74), "a profiler's counter"),
+    0x02: "how many warps its SM has", 0x03: "a warp's place on its SM", 0x43: "the number of its SM",
+}  # fmt: skip
 _NANOSLEEP = 0x5D
+_LOCAL_ACCESS = frozenset({0x387, 0x983, 0x987})
 
 
 def state(compiled: Compiled, allowed: frozenset[str]) -> Iterator[Finding]:
@@ -78,12 +83,17 @@ def runtime_calls(compiled: Compiled) -> Iterator[Finding]:
         yield Finding("runtime_calls", name)
 
 
-def instructions(compiled: Compiled, *, may_sleep: bool) -> Iterator[Finding]:
-    """Clock reads and sleeps; `may_sleep` for library headers whose wait loops contain both."""
+def instructions(compiled: Compiled) -> Iterator[Finding]:
+    """Reads of clocks and of the SM, sleeps, waits with a time limit, local memory without a frame."""
+    for fact in compiled.outside:
+        yield Finding("instructions", f"the PTX {fact}")
+    frameless = {kernel.kernel for kernel in cubin.read_kernels(compiled.binary) if kernel.local_bytes == 0}
     for kernel, code in cubin.machine_code(compiled.binary).items():
         for at in range(0, len(code) - _INSTRUCTION_BYTES + 1, _INSTRUCTION_BYTES):
             low = int.from_bytes(code[at : at + 2], "little") & 0xFFF
-            if low in _READ_SPECIAL and code[at + 9] in _CLOCKS and not may_sleep:
-                yield Finding("instructions", f"{kernel} reads a clock")
-            elif low & 0xFF == _NANOSLEEP and not may_sleep:
+            if low in _READ_SPECIAL and code[at + 9] in _REFUSED_REGISTERS:
+                yield Finding("instructions", f"{kernel} reads {_REFUSED_REGISTERS[code[at + 9]]}")
+            elif low & 0xFF == _NANOSLEEP:
                 yield Finding("instructions", f"{kernel} sleeps")
+            elif low in _LOCAL_ACCESS and kernel in frameless:
+                yield Finding("instructions", f"{kernel} uses local memory and has none")

@@ -1,8 +1,9 @@
-"""Names by which code could tell the emulator's compiler from NVRTC (the check `sham`).
+"""Names by which code could tell the compilers apart, NVRTC from the emulator's (the check `compilers`).
 
-A slow side that was made is run on the emulator to see what it does, so it must do the same there as on a
-GPU. Refused are macros that compilers define (other than CUDA's and the standard's), names of the emulator's
-own, and `long double`, whose size differs. Not covered: other ways to notice the emulator (docs/judge.md).
+A side must be the same program to both. Refused are macros that a compiler or its headers define (other than
+CUDA's and the standard's), names of the emulator's own, conditions on them, text made of code (`#x` shows
+what a macro stands for), and `long double`, whose size differs. Not covered: other ways to notice the
+emulator (docs/judge.md).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source
+from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
 
 # Words with two underscores at both ends that mean the same to both compilers (CUDA C++ Programming Guide,
 # "C++ Language Extensions"; the C++ standard's predefined names).
@@ -19,20 +20,104 @@ _SHARED = frozenset({
     "__global__", "__device__", "__host__", "__shared__", "__constant__", "__managed__", "__grid_constant__",
     "__restrict__", "__forceinline__", "__noinline__", "__inline__", "__align__", "__launch_bounds__",
     "__maxnreg__", "__cluster_dims__", "__block_size__", "__nv_pure__", "__attribute__", "__volatile__",
-    "__asm__", "__CUDA_ARCH__", "__LINE__", "__func__", "__FUNCTION__",
+    "__asm__", "__CUDA_ARCH__", "__LINE__", "__func__", "__FUNCTION__", "__VA_ARGS__",
+    "__aligned__", "__packed__", "__unused__", "__always_inline__",
 })  # fmt: skip
-_MACRO = re.compile(r"__\w+__|__[A-Z]\w*|kcu_\w*|KCU_\w*")
-_ALIKE = re.compile(r"__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__")
+# Macros that g++, clang, NVRTC or their headers define, by family; other names of that form are a side's own.
+_MACRO = re.compile(
+    r"__[A-Z]\w*|kcu_\w*|KCU_\w*|_(?:LP64|GNU|NV|CRT|CCCL|LIBCUDACXX|CUDA|CUB|THRUST|FORTIFY|STDC|FILE|OPENMP)\w*"
+    r"|__(?:(?:gnu_)?linux|unix|x86_64|amd64|k8|i386|pic|pie|clang\w*|llvm|code_model_\w+)(?:__)?"
+    r"|__(?:cpp|has|seg)_\w+|__tune_\w+__|__(?:core|znver)\w*__"
+)
+_ALIKE = re.compile(
+    r"__NV_(?:E\dM\d\w*|SATFINITE|NOSAT)|__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__"
+)
+# Names with a leading underscore that a condition may ask for: both compilers define them alike, or neither.
+_PORTABLE = frozenset({
+    "__CUDA_ARCH__", "__CUDACC__", "__CUDACC_RTC__", "__CUDACC_VER_MAJOR__", "__CUDACC_VER_MINOR__",
+    "__CUDA_ARCH_FEAT_SM90_ALL", "__CUDA_ARCH_SPECIFIC__", "__CUDA_ARCH_FAMILY_SPECIFIC__", "__NVCC__",
+    "__cplusplus",
+})  # fmt: skip
+# Other macros that headers of one of the compilers alone define (a test compares them).
+_ONE_SIDED = re.compile(
+    r"_\w*|(?:NV|CU|CUDART|CUDARTAPI|CUDA|IF_DEVICE|TEX|CCCL|THRUST|CUB)_\w+|cuda[A-Z]\w*|linux|unix|asm"
+    r"|coalesced_threads|va_\w+"
+)
+_VERSIONS = frozenset({"CUDA_VERSION", "CUDART_VERSION"})
+_CONDITIONS = frozenset({"if", "ifdef", "ifndef", "elif"})
 
 
 def compiler_names(source: Source) -> Iterator[Finding]:
-    """Names that one of the two compilers alone defines, and `long double`."""
+    """Names that one of the two compilers alone defines, what shows them, and `long double`."""
+    own = _own_macros(source)
+    pastes = any(token.text == "##" for line in source.directives for token in line)
     for stream in source.streams:
         for at, token in enumerate(stream):
-            if token.kind != "word":
+            if token.kind != "word" or token.text in own:
                 continue
             known = token.text in _SHARED or _ALIKE.fullmatch(token.text)
-            if _MACRO.fullmatch(token.text) and not known:
-                yield Finding("sham", f"{token.text} tells compilers apart", token.line)
+            part = pastes and token.text.endswith("__")
+            if (_MACRO.fullmatch(token.text) or part) and not known:
+                yield Finding("compilers", f"{token.text} tells compilers apart", token.line)
             elif token.text == "double" and at and stream[at - 1].text == "long":
-                yield Finding("sham", "the size of long double tells compilers apart", token.line)
+                yield Finding("compilers", "the size of long double tells compilers apart", token.line)
+    for line in source.directives:
+        if line and line[0].text in _CONDITIONS:
+            for token in line[1:]:
+                told = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
+                if told and token.text not in own | _PORTABLE | _VERSIONS:
+                    yield Finding(
+                        "compilers", f"a condition on {token.text} tells compilers apart", token.line
+                    )
+        elif line and line[0].text == "define":
+            yield from _shown(line)
+
+
+def _shown(define: tuple[Token, ...]) -> Iterator[Finding]:
+    """Macros that make text of an argument, or a reserved name of parts."""
+    parameters = {token.text for token in inside_parentheses(define, 2)}
+    for at, token in enumerate(define[1:-1], 1):
+        following = define[at + 1]
+        if token.text == "#" and following.text in parameters | {"__VA_ARGS__", "__VA_OPT__"}:
+            yield Finding("compilers", f"#{following.text} shows how a compiler spells code", token.line)
+        elif following.text == "##" and re.fullmatch(r"__?(?:[A-Z]\w*)?", token.text):
+            yield Finding("compilers", f"{token.text} ## can spell a compiler's name", token.line)
+
+
+def _own_macros(source: Source) -> frozenset[str]:
+    """Names that the code defines before any other mention, whatever a compiler has of them.
+
+    An include guard around the whole code is no condition, since code without it would be nothing.
+    """
+    seen: set[str] = set()
+    own: set[str] = set()
+    guard = _guard(source)
+    depth = 0
+    directives = iter(source.directives)
+    for token in source.tokens:
+        line = next(directives) if token.kind == "directive" else (token,)
+        name = line[0].text if line and token.kind == "directive" else ""
+        if name == "define" and len(line) > 1 and not depth - bool(guard) and line[1].text not in seen:
+            own.add(line[1].text)
+        depth += (name in ("if", "ifdef", "ifndef")) - (name == "endif")
+        seen |= {item.text for item in line if item.kind == "word" and item.text != guard}
+    return frozenset(own)
+
+
+def _guard(source: Source) -> str:
+    """The name that guards the whole code against being included twice; empty if there is none."""
+    tokens, lines = source.tokens, source.directives
+    if len(lines) < 3 or tokens[0].kind != "directive" or tokens[-1].kind != "directive":
+        return ""
+    first, second = lines[0], lines[1]
+    if [token.text for token in first[:1]] != ["ifndef"] or tokens[1].kind != "directive" or len(first) != 2:
+        return ""
+    if len(second) < 2 or (second[0].text, second[1].text) != ("define", first[1].text):
+        return ""
+    depth = 0
+    for at, line in enumerate(lines):
+        name = line[0].text if line else ""
+        depth += (name in ("if", "ifdef", "ifndef")) - (name == "endif")
+        if depth == 0 or (depth == 1 and name in ("else", "elif")):
+            return first[1].text if at == len(lines) - 1 else ""
+    return ""

@@ -1,15 +1,19 @@
 """Pointers made from integers: addresses that no argument provides.
 
-A token heuristic that allows ordinary type punning (bits of a float, vector loads). Not covered: accesses
+A token heuristic that allows ordinary type punning (bits of a float, vector loads), and integers that are the
+address of a pointer or array plus an offset, or rounded to a multiple (`_Addresses`). Not covered: accesses
 past a buffer, which redzones and compute-sanitizer find.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Literal
 
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
+from kcurate.judge.checks.lexer import Source, Token, inside_parentheses, matching_bracket
 from kcurate.judge.checks.word_lists import word_set
 
 INTEGER_TYPES = word_set(
@@ -26,15 +30,17 @@ def int_as_ptr(source: Source) -> Iterator[Finding]:
     """Integers cast or punned to pointers."""
     plain = source.plain
     integers = _integer_names(plain)
+    addresses = _Addresses(plain, integers)
     for at, token in enumerate(plain):
         if token.text == "reinterpret_cast":
             arguments = inside_parentheses(plain, _after_angles(plain, at + 1))
             kind = plain[at + 1 : _after_angles(plain, at + 1)]
-            if any(item.text == "*" for item in kind) and _integral(arguments, integers):
+            suspect = any(item.text == "*" for item in kind) and _integral(arguments, integers)
+            if suspect and not addresses.holds(_after_angles(plain, at + 1)):
                 yield Finding("int_as_ptr", "reinterpret_cast of an integer to a pointer", token.line)
         elif token.text == "(" and (end := _pointer_cast(plain, at)):
             operand = _operand(plain, end)
-            if _integral(operand, integers):
+            if _integral(operand, integers) and not addresses.holds(end):
                 yield Finding("int_as_ptr", "an integer cast to a pointer", token.line)
         elif token.text == "union":
             yield from _punning_union(plain, at)
@@ -75,16 +81,189 @@ def _integral(operand: tuple[Token, ...], integers: set[str]) -> bool:
 
 
 def _integer_names(plain: tuple[Token, ...]) -> set[str]:
-    """Names declared as integers and nowhere as pointers or arrays."""
-    integers, others = set(), set()
-    for before, name, after in zip(plain, plain[1:], plain[2:], strict=False):
-        if name.kind != "word":
+    """Names declared as integers and nowhere as pointers, references or arrays."""
+    integers = {
+        name.text
+        for before, name, after in zip(plain, plain[1:], plain[2:], strict=False)
+        if name.kind == "word"
+        and before.text in INTEGER_TYPES
+        and name.text not in INTEGER_TYPES
+        and after.text in ("=", ";", ",", ")")
+    }
+    subscripted = {name.text for name, after in itertools.pairwise(plain) if after.text == "["}
+    return integers - subscripted - _pointer_names(plain, "*&")
+
+
+Kind = Literal["address", "negated", "divided", "number", "unknown"]
+# Of a mask or a remainder: what is left is an offset, not another address.
+_MOST_OFFSET = 4096
+_LEVELS = (("|", "^"), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+
+
+class _Addresses:
+    """Which integer expressions are one pointer's address plus an offset, as pointer arithmetic gives it.
+
+    An address minus an offset, rounded by `& ~mask` or `/ c * c`, is one; the sum of two, a product, a shift,
+    or anything read from memory is none. A variable counts if everything that it is set to is an address.
+    """
+
+    def __init__(self, plain: tuple[Token, ...], integers: set[str]) -> None:
+        self._plain, self._integers = plain, integers
+        self._itself = ""
+
+    def holds(self, at: int) -> bool:
+        """Whether the unary expression at an index is an address."""
+        known, self._itself = self._known, ""
+        return bool(known) and self._unary(at)[0] == "address"
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """The integer variables that hold addresses, with all pointers."""
+        known = self._known = _pointer_names(self._plain, "*") - self._integers
+        while more := {name for name in self._integers - known if self._always(name)}:
+            known |= more
+        while less := {name for name in self._integers & known if not self._always(name)}:
+            known -= less  # the sum of two, of which one was not known yet
+        return known
+
+    @cached_property
+    def _constants(self) -> set[str]:
+        """Integers that are known when the code is compiled."""
+        return {
+            name.text
+            for how, kind, name in zip(self._plain, self._plain[1:], self._plain[2:], strict=False)
+            if kind.text in INTEGER_TYPES and how.text in ("constexpr", "<", ",")
+        }
+
+    def _text(self, at: int) -> str:
+        return self._plain[at].text if 0 <= at < len(self._plain) else ""
+
+    def _always(self, name: str) -> bool:
+        """Whether an integer variable is set to nothing but addresses, or changed from itself."""
+        self._itself = name
+        for at, token in enumerate(self._plain):
+            if token.text != name:
+                continue
+            before, following = self._text(at - 1), self._text(at + 1)
+            taken = before == "&" and self._text(at - 2) in ("(", ",", "=", "return", "{", ";")
+            if taken or (at > 1 and self._plain[at - 2].kind == "string") or following in _CHANGES:
+                return False
+            if following == "=":
+                kind, end = self._binary(at + 2, 0)
+                if kind != "address" or self._text(end) not in (";", ",", ")"):
+                    return False
+            if before in INTEGER_TYPES and following != "=":
+                return False
+        return True
+
+    def _binary(self, at: int, level: int) -> tuple[Kind, int]:
+        """The kind of the expression at an index, and where it ends."""
+        if level == len(_LEVELS):
+            return self._unary(at)
+        kind, end = self._binary(at, level + 1)
+        while self._text(end) in _LEVELS[level]:
+            right, after = self._binary(end + 1, level + 1)
+            kind = self._joined(kind, self._text(end), right, end)
+            end = after
+        return kind, end
+
+    def _joined(self, left: Kind, operator: str, right: Kind, at: int) -> Kind:
+        """What an operator at an index makes of two operands."""
+        if left == right == "number":
+            return "number"
+        constant = self._text(at + 1)
+        small = constant.rstrip("uUlL").isdecimal() and int(constant.rstrip("uUlL")) <= _MOST_OFFSET
+        if operator == "+" and {left, right} == {"address", "number"}:
+            return "address"
+        if operator == "-" and left == "address":
+            return "address" if right == "number" else "number" if right == "address" else "unknown"
+        if operator == "&" and left == "address" and constant in ("~", "-") and self._fixed(at + 1):
+            return "address"
+        if operator in ("&", "%") and left in ("address", "negated") and small:
+            return "number"
+        if operator == "/" and left == "address" and small:
+            return "divided"
+        divisor = self._text(at - 1)
+        return "address" if operator == "*" and left == "divided" and constant == divisor else "unknown"
+
+    def _fixed(self, at: int) -> bool:
+        """Whether a unary expression is known when the code is compiled."""
+        words = [token.text for token in self._plain[at : self._unary(at)[1]] if token.kind != "number"]
+        allowed = INTEGER_TYPES | {"~", "-", "+", "(", ")", "sizeof", "alignof", "float", "float2", "float4"}
+        return all(word in allowed or word in self._constants for word in words)
+
+    def _unary(self, at: int) -> tuple[Kind, int]:
+        text = self._text(at)
+        if text in ("-", "~"):
+            kind, end = self._unary(at + 1)
+            return ("negated" if kind == "address" else kind), end
+        if text == "&":
+            kind, end = self._unary(at + 1)
+            name = self._text(at + 1)
+            return ("address" if name in self._known - self._integers else "unknown"), end
+        if text == "(":
+            close = matching_bracket(self._plain, at, "(", ")")
+            inside = [token.text for token in self._plain[at + 1 : close]]
+            if inside and all(
+                word in INTEGER_TYPES or word in ("const", "*", "void", "char") for word in inside
+            ):
+                return self._unary(close + 1)
+            kind, end = self._binary(at + 1, 0)
+            return (kind if end == close else "unknown"), close + 1
+        if text in ("reinterpret_cast", "static_cast") or (
+            text in INTEGER_TYPES and self._text(at + 1) == "("
+        ):
+            opening = _after_angles(self._plain, at + 1) if text.endswith("_cast") else at + 1
+            return self._unary(opening)
+        return self._primary(at)
+
+    def _primary(self, at: int) -> tuple[Kind, int]:
+        if at >= len(self._plain) or self._plain[at].kind not in ("word", "number"):
+            return "unknown", at + 1
+        end, plain = at + 1, True
+        while self._text(end) in ("[", "(", ".", "->", "::"):
+            plain = False
+            opening = self._text(end)
+            closing = {"[": "]", "(": ")"}.get(opening)
+            end = matching_bracket(self._plain, end, opening, closing) + 1 if closing else end + 2
+        name = self._plain[at].text
+        if plain and (name in self._known or name == self._itself):
+            return "address", end
+        return "number", end
+
+
+_CHANGES = frozenset({"*=", "/=", "%=", "^=", "|=", "&=", "<<=", ">>="})
+
+
+def _pointer_names(plain: tuple[Token, ...], marks: str) -> set[str]:
+    """Names declared as arrays, or with one of the marks (`*`, `&`) in their type."""
+    variables = {
+        name.text
+        for before, name, after in zip(plain, plain[1:], plain[2:], strict=False)
+        if before.kind == name.kind == "word"
+        and before.text not in ("using", "typename", "class", "struct")
+        and after.text in ("=", ";", ",", ")", "[", "{")
+    }
+    for at, token in enumerate(plain):
+        if token.text == "typedef":
+            end = next((i for i in range(at, len(plain)) if plain[i].text == ";"), at + 1)
+            variables.discard(plain[end - 1].text)
+    pointers: set[str] = set()
+    for at in range(2, len(plain) - 1):
+        if plain[at].kind != "word" or plain[at + 1].text not in ("=", ";", ",", ")", "["):
             continue
-        if before.text in INTEGER_TYPES and name.text not in INTEGER_TYPES and after.text in "=;,)":
-            integers.add(name.text)
-        elif before.text in ("*", "&", "__restrict__", "restrict") or after.text == "[":
-            others.add(name.text)
-    return integers - others
+        first = at - 1
+        while first > 0 and plain[first].text in ("*", "&", "const", "__restrict__", "restrict", "volatile"):
+            first -= 1
+        stars = any(token.text in marks for token in plain[first + 1 : at])
+        is_type = (plain[first].kind == "word" and plain[first].text not in variables) or plain[
+            first
+        ].text == ">"
+        member = plain[first - 1].text in (".", "->")
+        array = plain[at + 1].text == "[" and not stars and first == at - 1
+        if is_type and not member and (stars or array) and plain[first].text not in ("return", "sizeof"):
+            pointers.add(plain[at].text)
+    return pointers
 
 
 def _after_angles(plain: tuple[Token, ...], at: int) -> int:

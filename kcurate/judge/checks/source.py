@@ -12,18 +12,36 @@ from collections.abc import Iterator
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, Token, inside_parentheses, matching_bracket
+from kcurate.judge.checks.own_names import OwnNames
+
+_SPECIFIED = word_lists.word_set(
+    "__launch_bounds__ __cluster_dims__ __maxnreg__ __align__ alignas __attribute__"
+)
+_CALLS = word_lists.BUILT_IN_CALLS | word_lists.HOST_FUNCTIONS
 
 
 def calls(source: Source) -> Iterator[Finding]:
     """Sleeps, clocks, traps, the device heap, printf, host functions."""
-    for index, stream in enumerate(source.streams):
-        for at, token in enumerate(stream):
-            if token.kind == "word" and _refused_word(stream, at, in_directive=index > 0):
+    own = OwnNames(source, word_lists.HOST_FUNCTIONS)
+    for at, token in enumerate(source.plain):
+        if _refused_word(source.plain, at) and not (_of_host(token) and own.owns(at)):
+            yield Finding("calls", token.text, token.line)
+    for line in source.directives:
+        for at, token in enumerate(line):
+            defined = line[0].text == "define" and _of_host(token) and (at == 1 or own.in_macro(line, at))
+            if not defined and _refused_word(line, at, in_directive=True):
                 yield Finding("calls", token.text, token.line)
 
 
-def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool) -> bool:
+def _of_host(token: Token) -> bool:
+    return token.text in word_lists.HOST_FUNCTIONS
+
+
+def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool = False) -> bool:
+    """Whether a word is refused; a name of the host's functions, unless the side declares it."""
     word = stream[at].text
+    if stream[at].kind != "word":
+        return False
     before = stream[at - 1].text if at else ""
     if word in word_lists.FORBIDDEN_WORDS:
         return True
@@ -31,7 +49,7 @@ def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool) -> 
         return True
     if word == "delete":
         return before != "="
-    if word not in word_lists.FORBIDDEN_CALLS or before in (".", "->"):
+    if word not in _CALLS or before in (".", "->"):
         return False
     following = stream[at + 1].text if at + 1 < len(stream) else ""
     return in_directive or word not in word_lists.ORDINARY_NAMES or following == "(" or before == "&"
@@ -47,7 +65,7 @@ def host(source: Source) -> Iterator[Finding]:
             yield Finding("host", "a <<<...>>> launch: only the plan launches kernels", token.line)
         elif token.text == "main" and following[:1] == ["("]:
             yield Finding("host", "a main function", token.line)
-        elif token.text == "extern" and not _honest_extern(following):
+        elif token.text == "extern" and not _honest_extern(plain, at):
             yield Finding("host", "an extern declaration", token.line)
         elif token.text == "extern" and following[:1] == ['"C"']:
             yield from _undefined(plain, at + 2, defined)
@@ -91,7 +109,21 @@ def _defined(plain: tuple[Token, ...]) -> set[str]:
     return names
 
 
-def _honest_extern(following: list[str]) -> bool:
-    if following[:1] in (["__shared__"], ["__align__"], ["alignas"], ["volatile"]):
-        return True
-    return following[:1] == ['"C"'] and following[1:2] in (["{"], ["__global__"], ["__device__"])
+def _honest_extern(plain: tuple[Token, ...], at: int) -> bool:
+    """Whether an `extern` is of dynamic shared memory, or gives a function of this file C linkage.
+
+    Specifiers may stand in any order. A function without a body here is found by `_undefined`.
+    """
+    linkage = [token.text for token in plain[at + 1 : at + 2]] == ['"C"']
+    before = next((i for i in range(at - 1, -1, -1) if plain[i].text in (";", "{", "}", ")")), -1)
+    called: bool | None = None
+    end = at + 1 + linkage
+    while end < len(plain) and plain[end].text not in (";", "{", "="):
+        if plain[end].text == "(":
+            if called is None and plain[end - 1].text not in _SPECIFIED:
+                called = end + 1 < len(plain) and plain[end + 1].text not in ("*", "&")
+            end = matching_bracket(plain, end, "(", ")")
+        end += 1
+    words = {token.text for token in plain[before + 1 : end]}
+    block = linkage and end == at + 2 and end < len(plain) and plain[end].text == "{"
+    return block or "__shared__" in words or (linkage and called is True)

@@ -6,14 +6,13 @@ mean (`kcurate.judge.checks.source`), the lists (`kcurate.judge.checks.word_list
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 
 from kcurate.headers import IN_SIDES
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, inside_parentheses
+from kcurate.judge.checks.lexer import Source, header_name, inside_parentheses, rewritten
 
 # Limits that bound the judge's time; the largest of the 180 CUDA files of Parboil and Rodinia has 68 KiB.
 MAX_CODE_BYTES = 256 * 1024
@@ -38,18 +37,13 @@ def size(source: Source) -> Iterator[Finding]:
 
 
 def characters(source: Source) -> Iterator[Finding]:
-    """Universal character names, trigraphs, digraph directives, non-ASCII and invisible characters."""
-    if "\0" in source.code or _INVISIBLE.search(source.code):
-        yield Finding("characters", "invisible or control characters")
-    if re.search(r"\?\?[=/'()!<>-]", source.code):
-        yield Finding("characters", "trigraphs")
+    """What compilers may read in two ways, universal character names, invisible characters."""
+    if match := _INVISIBLE.search(source.code):
+        yield Finding("characters", "invisible characters", source.code.count("\n", 0, match.start()) + 1)
+    for what, line in rewritten(source.code).ambiguous:
+        yield Finding("characters", what, line)
     for stream in source.streams:
-        for first, second in itertools.pairwise(stream):
-            if first.text == "%" and second.text.startswith(":"):
-                yield Finding("characters", "the digraph %:", first.line)
         for token in stream:
-            if token.kind not in ("string", "char") and (not token.text.isascii() or token.text in "@`\\"):
-                yield Finding("characters", f"the character {token.text[:1]!r} outside a comment", token.line)
             if token.kind in ("string", "char") and _UNICODE_NAME.search(token.text):
                 yield Finding("characters", "a universal character name", token.line)
 
@@ -76,30 +70,15 @@ def directives(source: Source) -> Iterator[Finding]:
 
 def headers(source: Source) -> Iterator[Finding]:
     """Includes other than the allowed toolkit headers, and computed includes."""
-    for text, line in _includes(source):
-        if _header(text) not in IN_SIDES:
+    for line in source.directives:
+        if line and line[0].text == "include" and header_name(line) not in IN_SIDES:
+            text = "".join(token.text for token in line[1:])
             cub = (
                 ": include the block's or warp's own, such as cub/block/block_reduce.cuh"
                 if "cub/" in text
                 else ""
             )
-            yield Finding("headers", f"the header {text[:60]} is not available{cub}", line)
-
-
-def included(source: Source) -> frozenset[str]:
-    """The headers that the code includes, as it names them."""
-    return frozenset(_header(text) for text, _ in _includes(source))
-
-
-def _includes(source: Source) -> Iterator[tuple[str, int]]:
-    """What each `#include` says, and its line."""
-    for line in source.directives:
-        if line and line[0].text == "include":
-            yield "".join(token.text for token in line[1:]), line[0].line
-
-
-def _header(text: str) -> str:
-    return text[1:-1] if text[:1] + text[-1:] in ("<>", '""') else ""
+            yield Finding("headers", f"the header {text[:60]} is not available{cub}", line[0].line)
 
 
 def pasting(source: Source) -> Iterator[Finding]:

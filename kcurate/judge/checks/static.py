@@ -1,7 +1,8 @@
 """The static checks by name, on a side's source and plan before compiling, and on its binary after.
 
 They keep hostile code away from the compiler's host, clocks, and state that survives a run; running the side
-shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.source`, `checks.assembly`,
+shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.compiler_names`,
+`checks.source`, `checks.assembly`,
 `checks.pointers`, `checks.global_state`, `checks.padded_work`, `checks.binary`), repeated launches, which
 need a bound plan (`checks.repeated_launches`), outcomes (`admission`), sandboxing
 (`workers.inside.isolation`).
@@ -14,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import InputError, ProblemError
-from kcurate.headers import SLEEPING
 from kcurate.judge.checks import assembly, binary, padded_work, pointers, spelling
 from kcurate.judge.checks import source as source_checks
+from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.global_state import static_variables
 from kcurate.judge.checks.lexer import Source
@@ -92,6 +93,7 @@ SOURCE_CHECKS: Mapping[str, SourceCheck] = {
     "directives": spelling.directives,
     "headers": spelling.headers,
     "pasting": spelling.pasting,
+    "compilers": compiler_names,
     "calls": source_checks.calls,
     "host": source_checks.host,
     "assembly": assembly.assembly,
@@ -169,8 +171,7 @@ def check_binary(
     if "runtime_calls" in checks:
         found += binary.runtime_calls(compiled)
     if "instructions" in checks:
-        may_sleep = side.language == "cuda" and not SLEEPING.isdisjoint(spelling.included(Source(side.code)))
-        found += binary.instructions(compiled, may_sleep=may_sleep)
+        found += binary.instructions(compiled)
     return tuple(dict.fromkeys(found))
 
 

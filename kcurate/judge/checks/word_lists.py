@@ -13,15 +13,19 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Sleeps, clocks, traps, the device heap, printf, the host: nothing that a kernel needs in order to compute.
-FORBIDDEN_CALLS = word_set(
+# Functions that device code has from the start: clocks, printf, the device heap. No declaration excuses them.
+BUILT_IN_CALLS = word_set(
     """
-    printf vprintf fprintf sprintf snprintf puts putchar malloc calloc realloc free alloca aligned_alloc
-    cudaMalloc cudaFree cudaMallocAsync cudaFreeAsync cudaLaunchDevice cudaLaunchDeviceV2
-    cudaGetParameterBuffer cudaGetParameterBufferV2 cudaDeviceSynchronize cudaMemcpyAsync cudaMemsetAsync
-    cudaStreamCreateWithFlags cudaGraphLaunch clock clock64 trap abort exit _exit _Exit quick_exit
-    terminate __assertfail
-    system popen fork vfork execl execle execlp execv execve execvp execvpe posix_spawn kill
+    printf vprintf malloc free alloca cudaMalloc cudaFree cudaMallocAsync cudaFreeAsync cudaLaunchDevice
+    cudaLaunchDeviceV2 cudaGetParameterBuffer cudaGetParameterBufferV2 cudaDeviceSynchronize cudaMemcpyAsync
+    cudaMemsetAsync cudaStreamCreateWithFlags cudaGraphLaunch clock clock64 __assertfail
+    """
+)
+# The host's functions. A name that the side declares itself is its own (`checks.own_names`).
+HOST_FUNCTIONS = word_set(
+    """
+    fprintf sprintf snprintf puts putchar calloc realloc aligned_alloc trap abort exit _exit _Exit quick_exit
+    terminate system popen fork vfork execl execle execlp execv execve execvp execvpe posix_spawn kill
     sigaction syscall dlopen dlsym mmap munmap mprotect open openat creat fopen freopen fdopen fread fwrite
     fgets fputs fscanf scanf getenv setenv putenv socket pthread_create ptrace prctl setjmp longjmp sigsetjmp
     siglongjmp getcontext setcontext makecontext swapcontext sleep usleep nanosleep gettimeofday clock_gettime
@@ -62,6 +66,10 @@ FORBIDDEN_PREFIXES = (
     "get_sreg_nsmid",
     "get_sreg_gridid",
     "get_sreg_current_graph",
+    "get_sreg_envreg",
+    "get_sreg_warpid",
+    "get_sreg_nwarpid",
+    "get_sreg_pm",
 )
 BUILTINS = frozenset(
     f"__builtin_{name}"
@@ -73,7 +81,7 @@ BUILTINS = frozenset(
 )  # fmt: skip
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm", "_asm"})
 # Words that no pasted token may be a substring of.
-HIDDEN_WORDS = ASM_WORDS | FORBIDDEN_CALLS | FORBIDDEN_WORDS | frozenset(FORBIDDEN_PREFIXES)
+HIDDEN_WORDS = ASM_WORDS | BUILT_IN_CALLS | HOST_FUNCTIONS | FORBIDDEN_WORDS | frozenset(FORBIDDEN_PREFIXES)
 # Words that a macro may not redefine, since the checks rely on their meaning (asserts: as with NDEBUG).
 FIXED_KEYWORDS = word_set(
     """

@@ -3,18 +3,21 @@
 A referee is a trusted process with a `kcurate.judge.judging.Judge`; it loads no candidate's code. A referee
 that dies is replaced, unless there is no place for another while others go on. Its candidate is judged again;
 after two deaths on one candidate, or past the time limit, the verdict is `harness_error`. Candidates with the
-same reference preferably go to the same referee, which keeps that reference's worker. Referees share a GPU
-through `kcurate.judge.gpu_lock`. Not covered:
-actors on a Ray cluster (`kcurate.judge.referees.ray_cluster`), a list of candidates
-(`kcurate.judge.referees.batch`).
+same reference preferably go to the same referee, which keeps that reference's worker. A referee that cannot
+start fails every queued candidate with its one error, so that the run ends. Referees share a GPU through
+`kcurate.judge.gpu_lock`. Not covered: actors on a Ray cluster (`kcurate.judge.referees.ray_cluster`), a list
+of candidates (`kcurate.judge.referees.batch`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
-import signal
+import subprocess
+import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -29,6 +32,21 @@ from kcurate.judge.workers.spares import KEPT_REFERENCES
 from kcurate.records import Candidate, Environment, Verdict
 
 ATTEMPTS = 2
+START_HINT = "run kcurate doctor; if memory is short, ask for fewer with --jobs"
+# Not `multiprocessing.Process`: that would import the caller's script, which may judge on import.
+BOOT = """
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from multiprocessing.connection import Connection
+sys.path[:] = json.loads(sys.argv[1])
+connection = Connection(int(sys.argv[2]))
+try:
+    from kcurate.judge.referees.local import referee_main
+except Exception as error:
+    connection.send(f"{type(error).__name__}: {error}")
+else:
+    referee_main(connection)
+"""
 # References that a referee is assumed to have workers for: as many as it keeps on a large GPU.
 RECENT = KEPT_REFERENCES[0]
 
@@ -94,26 +112,31 @@ class LocalReferee:
     """A judging process on this machine."""
 
     def __init__(self, config: JudgeConfig) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self.process = context.Process(target=_referee_main, args=(config, theirs), daemon=True)
+        self._connection, theirs = multiprocessing.Pipe()
+        command = [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())]
         try:
-            self.process.start()
-        except RuntimeError as error:  # multiprocessing refuses to spawn while a spawned process is starting
-            raise BackendError(
-                "each judging process imports the main script, which must not judge on import",
-                hint='put the script\'s code under `if __name__ == "__main__":`',
-            ) from error
+            self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
         except OSError as error:
-            raise BackendError(f"cannot start a judging process: {error}") from error
+            raise BackendError(
+                f"cannot start a judging process: {error}", hint="ask for fewer with --jobs"
+            ) from error
         finally:
             theirs.close()
+        weakref.finalize(self, self.process.kill)  # at the latest when this process ends
+        with contextlib.suppress(OSError):  # reading the answer of a dead referee raises `RefereeLost`
+            self._connection.send(config)
 
     def environment(self) -> Environment:
         """See `Referee`."""
-        found = self._receive(None)
-        assert isinstance(found, Environment)
-        return found
+        try:
+            environment = self._receive(None)
+        except RefereeLost as lost:
+            text = f"a judging process died during start-up (exit code {self.process.wait()})"
+            raise RefereeLost(text) from lost
+        if isinstance(environment, str):
+            raise BackendError(f"a judging process cannot start: {environment}", hint=START_HINT)
+        assert isinstance(environment, Environment)
+        return environment
 
     def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
         """See `Referee`."""
@@ -129,7 +152,7 @@ class LocalReferee:
             self.process.kill()
         else:
             self._connection.close()
-        self.process.join()
+        self.process.wait()
 
     def _receive(self, limit_s: float | None) -> object:
         try:
@@ -225,18 +248,24 @@ class Referees:
         try:
             self._open(number, config)
         except KcurateError as error:
-            self._announce(error)
-        except RefereeLost:
+            self._fail_all(error)
+        except RefereeLost as lost:
             with self._lock:
                 if self._active - {number} and not self._closed:
                     self._active.remove(number)
                     return False
-            self._announce(BackendError("a judging process died during start-up", hint="run kcurate doctor"))
+            self._fail_all(BackendError(str(lost), hint=START_HINT))
         return True
 
-    def _announce(self, error: KcurateError) -> None:
+    def _fail_all(self, error: KcurateError) -> None:
+        """No referee could be started: that is the answer to `environment` and to every queued candidate."""
         with contextlib.suppress(InvalidStateError):
             self._opened.set_exception(error)
+        with self._more:
+            jobs, self._waiting = self._waiting, []
+        for job in jobs:
+            if job.losses or job.future.set_running_or_notify_cancel():
+                job.future.set_exception(error)
 
     def _settle(self, number: int, config: JudgeConfig, job: _Job) -> None:
         """Give a job its verdict; if the referee is lost, the job goes back to the queue for any of them."""
@@ -295,12 +324,13 @@ class Referees:
             referee.stop(now=True)
 
 
-def _referee_main(config: JudgeConfig, connection: Connection) -> None:
+def referee_main(connection: Connection) -> None:
     """The judging process: send its environment, then judge candidates until the connection closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    started = False
     try:
-        with contextlib.closing(Judge(config)) as judge:
+        with contextlib.closing(Judge(connection.recv())) as judge:
             connection.send(judge.environment())
+            started = True
             while judge.usable:
                 verdict = judge.judge(connection.recv())
                 if judge.usable:  # else our own failure may have caused this verdict: another referee retries
@@ -310,3 +340,7 @@ def _referee_main(config: JudgeConfig, connection: Connection) -> None:
     except KcurateError as error:
         with contextlib.suppress(OSError):
             connection.send(error)
+    except (MemoryError, OSError) as error:
+        if started:
+            raise
+        connection.send(f"{type(error).__name__}: {error}")

@@ -123,7 +123,7 @@ class SideSampler:
             raise self._mismatch(f"{sample.integrity[0]} during timing")
         same = sample.sum == self._job.sums[self._side][sample.slot]
         for one, found in zip(self._expected[sample.slot], sample.close, strict=True):
-            same = same and not found.wrong and found.squares <= one.norm**2
+            same = same and found.within(one.norm)
         peeked = self._peeked[sample.slot]
         if peeked:
             same = same and np.array_equal(blobs[str(index)], peeked[sample.place].data)

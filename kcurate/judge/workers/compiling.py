@@ -17,12 +17,15 @@ from kcurate.backends.triton import installed
 from kcurate.backends.triton.installed import for_interpreter
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
+from kcurate.judge.checks.lexer import compiler_text
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+from kcurate.judge.workers.own_lines import own_lines
 from kcurate.judge.workers.requests import Compile, CompileAnswer
 from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, Side, steps
 from kcurate.records.pair import SideName
+from kcurate.triton_source import respelled
 
 # Recent binaries that are cached.
 REMEMBERED = 16
@@ -35,12 +38,19 @@ FAILED = {
 
 
 def request_of(
-    candidate: Candidate, side: SideName, *, sanitize: bool = False, examine: bool = False
+    candidate: Candidate,
+    side: SideName,
+    *,
+    sanitize: bool = False,
+    examine: bool = False,
+    turns: bool = False,
 ) -> Compile:
     """The request for every kernel and symbol that the side's plan names at any of the problem's sizes.
 
+    Its text is written anew from what the static checks read, so that compilers see nothing else.
+
     Raises:
-        ProblemError: the plan cannot be bound.
+        ProblemError: the plan cannot be bound, or compilers may read the code in two ways.
     """
     problem, record = candidate.problem, getattr(candidate, side)
     assert problem is not None, "a candidate without a problem is not compiled"
@@ -53,7 +63,8 @@ def request_of(
         for step in steps(record.plan):
             if isinstance(step, BindTexture):
                 symbols[step.bind_texture] = None
-    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine, record.language)
+    text = respelled(record.code) if record.language == "triton" else compiler_text(record.code)
+    return Compile(text, tuple(entries), tuple(symbols), sanitize, examine, turns, record.language)
 
 
 class CompileWorkers:
@@ -106,6 +117,7 @@ class CompileWorkers:
                 _answer(
                     worker,
                     time_limits.COMPILE_TRITON_S if one.language == "triton" else time_limits.COMPILE_SIDE_S,
+                    one.code,
                 )
                 for worker, one in zip(asked, requests, strict=True)
             ]
@@ -162,8 +174,12 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:
         record: Side = getattr(case.candidate, side)
-        as_text = for_interpreter if record.language == "triton" else compile_text
-        answer = answers[side] if side in answers else as_text(record.code)
+        if side in answers:
+            answer = answers[side]
+        elif record.language == "triton":
+            answer = for_interpreter(respelled(record.code))
+        else:
+            answer = compile_text(record.code)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,
@@ -190,7 +206,7 @@ def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Co
     return compiler.compile(wanted.code, wanted.entry_points, wanted.symbols)
 
 
-def _answer(worker: Worker, limit_s: float) -> Compiled | CompileFailure:
+def _answer(worker: Worker, limit_s: float, code: str) -> Compiled | CompileFailure:
     try:
         reply = worker.answer(limit_s)
     except WorkerTimeout:
@@ -199,6 +215,6 @@ def _answer(worker: Worker, limit_s: float) -> Compiled | CompileFailure:
         return CompileFailure("memory", "the compiler crashed: out of memory, or a compiler bug")
     answer: CompileAnswer = reply.body
     if answer.failure is not None:
-        return answer.failure
+        return replace(answer.failure, log=own_lines(answer.failure.log, code))
     assert answer.compiled is not None, "neither a binary nor a failure"
     return unpack_compiled(answer.compiled, reply.blobs)

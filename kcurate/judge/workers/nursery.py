@@ -250,16 +250,22 @@ class Nursery:
         if backend == "emulator":  # workers cannot see the user's cache; building it takes 0.7 s
             toolchain.copy_runtime(Path(self._folder))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno()), backend, *languages],
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            cwd=self._folder,
-            env=worker_environment(self._folder),
-            start_new_session=True,
-        )
-        theirs.close()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno()), backend, *languages],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd=self._folder,
+                env=worker_environment(self._folder),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise BackendError(f"cannot start workers: {error}", hint="run kcurate doctor") from error
+        finally:
+            theirs.close()
         self._control = ours
         self._control.settimeout(time_limits.START_WORKER_S)
         self._backend = backend

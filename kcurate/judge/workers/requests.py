@@ -16,8 +16,8 @@ from kcurate.problem.compare import Bound
 from kcurate.records import Environment, Problem, Resources, Side
 
 A = TypeVar("A")
-# Which text of a side: its own, or compiled again with wider accumulation.
-Text = Literal["own", "wide"]
+# Which text of a side: its own, or compiled again: with wider accumulation, or for random orders of threads.
+Text = Literal["own", "wide", "turns"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Description:
     compiler: str
     unread: Mapping[str, Unread] = field(default_factory=dict)
     dynamic_shared: Mapping[str, int] = field(default_factory=dict)
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Compile(Request[CompileAnswer]):
     symbols: tuple[str, ...]
     sanitize: bool = False
     examine: bool = False
+    turns: bool = False
     language: Literal["cuda", "triton", "ptx"] = "cuda"
 
 
@@ -96,7 +98,8 @@ class AskEnvironment(Request[DeviceState]):
 class Load(Request[Done]):
     """Load a binary (the array `binary`) with its problem and plan; `side` has no code.
 
-    `text`: of a reference, also `wide`, its text compiled again with wider accumulation.
+    `text`: of a reference, also `wide`, its text compiled again with wider accumulation; on the emulator also
+    `turns`, compiled for random orders of threads.
     """
 
     compiled: Description
@@ -140,13 +143,15 @@ class Run(Request[RunAnswer]):
 
     The reply has all outputs of all runs. With `fingerprint`, the salt of fingerprints, inputs and outputs
     stay on the device instead, until `Forget`, and the outputs until the next run; the reply has only
-    outputs that no device can compare.
+    outputs that no device can compare. `orders`: for each run, the seed of the order of its threads (0: the
+    usual one); these runs differ in nothing else.
     """
 
     slot: str
     salts: tuple[int, ...]
     fingerprint: int | None = None
     text: Text = "own"
+    orders: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,10 +214,15 @@ class Close:
 
 @dataclass(frozen=True)
 class CloseAnswer:
-    """The number of elements outside their bound, and the sum of the squares of all differences."""
+    """How many elements and groups are outside their bounds, and the sum of all squared differences."""
 
     wrong: int
     squares: float
+    groups: int
+
+    def within(self, norm: float) -> bool:
+        """Whether all are inside, and the norm of the whole difference is at most `norm`."""
+        return not self.wrong and not self.groups and self.squares <= norm**2
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from kcurate.problem.dtypes import is_float, numpy_dtype
 
 Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint64]
+Ranks = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.float64]
 
 # Elements that almost vanish together in thinned inputs.
@@ -40,6 +41,7 @@ _STEP = np.uint64(0xD1B54A32D192ED03)
 FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns")
 # What parts of a buffer, or all of it, may look like: see `Shaping`.
 SHAPES = ("low", "high", "alike", "few", "strided", "ascending", "descending")
+EQUAL = (SHAPES.index("alike"), SHAPES.index("few"))
 # Patches: whole rows, and pieces of this many elements; one of each 2^32 / `PATCHED` has a shape.
 PIECE = 128
 PATCHED = 1 << 28
@@ -49,6 +51,9 @@ EIGHTH, THOUSANDTH = 3, 10
 # (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
 # direction, so narrower arithmetic shows in sums of any length; the bits below are random.
 ROUNDED_DOWN = {"float64": 1 << 28, "float32": 0x9000, "float16": 0x40, "bfloat16": 0x8}
+# The bits below the third of the mantissa, which equal values lack: adding one number again and again rounds
+# in one direction, and sums of up to 2^16 products of two such numbers are exact.
+BELOW_THREE = {"float64": (1 << 49) - 1, "float32": 0xFFFFF, "float16": 0x7F, "bfloat16": 0xF}
 
 
 def mix(words: Words) -> Words:
@@ -156,8 +161,9 @@ class Shaping:
 
     `low`, `high`: in its lowest or highest 2^-`shift`. `alike`: all the same. `few`: one of four. `strided`:
     the largest at one remainder of the place in its row by a power of two (one thread's, where threads
-    stride). `ascending`, `descending`: along the row. `whole`: one shape for all elements; None: patches,
-    rows and pieces at places that the key decides, each with one of the `allowed` shapes.
+    stride). `ascending`, `descending`: along the row, over the upper part of the range, so that no row
+    cancels. `whole`: one shape for all elements; None: patches, rows and pieces at places that the key
+    decides, each with one of the `allowed` shapes.
     """
 
     key: int
@@ -166,40 +172,46 @@ class Shaping:
     allowed: tuple[int, ...]
     shift: int
 
-    def apply(self, ranks: npt.NDArray[np.uint32], start: int, count: int) -> npt.NDArray[np.uint32]:
-        """The ranks of elements `start` on, `(n,)` uint32, of a buffer of `count` elements."""
+    def apply(self, ranks: Ranks, start: int, count: int) -> tuple[Ranks, npt.NDArray[np.bool_]]:
+        """The ranks of elements `start` on, `(n,)`, of a buffer of `count` elements; which are of few
+        values."""
         index = np.arange(start, start + ranks.size, dtype=np.uint64)
         width = np.uint64(self.width)
         if self.whole is not None:
             group = np.zeros(1, np.uint64)
-            return self._shaped(ranks, self.whole, _hashed(self.key, group), index % width, width)
-        found = ranks
+            shaped = self._shaped(ranks, self.whole, _hashed(self.key, group), index % width, width)
+            return shaped, np.full(ranks.shape, self.whole in EQUAL)
+        patched, equal = ranks.copy(), np.zeros(ranks.shape, bool)
         if self.width < count:
-            found = self._patch(found, index // width, index % width, width, self.key + 1)
+            self._patch(patched, equal, index // width, index % width, width, self.key + 1)
         piece = np.uint64(PIECE)
-        return self._patch(found, index // piece, index % piece, piece, self.key + 2)
+        self._patch(patched, equal, index // piece, index % piece, piece, self.key + 2)
+        return patched, equal
 
     def _patch(
-        self, ranks: npt.NDArray[np.uint32], group: Words, place: Words, width: np.uint64, key: int
-    ) -> npt.NDArray[np.uint32]:
-        """Shape the groups of elements that the key chooses."""
+        self,
+        ranks: Ranks,
+        equal: npt.NDArray[np.bool_],
+        group: Words,
+        place: Words,
+        width: np.uint64,
+        key: int,
+    ) -> None:
+        """Shape the groups of elements that the key chooses, in place."""
         drawn = _of_parts(key, group)
         chosen = (drawn & np.uint64(MASK >> 32)) < PATCHED
         if not self.allowed or not chosen.any():
-            return ranks
+            return
         numbers = np.array(self.allowed)[
             ((drawn >> np.uint64(32)) % np.uint64(len(self.allowed))).astype(int)
         ]
-        found = ranks.copy()
         for number in self.allowed:
             at = chosen & (numbers == number)
             if at.any():
-                found[at] = self._shaped(ranks[at], number, mix(drawn[at]), place[at], width)
-        return found
+                ranks[at] = self._shaped(ranks[at], number, mix(drawn[at]), place[at], width)
+                equal[at] = number in EQUAL
 
-    def _shaped(
-        self, ranks: npt.NDArray[np.uint32], number: int, drawn: Words, place: Words, width: np.uint64
-    ) -> npt.NDArray[np.uint32]:
+    def _shaped(self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64) -> Ranks:
         """Ranks in one shape; `drawn`: a random word for each element's group."""
         shape, part = SHAPES[number], ranks >> np.uint32(self.shift)
         if shape in ("low", "high"):
@@ -212,8 +224,11 @@ class Shaping:
             stride = np.uint64(32) << (drawn & np.uint64(3))
             eighth = ranks >> np.uint32(3)
             return np.where(place % stride == (drawn >> np.uint64(8)) % stride, ~eighth, ranks - eighth)
-        rising = (((place << np.uint64(32)) + ranks) // width).astype(np.uint32)
-        return rising if shape == "ascending" else ~rising
+        rising = ((place << np.uint64(32)) + ranks) // width
+        if shape == "descending":
+            rising = np.uint64(MASK >> 32) - rising
+        base = np.uint64(1 << 29) + (drawn & np.uint64((1 << 30) - 1))
+        return (base + (rising * (np.uint64(1 << 32) - base) >> np.uint64(32))).astype(np.uint32)
 
 
 @dataclass(frozen=True)
@@ -265,22 +280,32 @@ class Recipe:
         for start in range(0, self.count, CHUNK):
             size = min(CHUNK, self.count - start)
             with np.errstate(over="ignore"):
-                part = self._part(start, size).astype(out.dtype, copy=False)
-                out[start : start + size] = self._without_bits(part) if self.cleared else part
+                drawn, equal = self._drawn(start, size)
+                part = self._part(drawn, start, size).astype(out.dtype, copy=False)
+                out[start : start + size] = self._without_bits(part, equal)
         return out
 
-    def _without_bits(self, values: Array) -> Array:
+    def _drawn(self, start: int, size: int) -> tuple[Ranks, npt.NDArray[np.bool_]]:
+        """The words of elements, in the recipe's shape, and which of them are of few values."""
+        drawn = words(self.key, start, size)
+        if self.shaping is None:
+            return drawn, np.zeros(size, bool)
+        if self.form != "normal":
+            return self.shaping.apply(drawn, start, self.count)
+        ranks, equal = self.shaping.apply(_ranked(drawn), start, self.count)
+        return _unranked(ranks), equal
+
+    def _without_bits(self, values: Array, equal: npt.NDArray[np.bool_]) -> Array:
+        below = BELOW_THREE.get(self.dtype, 0) if self.form in ("uniform", "normal") else 0
+        if not self.cleared and not (below and equal.any()):
+            return values
         bits = values.view(f"u{values.itemsize}")
-        cleared = (bits & ~bits.dtype.type(self.cleared)).view(values.dtype)
+        lost = np.where(equal, bits.dtype.type(below), bits.dtype.type(self.cleared))
+        cleared = (bits & ~lost).view(values.dtype)
         reals = cleared.astype(np.float64)
         return np.where((reals >= self.least) & (reals <= self.most), cleared, values)
 
-    def _part(self, start: int, size: int) -> Array:
-        drawn = words(self.key, start, size)
-        if self.shaping is not None:
-            ranks = _ranked(drawn) if self.form == "normal" else drawn
-            ranks = self.shaping.apply(ranks, start, self.count)
-            drawn = _unranked(ranks) if self.form == "normal" else ranks
+    def _part(self, drawn: Ranks, start: int, size: int) -> Array:
         if self.form == "integers":
             scaled = drawn.astype(np.uint64) * np.uint64(self.extent) >> np.uint64(32)
             return scaled.astype(np.int64) + np.int64(self.first)

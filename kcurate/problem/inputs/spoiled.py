@@ -1,4 +1,4 @@
-"""Inputs spoiled for a negative control: rounded to the next narrower type, or a tenth of one set to zero.
+"""Inputs spoiled for a negative control: rounded to the next narrower type, or a part of one set to zero.
 
 No change leaves the range of the values before it. `Spoiled.apply` changes an array here; a device does the
 same to its own memory (`kcurate.backends.cuda.arrays`). Not covered: which changes a problem must notice
@@ -19,8 +19,9 @@ from kcurate.problem.inputs.draws import Array
 
 # The next narrower type that an input may be rounded to.
 NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3", "bfloat16": "float8_e4m3"}
-# The share of an input that the change `hole` sets to zero.
-HOLE_SHARE = 0.1
+# The share of an input that each change sets to zero. `half` stands for a program that sums half of the
+# terms, `without` for one that ignores the input.
+SHARES = {"hole": 0.1, "half": 0.5, "without": 1.0}
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Spoiled:
             return cls()
         if what == "narrow":
             return cls(narrow=True)
-        if what == "hole" and name in counts:
-            count = max(1, int(HOLE_SHARE * counts[name]))
+        if what in SHARES and name in counts:
+            count = min(counts[name], max(1, int(SHARES[what] * counts[name])))
             rng = np.random.default_rng([seed, zlib.crc32(b"hole")])
             return cls(hole=(name, int(rng.integers(counts[name] - count + 1)), count))
         raise ProblemError(f"there is no change {change!r} of inputs")
@@ -55,7 +56,8 @@ class Spoiled:
         if self.hole is not None and self.hole[0] == name:
             _, start, count = self.hole
             flat = values.reshape(-1)
-            flat[start : start + count] = hole_value(flat.min(), flat.max())
+            if count:
+                flat[start : start + count] = hole_value(flat.min(), flat.max())
         return values
 
 

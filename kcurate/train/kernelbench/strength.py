@@ -161,10 +161,17 @@ class Runs:
 
     def weakness(self) -> str | None:
         """Why the problem is too weak; None if it is strong."""
-        found = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs)
+        found = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs_if_any)
         if found is not None:
             return f"its tests would accept {found}"
         return self._weakness_at_bench()
+
+    def _outputs_if_any(self, trial: Trial) -> Outputs | None:
+        """The module's outputs; None if it fails, as it may on inputs that no generator makes."""
+        try:
+            return self._outputs(trial)
+        except ProblemError:
+            return None
 
     def _weakness_at_bench(self) -> str | None:
         sizes = self.problem.sizes.headline

@@ -410,3 +410,43 @@ def test_checks_survive_random_token_sequences(pieces: list[str]) -> None:
         findings(code)
         static.hints(Side(code, ()))
         kernel_uses(code)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        'extern "C" __launch_bounds__(256) __global__ void k',
+        'extern "C" void __global__ k',
+        'extern "C" [[maybe_unused]] __global__ void k',
+        'extern "C" __attribute__((unused)) __global__ void k',
+        'extern "C" void __launch_bounds__(64, 2) __global__ k',
+        "static __launch_bounds__(64) __global__ void k",
+    ],
+)
+@pytest.mark.parametrize(
+    "shared",
+    [
+        "extern float __shared__ s[];",
+        "__shared__ extern float s[];",
+        "extern __align__(16) __shared__ float s[];",
+        "alignas(16) extern __shared__ float s[];",
+    ],
+)
+def test_specifiers_may_stand_in_any_order(head: str, shared: str) -> None:
+    code = f"{head}(float *x, int n) {{ {shared} s[0] = n; x[0] = s[0]; }}"
+    assert static.check_source(Side(code, ())) == ()
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'extern "C" int (*call)(int);',
+        'extern "C" int count;',
+        'extern "C" int read2(int);',
+        "extern int x;",
+        'extern "C++" { int f(); }',
+        'extern "C" { extern int y; }',
+    ],
+)
+def test_what_is_defined_elsewhere_is_refused(declared: str) -> None:
+    assert "host" in {finding.check for finding in static.check_source(Side(declared, ()), ("host",))}

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import small
 
-from kcurate.errors import KcurateError
+from kcurate.errors import BackendError, KcurateError
 from kcurate.judge.judging import JudgeConfig, harness_verdict
 from kcurate.judge.referees.local import LocalReferee, RefereeLost, Referees
 from kcurate.records import Candidate, Environment, Outcome, Verdict
@@ -116,24 +116,70 @@ def test_every_future_raises_when_the_machine_cannot_judge() -> None:
             opened.submit(small.scaled()).result()
 
 
-@pytest.mark.slow
-def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path: Path) -> None:
-    script = tmp_path / "judges.py"
-    script.write_text(
-        "import small\n"
-        "from kcurate.judge.judging import JudgeConfig\n"
-        "from kcurate.judge.referees.local import Referees\n"
-        "print(Referees(JudgeConfig('emulator')).submit(small.scaled()).result().outcome)\n"
+def run_script(folder: Path, *lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that judges six candidates in three processes, without `if __name__ == "__main__"`."""
+    script = folder / "judges.py"
+    head = (
+        "import sys, small",
+        "from kcurate.errors import BackendError, KcurateError",
+        "from kcurate.judge import JudgeConfig, judge_many",
+        "candidates = [(i, small.scaled(f's{i}')) for i in range(6)]",
     )
-    found = subprocess.run(
+    tail = (
+        "try:",
+        "    for i, verdict in judge_many(candidates, JudgeConfig('emulator', spares=1), jobs=3):",
+        "        print(i, verdict.outcome)",
+        "except KcurateError as error:",
+        "    sys.exit(str(error))",
+    )
+    script.write_text("\n".join((*head, *lines, *tail)))
+    return subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
-    assert 'if __name__ == "__main__":' in found.stderr
-    assert "harness_error" in found.stdout
+
+
+def test_a_script_without_a_main_guard_judges(tmp_path: Path) -> None:
+    """Judging processes do not import the script that asks for them."""
+    ended = run_script(tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert sorted(ended.stdout.splitlines()) == [f"{i} correct" for i in range(6)]
+
+
+def test_without_a_compiler_the_run_ends_with_one_line(tmp_path: Path) -> None:
+    ended = run_script(tmp_path, PATH=str(tmp_path), CXX="", KCURATE_CXX="")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert len(ended.stderr.splitlines()) == 1
+    assert "compiler" in ended.stderr
+
+
+@pytest.mark.parametrize("how", ["ulimit -v 150000", "kill -9 $$", "exit 3"])
+def test_processes_that_die_at_start_up_end_the_run_with_one_line(tmp_path: Path, how: str) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n{how}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    ended = run_script(tmp_path, f"sys.executable = {str(python)!r}")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert "judging process" in ended.stderr and "kcurate doctor" in ended.stderr
+
+
+def test_a_process_that_cannot_be_started_fails_all_candidates_at_once() -> None:
+    attempts: list[JudgeConfig] = []
+
+    def hire(config: JudgeConfig) -> LocalReferee:
+        attempts.append(config)
+        raise BackendError("cannot start a judging process: no memory")
+
+    with closing(Referees(CONFIG, jobs=2, hire=hire)) as opened:
+        waiting = [opened.submit(small.scaled(f"s{i}")) for i in range(40)]
+        for future in waiting:
+            with pytest.raises(BackendError, match="no memory"):
+                future.result(timeout=30)
+    assert len(attempts) < 12  # at start-up, and for those that were submitted meanwhile
 
 
 class Placeless:

@@ -1,2 +1,4 @@
-// Everything in it is there from the start.
+// Its types are there from the start.
 #pragma once
+#undef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "../include/kcurate/tensor_map.h"
-#include "image.h"
+#include "extents.h"
 
 namespace kcu
 {
@@ -101,7 +101,9 @@ inline void combine_all(const Box &box, char *to, const char *from, unsigned byt
         memcpy(to, from, bytes);
         return;
     }
+    state->schedule.held++; // device code, called here
     for (unsigned i = 0; i < bytes; i += unsigned(box.map.strides[0])) box.combine(to + i, from + i);
+    state->schedule.held--;
 }
 
 // One row along the innermost axis, of which the bytes from `low` to `high` are in the tensor. `row` is its
@@ -109,7 +111,10 @@ inline void combine_all(const Box &box, char *to, const char *from, unsigned byt
 inline void move_row(const Box &box, char *global, char *row, ptrdiff_t away, unsigned low, unsigned high)
 {
     const unsigned bytes = row_bytes(box.map), piece = box.map.swizzle ? 16 : bytes;
-    if (low < high) reach(global + low, high - low);
+    if (low < high) {
+        check_global(global + low, high - low);
+        reach(global + low, high - low);
+    }
     for (unsigned at = 0; at < bytes; at += piece) {
         char *const place = swizzled(row + at, box.map.swizzle) + away;
         const unsigned end = at + piece, from = low < at ? at : low < end ? low : end;
@@ -159,7 +164,6 @@ inline void move_box(const Box &box, char *shared)
 // The box's place in shared memory, which another block of the cluster may own (its rank plus one).
 inline unsigned check_box(const Box &box, const char *shared)
 {
-    const Launch &launch = state->launch;
     const unsigned rank = find_rank(shared);
     if (reinterpret_cast<uintptr_t>(shared) % 128)
         kcu_fault(KCU_LAUNCH, "a box in shared memory at a misaligned address, not a multiple of 128 bytes");
@@ -172,16 +176,7 @@ inline unsigned check_box(const Box &box, const char *shared)
         if (box.at[axis] < 0)
             kcu_fault(KCU_LAUNCH, "a box stored from a negative coordinate on, which a GPU refuses as an illegal "
                                   "instruction");
-    const size_t bytes = room_bytes(box.map);
-    const bool fixed = shared >= __start_kcu_shared && shared < __stop_kcu_shared;
-    const char *end = fixed ? __stop_kcu_shared : kcu_dynamic + launch.shared_bytes;
-    if (!fixed && (shared < kcu_dynamic || shared > end)) kcu_fault(KCU_BOUNDS, "a box outside shared memory");
-    if (bytes > size_t(end - shared)) {
-        char text[100];
-        snprintf(text, sizeof text, "a box of %zu bytes, %zu past the end of shared memory", bytes,
-                 bytes - size_t(end - shared));
-        kcu_fault(KCU_BOUNDS, text);
-    }
+    check_shared(shared, room_bytes(box.map));
     return rank;
 }
 

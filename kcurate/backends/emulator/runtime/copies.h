@@ -121,6 +121,18 @@ inline void complete_bytes(unsigned long long *place, unsigned bytes)
 
 extern "C" {
 
+// Neither end of a copy goes past its memory; `taken` bytes are read.
+void kcu_check_copy(const void *to, const void *from, unsigned long bytes, unsigned long taken)
+{
+    using namespace kcu;
+    const void *const ends[] = {to, from};
+    const size_t sizes[] = {bytes, taken};
+    for (int i = 0; i < 2; i++) {
+        check_global(ends[i], sizes[i]);
+        if (to_shared(static_cast<const char *>(ends[i])) != ~0ull) check_shared(ends[i], sizes[i]);
+    }
+}
+
 void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros)
 {
     using namespace kcu;
@@ -129,6 +141,7 @@ void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy takes 4, 8 or 16 bytes");
     if (places % bytes)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy whose addresses are not aligned to its size");
+    kcu_check_copy(to, from, bytes, bytes - zeros);
     state->fiber->busy = true;
     order(state->fiber->copies, Copy{nullptr, to, from, bytes, zeros, 0, nullptr, nullptr});
 }
@@ -142,6 +155,8 @@ void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long lo
     using namespace kcu;
     const uintptr_t places = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     if (places % 16 || bytes % 16) kcu_fault(KCU_LAUNCH, "a bulk copy that is not aligned to 16 bytes");
+    kcu_check_copy(to, from, bytes, bytes);
+    check_shared(barrier ? to : from, bytes);
     state->fiber->busy = true;
     const char *place = reinterpret_cast<const char *>(barrier);
     if (barrier && find_rank(place)) { // of another block, whose memory is elsewhere when it asks
@@ -254,6 +269,7 @@ void kcu_mbarrier_wait(unsigned long long *place, unsigned parity)
 void kcu_copy_to_mbarrier(void *to, const void *from, unsigned bytes, unsigned long long *place)
 {
     using namespace kcu;
+    kcu_check_copy(to, from, bytes, bytes);
     state->fiber->busy = true;
     Copy copy = {nullptr, to, from, bytes, 0, 0, place};
     valid_barrier(place).bytes += bytes;

@@ -227,6 +227,8 @@ void kcu_grid_sync(int line)
 
 int kcu_is_cooperative() { return kcu::state->launch.cooperative; }
 
+void kcu_take_turn() { kcu::take_turn(kcu::TELLING); }
+
 void kcu_yield()
 {
     using namespace kcu;

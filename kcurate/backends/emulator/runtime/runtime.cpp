@@ -4,6 +4,7 @@
 
 #include "copies.h"
 #include "counting.h"
+#include "turns.h"
 #include "faults.h"
 #include "image.h"
 #include "warpgroup.h"
@@ -136,6 +137,30 @@ static void run_blocks(unsigned most)
     }
 }
 
+// Several blocks at a time, which begin in their order as on a GPU and take random turns.
+static void run_blocks_by_chance(unsigned most)
+{
+    Launch &launch = state->launch;
+    state->schedule.laggard = nullptr;
+    while (launch.done < launch.total) {
+        while (launch.next < launch.total && launch.resident < most) new_block(block_number(launch.next++));
+        if (turn_over(2048)) state->schedule.laggard = nullptr; // others may be waiting for it
+        Block *chosen = nullptr;
+        unsigned able = 0;
+        for (Block *block = state->blocks, *end = block + launch.slots; block < end; block++)
+            if (block->running && !at_grid(block) && block != state->schedule.laggard && roll() % ++able == 0) chosen = block;
+        if (!chosen && state->schedule.laggard) {
+            chosen = state->schedule.laggard;
+            state->schedule.laggard = nullptr;
+            if (!chosen->running || at_grid(chosen)) continue;
+        }
+        if (chosen)
+            turn(chosen);
+        else
+            release_grid();
+    }
+}
+
 // The blocks of a cluster in turn, one cluster after the other.
 static void run_clusters()
 {
@@ -259,6 +284,13 @@ KCU_EXPORT void kcu_reached(unsigned long *bytes)
     for (unsigned i = 0; i < state->counting.reach_count; i++) bytes[i] = state->counting.reaches[i].most;
 }
 
+// From now on threads run in the random order of a seed (0: in the order of their numbers, or the reverse).
+KCU_EXPORT void kcu_schedule(unsigned seed)
+{
+    state->schedule = Schedule{seed != 0, 0, 1, false, nullptr, (seed + 1ull) * 0x9E3779B97F4A7C15ull};
+    if (seed) state->schedule.until = next_turn();
+}
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
@@ -274,10 +306,12 @@ KCU_EXPORT const char *kcu_message() { return state->message; }
 // Where a memory fault happened, or null.
 KCU_EXPORT void *kcu_address() { return state->address; }
 
-// Launch a kernel; `shape` is grid x, y, z, block x, y, z, cluster x, y, z (zeros: as the kernel says). Answers a KcuFault, KCU_OK when all is well.
+// Launch a kernel; `extents` are the address and bytes of each allocation, `shape` is grid x, y, z, block x, y, z, cluster x, y, z (zeros: as the kernel says). Answers a KcuFault, KCU_OK when all is well.
 KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long shared_bytes, int cooperative,
-                          void **args, double limit_s)
+                          void **args, double limit_s, const unsigned long *extents, unsigned extent_count)
 {
+    state->extents = extents;
+    state->extent_count = extent_count;
     gridDim = dim3(shape[0], shape[1], shape[2]);
     blockDim = dim3(shape[3], shape[4], shape[5]);
     const unsigned *wanted = shape[6] ? shape + 6 : kcu_entries[entry].cluster;
@@ -316,10 +350,14 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
-        if (!open_stacks(cooperative ? unsigned(total) * threads : cluster * threads))
+        const unsigned whole = (threads + 31) / 32 * 32, together = state->schedule.on ? SCHEDULED_THREADS / whole : 1;
+        const unsigned blocks = total < together ? unsigned(total) : together;
+        if (!open_stacks(cooperative ? unsigned(total) * threads : (cluster > blocks ? cluster : blocks) * threads))
             kcu_fault(KCU_LAUNCH, "not enough memory for the stacks of so many threads");
         if (cluster > 1)
             run_clusters();
+        else if (state->schedule.on)
+            run_blocks_by_chance(cooperative ? unsigned(total) : state->stacks.count / threads);
         else
             run_blocks(cooperative ? unsigned(total) : state->stacks.count / threads);
     }

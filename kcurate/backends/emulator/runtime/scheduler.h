@@ -1,7 +1,9 @@
 // Which thread runs: lanes of a warp in turn until none can go on, warps in turn until the block is done.
 //
 // The order turns around at every barrier, from block to block and from launch to launch, so that code which
-// lacks a barrier gives different answers. Not covered: what threads tell each other (meetings.h).
+// lacks a barrier gives different answers. With a schedule (`kcu_schedule`), the order is random instead, and in
+// sides compiled with `toolchain.TURNS` a thread may lose its turn at any access to memory.
+// Not covered: what threads tell each other (meetings.h).
 #pragma once
 
 #include "state.h"
@@ -9,8 +11,34 @@
 namespace kcu
 {
 
+// A random number of 32 bits (xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators").
+inline unsigned roll()
+{
+    unsigned long long &dice = state->schedule.dice;
+    dice ^= dice >> 12;
+    dice ^= dice << 25;
+    dice ^= dice >> 27;
+    return unsigned(dice * 0x2545F4914F6CDD1Dull >> 32);
+}
+
+// By chance, whether to go on elsewhere: with a warp's other lanes, another warp, another block.
+inline bool turn_over(unsigned one_in) { return state->schedule.on && roll() % one_in == 0; }
+
+// Whether to go on with another warp or another block now.
+inline bool leaves(const Block *block) { return state->schedule.laggard == block || turn_over(4); }
+
+// What an access counts. Of atomics, fences and what is volatile others may be waiting, or watching.
+const unsigned PLAIN = 1, TELLING = 64;
+
+// Accesses until a thread loses its turn: 1 to 1024, short turns as likely as long ones.
+inline unsigned next_turn() { return 1 + (roll() & ((2u << roll() % 10) - 1)); }
+
 inline int pick(unsigned lanes, bool forward)
 {
+    if (state->schedule.on) {
+        for (unsigned skipped = roll() % unsigned(__builtin_popcount(lanes)); skipped; skipped--) lanes &= lanes - 1;
+        return __builtin_ctz(lanes);
+    }
     return forward ? __builtin_ctz(lanes) : 31 - __builtin_clz(lanes);
 }
 
@@ -31,10 +59,34 @@ inline void wait_for_turn()
     Fiber *self = state->fiber;
     Block *block = state->block;
     Warp &warp = block->warp[self->warp];
-    if (warp.fresh | warp.ready)
-        kcu_switch(&self->place, next_lane(block, warp, self->warp)->place);
-    else
+    if (!(warp.fresh | warp.ready) || leaves(block)) {
         kcu_switch(&self->place, state->scheduler);
+        return;
+    }
+    Fiber *next = next_lane(block, warp, self->warp);
+    if (next != self) kcu_switch(&self->place, next->place);
+}
+
+// The running thread may lose its turn to any other; `worth` accesses have passed. A block whose thread loses it right
+// behind an atomic often stays behind, so that the others find what it has told them and no more.
+inline void take_turn(unsigned worth)
+{
+    Schedule &schedule = state->schedule;
+    if (!schedule.on || schedule.held) return;
+    if (worth > PLAIN && turn_over(2)) { // not before it, but right behind it
+        schedule.told = true;
+        schedule.until = PLAIN;
+        return;
+    }
+    if (schedule.until > worth) {
+        schedule.until -= worth;
+        return;
+    }
+    schedule.until = next_turn();
+    if (schedule.told && !schedule.laggard && turn_over(4)) schedule.laggard = state->block;
+    schedule.told = false;
+    state->block->warp[state->fiber->warp].ready |= 1u << state->fiber->lane;
+    wait_for_turn();
 }
 
 void finish_meetings(Warp &warp);
@@ -144,6 +196,7 @@ inline bool run_warp(Block *block, unsigned number)
             kcu_switch(&state->scheduler, next_lane(block, warp, number)->place);
             ran = true;
             state->runs++;
+            if (leaves(block)) return true;
         }
         if (!warp.converging) return ran;
         release_converged(block, warp, number);
@@ -174,7 +227,10 @@ enum Outcome { FINISHED, AT_GRID, AT_CLUSTER, SPINNING };
 inline bool all_at_mbarriers(const Block *block)
 {
     unsigned yielded = 0;
-    for (unsigned i = 0; i < block->warps; i++) yielded += unsigned(__builtin_popcount(block->warp[i].yielded));
+    for (unsigned i = 0; i < block->warps; i++) {
+        if (block->warp[i].fresh | block->warp[i].ready) return false;
+        yielded += unsigned(__builtin_popcount(block->warp[i].yielded));
+    }
     return block->at_mbarrier == yielded && state->launch.cluster == 1;
 }
 
@@ -186,8 +242,11 @@ inline Outcome run_block(Block *block)
         block->yielded = false;
         const unsigned alive = block->alive, waiting = block->waiting;
         const unsigned long releases = state->releases;
-        for (unsigned i = 0; i < block->warps; i++)
-            ran |= run_warp(block, block->forward ? i : block->warps - 1 - i);
+        for (unsigned left = ~0u >> (32 - block->warps); left;) {
+            const int number = pick(left, block->forward);
+            left &= ~(1u << number);
+            ran |= run_warp(block, unsigned(number));
+        }
         if (block->alive == 0) return FINISHED;
         if (block->waiting == block->alive) {
             release_barrier(block);
@@ -206,6 +265,7 @@ inline Outcome run_block(Block *block)
         } else {
             idle = 0;
         }
+        if (leaves(block)) return SPINNING;
     }
 }
 

@@ -23,6 +23,7 @@ const size_t SHARED_ROOM = 232 << 10;
 const size_t SHARED_GUARD = 16 << 20; // protected, on either side
 const size_t DESCRIBED_BYTES = 1 << 18; // what a matrix descriptor can tell apart
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
+const unsigned SCHEDULED_THREADS = 4096; // at once where blocks take random turns
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 
 // In place of a number of batches: also what is not committed.
@@ -164,8 +165,19 @@ struct Launch {
     unsigned long step; // every so many blocks one runs
 };
 
+// A random order of threads, where one is asked for (scheduler.h).
+struct Schedule {
+    bool on;
+    unsigned held; // not in the middle of what the runtime does
+    unsigned until; // accesses to memory before another thread gets a turn
+    bool told; // the last access but one may have told others something
+    struct Block *laggard; // stays behind while other blocks can run, or null
+    unsigned long long dice;
+};
+
 struct State {
     Stacks stacks;
+    Schedule schedule;
     Launch launch;
     Block *blocks;
     Fiber *fiber;
@@ -179,7 +191,8 @@ struct State {
     char message[400];
     char *data, *data_copy; // the side's variables, and what they held first
     size_t data_bytes;
-    unsigned launches;
+    const unsigned long *extents; // address and bytes of each allocation
+    unsigned extent_count, launches;
     unsigned long runs;     // how often a thread was switched to
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES

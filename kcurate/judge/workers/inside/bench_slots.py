@@ -145,7 +145,7 @@ class BenchSlots:
         return [
             each.name
             for each, answer, norm in zip(close, answers, allowed, strict=True)
-            if answer.wrong or not answer.squares <= norm**2
+            if not answer.within(norm)
         ]
 
     def _compared(

@@ -7,6 +7,7 @@ covered: which sets run when (`kcurate.judge.workers.inside.sampler`), where the
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -26,10 +27,11 @@ from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.layout import strides_of, to_physical
 from kcurate.problem.ops import BoundBuffer
+from kcurate.problem.outputs import record_axes, unordered
 from kcurate.problem.program import Program
 
-# The number of wrong elements, and the squares of all differences.
-CLOSE_BYTES = 16
+# The number of wrong elements, the squares of all differences, and the number of wrong groups.
+CLOSE_BYTES = 24
 
 
 @dataclass
@@ -106,8 +108,8 @@ class InputSet:
     def bring(self, name: str) -> None:
         """Copy a hidden copy to the host."""
         one = self.hidden[name]
-        assert one.memory is not None, "hidden on the device"
-        one.host = self._timer.device.read(one.memory, 0, one.memory.size_bytes)
+        assert one.memory is not None and self.last is not None, "hidden on the device, of the last run"
+        one.host = self._timer.device.read(one.memory, 0, region_of(self.last, name).size_bytes)
 
     def expect(self, name: str, hiding: tuple[int, int], data: Bytes) -> None:
         """Take a hidden copy from another worker."""
@@ -176,9 +178,25 @@ def hidden_copy(arrays: DeviceArrays, region: Region, hiding: tuple[int, int]) -
 
 
 def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
-    """Queue: add the fingerprints of the named outputs to the word at a device address."""
+    """Queue: add the fingerprints of the named outputs to the word at a device address.
+
+    The first member of a record in any order stands for the whole record, the others for nothing.
+    """
     for name in names:
-        timer.fingerprint(region_of(prepared, name), salt + zlib.crc32(name.encode()), word)
+        key, members = salt + zlib.crc32(name.encode()), _record(prepared, name)
+        if len(members) == 1:
+            timer.fingerprint(region_of(prepared, name), key, word)
+        elif name == members[0]:
+            buffers = [prepared.slots[member].buffer for member in members]
+            axes = record_axes([buffer.record for buffer in buffers])
+            count = math.prod(buffers[0].shape[:axes])
+            timer.record_fingerprint([region_of(prepared, member) for member in members], count, key, word)
+
+
+def _record(prepared: Prepared, name: str) -> tuple[str, ...]:
+    """The outputs whose elements are put in order together with this one's."""
+    records = prepared.program.records if unordered(prepared.slots[name].buffer.record) else ()
+    return next((record for record in records if name in record), (name,))
 
 
 def region_of(prepared: Prepared, name: str) -> Region:
@@ -191,7 +209,7 @@ def region_of(prepared: Prepared, name: str) -> Region:
         count = prepared.bound[tolerance.valid]
         kind = count.buffer.record.dtype
         counted_by = (count.memory.address + count.before, count.buffer.itemsize, not kind.startswith("u"))
-    ordered = tolerance is None or tolerance.order == "exact"
+    ordered = not unordered(buffer.record)
     return _region(buffer, slot.memory, slot.before, counted_by, ordered=ordered)
 
 
@@ -235,4 +253,4 @@ def _region(
 
 def read_close(data: Bytes) -> tuple[CloseAnswer, ...]:
     """The answers of comparisons from their bytes."""
-    return tuple(CloseAnswer(wrong, squares) for wrong, squares in struct.iter_unpack("<Qd", data.tobytes()))
+    return tuple(CloseAnswer(*words) for words in struct.iter_unpack("<QdQ", data.tobytes()))

@@ -1,7 +1,8 @@
 """The sandbox of a worker, entered before it handles a candidate's code, and what this machine can enforce.
 
-Compile workers: a file system that is read-only except for their empty folder, no TCP, limits on memory and
-file size. Emulator run workers, which run a candidate's code natively, and workers that compile Triton, which
+Compile workers: they change nothing but their empty folder and read nothing but that, headers, the compiler
+and shared libraries; no TCP, limits on memory and file size. Emulator run workers, which run a candidate's
+code natively, and workers that compile Triton, which
 execute its text: also no writing at all, no reading except libraries, and a filter on system calls. CUDA run
 workers: no writing outside /dev and /proc (the driver writes there), no TCP; no memory limit, since the
 driver reserves address space freely, and no filter, since device code makes no system calls. Not covered:
@@ -21,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate.judge.workers.inside import landlock
+from kcurate.judge.workers.inside import landlock, mounts
 
 GIB = 1 << 30
 CLONE_NEWNET = 0x40000000
@@ -42,10 +43,16 @@ class Protection:
     detail: str
 
 
-def enter(kind: str, backend: str, language: str = "cuda", also: Iterable[Path] = ()) -> dict[str, bool]:
+def enter(
+    kind: str,
+    backend: str,
+    language: str = "cuda",
+    also: Iterable[Path] = (),
+    readable: Iterable[Path] | None = None,
+) -> dict[str, bool]:
     """Sandbox this process irrevocably; which protections are in force, by name.
 
-    `also`: folders in which a CUDA run worker may write.
+    `also`: folders in which a CUDA run worker may write. `readable`: all that a compile worker may read.
     """
     cwd = Path.cwd()
     _limit(kind, backend)
@@ -58,13 +65,25 @@ def enter(kind: str, backend: str, language: str = "cuda", also: Iterable[Path] 
     inside = {
         "limits": True,
         "network": network,
-        "landlock": landlock.restrict(writable=writable, readable=_libraries() if native else None),
+        "files": _confine(writable, _libraries() if native else readable),
     }
     if native:
         from kcurate.backends.emulator import seccomp
 
         inside["seccomp"] = seccomp.restrict()
     return inside
+
+
+def _confine(writable: Iterable[Path], readable: Iterable[Path] | None) -> bool:
+    """Restrict files by Landlock, else, if reading is restricted, by a mount namespace."""
+    if landlock.restrict(writable=writable, readable=readable):
+        return True
+    return readable is not None and mounts.restrict(writable=writable, readable=readable)
+
+
+def confined() -> bool:
+    """Whether this machine can keep compilers from reading other files; changes nothing."""
+    return landlock.abi() > 0 or mounts.available()
 
 
 def enter_folder(folder: Path, readable: Iterable[Path]) -> None:
@@ -117,7 +136,9 @@ def _leave_network() -> bool:
 def describe() -> tuple[Protection, ...]:
     """The protections in force on this machine, for `kcurate doctor`; changes nothing."""
     version = landlock.abi()
-    files = f"Landlock {version}: workers cannot write outside a folder of their own"
+    files = f"Landlock {version}: workers write in a folder of their own; compilers read headers alone"
+    if not version and confined():
+        files = "a mount namespace: compilers see their own folder and headers alone (no Landlock)"
     if os.geteuid() == 0:
         network = Protection("network", True, "workers have an empty network namespace")
     elif version >= LANDLOCK_WITH_TCP:
@@ -127,7 +148,7 @@ def describe() -> tuple[Protection, ...]:
     return (
         Protection("processes", True, "a fresh process per candidate, in its own session, without secrets"),
         Protection("limits", True, "time, memory, file size"),
-        Protection("files", version > 0, files if version else "this kernel has no Landlock"),
+        Protection("files", confined(), files if confined() else "compilers can read every file"),
         network,
         Protection(
             "system calls", platform.machine() in FILTERED, "emulator workers start no process or connection"

@@ -102,11 +102,18 @@ def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> Non
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _report_crashes(channel)
     try:
-        handle, greeting = _compile_handler(role) if role["kind"] == "compile" else _run_handler(role)
+        readable = None
+        if role["kind"] == "compile":
+            compiler = backends.open_compiler(role["backend"], **role["options"])
+            readable = compiler.folders()
+            handle, greeting = _compile_handler(compiler), Greeting({})
+        else:
+            handle, greeting = _run_handler(role)
     except MissingDependencyError as error:
         channel.send({"missing": str(error)})
         return
-    inside = isolation.enter(role["kind"], role["backend"], role["options"].get("language", "cuda"))
+    language = role["options"].get("language", "cuda")
+    inside = isolation.enter(role["kind"], role["backend"], language, readable=readable)
     channel.send(codec.to_data(replace(greeting, isolation=inside)))
     while True:
         try:
@@ -151,9 +158,8 @@ def _run_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     return SideServer(device).handle, Greeting({}, environment, arch=getattr(device, "arch", None))
 
 
-def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
-    compiler = backends.open_compiler(role["backend"], **role["options"])
-    return lambda request, _: compile_one(compiler, request), Greeting({})
+def _compile_handler(compiler: Compiler) -> Handler:
+    return lambda request, _: compile_one(compiler, request)
 
 
 def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswer]:
@@ -170,6 +176,7 @@ def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswe
             request.symbols,
             sanitize=request.sanitize,
             examine=request.examine,
+            **({"turns": True} if request.turns else {}),
         )
     if isinstance(made, CompileFailure):
         return Reply(CompileAnswer(failure=made))

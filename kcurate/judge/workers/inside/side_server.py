@@ -60,6 +60,7 @@ from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.timer import GpuTimer
+    from kcurate.backends.emulator.device import EmulatorDevice
     from kcurate.judge.workers.inside.bench_slots import BenchSlots
 
 A = TypeVar("A")
@@ -167,12 +168,14 @@ class SideServer:
         places = self._places(asked)
         prepared: Prepared | None = None
         for index, salt in enumerate(asked.salts):
-            start = STARTS[index % len(STARTS)]
+            start = STARTS[0] if asked.orders else STARTS[index % len(STARTS)]
             if prepared is None or start != "kept":
                 prepared = next(places)
             else:
                 self._run_others(asked, prepared, salt)
             prepared.reset(salt, start)
+            if asked.orders:
+                self._emulator().schedule(self._module(asked.text), asked.orders[index])
             prepared.run()
             prepared.finish()
             self._device.synchronize()
@@ -202,12 +205,16 @@ class SideServer:
             finally:
                 prepared.close()
 
-    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+    def _emulator(self) -> EmulatorDevice:
         from kcurate.backends.emulator.device import EmulatorDevice
 
-        assert isinstance(self._device, EmulatorDevice), "only the emulator counts"
+        assert isinstance(self._device, EmulatorDevice), "only the emulator counts, or chooses an order"
+        return self._device
+
+    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+        device = self._emulator()
         module, inputs = self._module("own"), self._inputs[asked.slot]
-        self._device.counts(module, asked.sample, asked.seed, asked.ablated)
+        device.counts(module, asked.sample, asked.seed, asked.ablated)
         prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
         try:
             prepared.reset(asked.seed, "noise" if asked.outputs and not asked.sample else "zeros")
@@ -216,14 +223,14 @@ class SideServer:
                     self._device.fill(slot.memory, slot.before, slot.buffer.size_bytes, b"\0")
             slots = prepared.slots if asked.follow else {}
             places = [(one.memory.address + one.before, one.buffer.size_bytes) for one in slots.values()]
-            self._device.follow(module, places)
+            device.follow(module, places)
             prepared.run()
-            reached = dict(zip(slots, self._device.reached(module), strict=True))
+            reached = dict(zip(slots, device.reached(module), strict=True))
             outputs = {name: flat(one) for name, one in prepared.outputs().items()} if asked.outputs else {}
         finally:
             prepared.close()
         digest = hashlib.sha256(b"".join(hashlib.sha256(one.data).digest() for one in outputs.values()))
-        answer = CountsAnswer(self._device.counts(module), reached, digest.hexdigest())
+        answer = CountsAnswer(device.counts(module), reached, digest.hexdigest())
         return Reply(answer, {} if asked.sample else outputs)
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:

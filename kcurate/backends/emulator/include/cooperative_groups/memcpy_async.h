@@ -12,9 +12,10 @@ template <class G> KCU_API void memcpy_async(const G &group, void *to, const voi
                         : ((size_t)to | (size_t)from | bytes) % 4 == 0 ? 4
                                                                        : 1;
     for (size_t at = group.thread_rank() * word; at < bytes; at += group.size() * word) {
-        if (word == 1)
+        if (word == 1) {
+            kcu_check_copy((char *)to + at, (const char *)from + at, 1, 1);
             ((char *)to)[at] = ((const char *)from)[at];
-        else
+        } else
             kcu_copy_later((char *)to + at, (const char *)from + at, unsigned(word), 0);
     }
     kcu_commit_copies();

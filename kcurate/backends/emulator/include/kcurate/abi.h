@@ -4,6 +4,13 @@
 #pragma once
 
 #define KCU_HIDDEN __attribute__((visibility("hidden")))
+// What no other thread comes between, in sides whose threads lose their turns at accesses to memory
+// (`toolchain.TURNS`): all functions of ours, atomics among them.
+#ifdef KCU_TURNS
+#define KCU_WHOLE __attribute__((no_sanitize("thread")))
+#else
+#define KCU_WHOLE
+#endif
 
 struct uint3 {
     unsigned x, y, z;
@@ -77,10 +84,13 @@ KCU_HIDDEN void kcu_grid_sync(int line);
 KCU_HIDDEN int kcu_is_cooperative();
 // Let other threads go on: called when a thread has done very many atomics in a row, so may be spinning.
 KCU_HIDDEN void kcu_yield();
+KCU_HIDDEN void kcu_take_turn();
 // cp.async: the copy happens when it is waited for, so that code which does not wait finds nothing.
 KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
 KCU_HIDDEN void kcu_commit_copies();
 KCU_HIDDEN void kcu_finish_copies(unsigned batches_left);
+// A copy that is done at once, or only asked for in advance (`to` null): a fault where it leaves its memory.
+KCU_HIDDEN void kcu_check_copy(const void *to, const void *from, unsigned long bytes, unsigned long taken);
 // Bulk copies: done when their mbarrier is next asked (`barrier`), or when their group is waited for (null).
 KCU_HIDDEN void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long long *barrier);
 KCU_HIDDEN void kcu_commit_bulk();
@@ -128,12 +138,16 @@ extern KCU_HIDDEN const unsigned kcu_dynamic_alignment;
 
 static const unsigned kcu_warp_size = 32;
 
-inline void kcu_leave(KcuMeet *meet)
+KCU_WHOLE inline void kcu_leave(KcuMeet *meet)
 {
     if (--meet->readers == 0) *meet->busy &= ~meet->bit;
 }
 
-inline void kcu_spin()
+// Before an atomic, a fence or a question that a thread may repeat until another has answered it.
+KCU_WHOLE inline void kcu_spin()
 {
+#ifdef KCU_TURNS
+    kcu_take_turn();
+#endif
     if (__builtin_expect(--kcu_patience == 0, 0)) kcu_yield();
 }

@@ -26,7 +26,7 @@ using cuda::memory_order_seq_cst;
 } // namespace std
 
 #define KCU_FETCH(NAME, NEW)                                                                                 \
-    T fetch_##NAME(T value, memory_order = memory_order_seq_cst) const                                       \
+    KCU_WHOLE T fetch_##NAME(T value, memory_order = memory_order_seq_cst) const                             \
     {                                                                                                        \
         kcu_spin();                                                                                          \
         const T old = *place();                                                                              \
@@ -37,28 +37,28 @@ using cuda::memory_order_seq_cst;
 // What both classes do; `Self` says where the value lies.
 template <class T, class Self> struct kcu_atomic {
     T *place() const { return static_cast<const Self *>(this)->kcu_place(); }
-    T load(memory_order = memory_order_seq_cst) const
+    KCU_WHOLE T load(memory_order = memory_order_seq_cst) const
     {
         kcu_spin();
         return *(volatile T *)place();
     }
-    void store(T value, memory_order = memory_order_seq_cst) const
+    KCU_WHOLE void store(T value, memory_order = memory_order_seq_cst) const
     {
         kcu_spin();
         *(volatile T *)place() = value;
     }
-    T exchange(T value, memory_order = memory_order_seq_cst) const
+    KCU_WHOLE T exchange(T value, memory_order = memory_order_seq_cst) const
     {
         const T old = load();
-        store(value);
+        *(volatile T *)place() = value;
         return old;
     }
-    bool compare_exchange_strong(T &expected, T value, memory_order = memory_order_seq_cst,
+    KCU_WHOLE bool compare_exchange_strong(T &expected, T value, memory_order = memory_order_seq_cst,
                                  memory_order = memory_order_seq_cst) const
     {
         const T old = load();
         if (__builtin_memcmp(&old, &expected, sizeof old) == 0) {
-            store(value);
+            *(volatile T *)place() = value;
             return true;
         }
         expected = old;

@@ -78,8 +78,10 @@ KCU_API async_contract_fulfillment kcu_copy(const G &group, void *to, const void
     kcu_share(group, size_t(bytes), [&](size_t at, size_t count) {
         if (later)
             order((char *)to + at, (const char *)from + at, unsigned(count));
-        else
+        else {
+            kcu_check_copy((char *)to + at, (const char *)from + at, count, count);
             __builtin_memcpy((char *)to + at, (const char *)from + at, count);
+        }
     });
     return later ? async_contract_fulfillment::async : async_contract_fulfillment::none;
 }

@@ -14,7 +14,6 @@
 #define __CUDA_ARCH_FAMILY_SPECIFIC__ 900
 #define __KCURATE_EMULATOR__ 1
 #define CUDART_VERSION 13000
-#define CUDA_VERSION 13000
 
 #define __global__
 #define __device__
@@ -40,7 +39,7 @@
 #define __nv_pure__
 #define __CUDA_ALIGN__(n) __align__(n)
 
-#define KCU_API static inline __attribute__((unused))
+#define KCU_API KCU_WHOLE static inline __attribute__((unused))
 #define NULL 0
 
 typedef decltype(sizeof(0)) size_t;
@@ -58,10 +57,6 @@ typedef long ssize_t;
 #undef INT64_C
 #undef UINT32_C
 #undef UINT64_C
-#define INT32_C(value) value
-#define INT64_C(value) value##L
-#define UINT32_C(value) value##U
-#define UINT64_C(value) value##UL
 typedef unsigned long uintptr_t;
 typedef long intptr_t;
 typedef unsigned long long cudaTextureObject_t;

@@ -5,9 +5,9 @@
 
 // Reading the arguments is no work of the kernel's, where work is counted.
 #ifdef __clang__
-#define KCU_UNCOUNTED __attribute__((no_sanitize("kernel-address"), no_sanitize("coverage")))
+#define KCU_UNCOUNTED __attribute__((no_sanitize("kernel-address"), no_sanitize("thread"), no_sanitize("coverage")))
 #else
-#define KCU_UNCOUNTED __attribute__((no_sanitize("kernel-address"), no_sanitize_coverage))
+#define KCU_UNCOUNTED __attribute__((no_sanitize("kernel-address"), no_sanitize("thread"), no_sanitize_coverage))
 #endif
 
 template <int... I> struct kcu_numbers {};

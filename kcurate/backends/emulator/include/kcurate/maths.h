@@ -128,6 +128,8 @@ KCU_API unsigned umax(unsigned a, unsigned b) { return max(a, b); }
 KCU_CLASSIFY(float)
 KCU_CLASSIFY(double)
 
+KCU_API double nan(const char *) { return __builtin_nan(""); }
+KCU_API float nanf(const char *) { return __builtin_nanf(""); }
 KCU_API float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 KCU_API double rsqrt(double x) { return 1.0 / sqrt(x); }
 KCU_API float rsqrt(float x) { return rsqrtf(x); }

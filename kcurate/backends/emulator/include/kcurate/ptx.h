@@ -56,6 +56,7 @@ template <class R, class T> KCU_API void put(R &to, T value)
     else
         to = R(kcu_bits<bits<T>>(value));
 }
+template <class T> KCU_API bits<T> raw(T value) { return kcu_bits<bits<T>>(value); }
 // An operand of an asm statement: its bits in a register, and back.
 template <class R, class T> KCU_API R in(T value)
 {
@@ -76,6 +77,8 @@ template <class T, class R> KCU_API void out(T &to, R value)
 
 template <class T> KCU_API T flush(T x) { return x; }
 KCU_API float flush(float x) { return x > -1.17549435e-38f && x < 1.17549435e-38f ? copysignf(0.0f, x) : x; }
+KCU_API __half flush(__half x) { return x.bits & 0x7C00 ? x : kcu_make(x, x.bits & 0x8000); }
+KCU_API __half2 flush(__half2 x) { return __half2(flush(x.x), flush(x.y)); }
 template <class T> KCU_API T saturate(T x) { return x > T(0.0f) ? (x < T(1.0f) ? x : T(1.0f)) : T(0.0f); }
 KCU_API __half2 saturate(__half2 x) { return __half2(saturate(x.x), saturate(x.y)); }
 KCU_API __nv_bfloat162 saturate(__nv_bfloat162 x) { return __nv_bfloat162(saturate(x.x), saturate(x.y)); }

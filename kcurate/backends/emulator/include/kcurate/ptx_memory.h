@@ -32,11 +32,12 @@ template <class T> KCU_API T load(const char *from)
     __builtin_memcpy(&value, from, sizeof value);
     return value;
 }
+template <class T> KCU_API void put_back(char *to, T value) { __builtin_memcpy(to, &value, sizeof value); }
 template <class T> KCU_API void store(char *to, T value)
 {
     aligned(to, sizeof(T));
     kcu_spin();
-    __builtin_memcpy(to, &value, sizeof value);
+    put_back(to, value);
 }
 template <class T, class R, int N> KCU_API void load_all(const char *from, R *const (&to)[N])
 {
@@ -53,7 +54,7 @@ template <class T, class R, int N> KCU_API void store_all(char *to, const R (&fr
     template <class T> KCU_API T atomic_##NAME(char *place, T value)                                         \
     {                                                                                                        \
         const T old = load<T>(place);                                                                        \
-        store<T>(place, T(NEW));                                                                             \
+        put_back<T>(place, T(NEW));                                                                          \
         return old;                                                                                          \
     }
 KCU_PTX_ATOMIC(add, old + value)
@@ -68,14 +69,25 @@ KCU_PTX_ATOMIC(dec, old == 0 || old > value ? value : old - 1)
 template <class T> KCU_API T atomic_cas(char *place, T compare, T value)
 {
     const T old = load<T>(place);
-    if (old == compare) store<T>(place, value);
+    if (old == compare) put_back(place, value);
     return old;
 }
-template <class R, int N> KCU_API void atomic_add_all(char *place, const R (&values)[N])
-{
-    aligned(place, 4 * N);
-    for (int i = 0; i < N; i++) atomic_add<float>(place + 4 * i, as<float>(values[i]));
-}
+// Of a vector, each element by itself; its registers hold bits.
+#define KCU_PTX_ATOMICS(NAME)                                                                                \
+    template <class T, class R, int N> KCU_API void atomic_all_##NAME(char *place, const R (&values)[N])     \
+    {                                                                                                        \
+        aligned(place, sizeof(T) * N);                                                                       \
+        for (int i = 0; i < N; i++) atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]));               \
+    }                                                                                                        \
+    template <class T, class D, class R, int N>                                                              \
+    KCU_API void atomic_each_##NAME(char *place, D *const (&to)[N], const R (&values)[N])                    \
+    {                                                                                                        \
+        aligned(place, sizeof(T) * N);                                                                       \
+        for (int i = 0; i < N; i++) put(*to[i], atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i])));  \
+    }
+KCU_PTX_ATOMICS(add)
+KCU_PTX_ATOMICS(min)
+KCU_PTX_ATOMICS(max)
 KCU_API void fence() { kcu_spin(); }
 
 // The lanes of a warp.
@@ -166,6 +178,7 @@ template <class T> KCU_API T map_address(T address, unsigned rank)
     return T(kcu_to_shared(kcu_map_shared(kcu_from_shared(address), rank)));
 }
 KCU_API u64 map_pointer(u64 address, unsigned rank) { return (u64)kcu_map_shared((void *)address, rank); }
+KCU_API void bulk_prefetch(const char *from, unsigned bytes) { kcu_check_copy(nullptr, from, 0, bytes); }
 KCU_API void commit_bulk() { kcu_commit_bulk(); }
 KCU_API void wait_bulk(unsigned batches_left) { kcu_finish_bulk(batches_left); }
 
@@ -187,11 +200,13 @@ KCU_API void complete_bytes(char *m, unsigned n) { kcu_mbarrier_arrive(barrier_a
 // st.async: what is stored is there at once, and its bytes have come.
 template <class T> KCU_API void store_and_tell(char *to, T value, char *m)
 {
+    kcu_check_copy(to, &value, sizeof value, 0);
     store<T>(to, value);
     complete_bytes(m, sizeof(T));
 }
 template <class T, class R, int N> KCU_API void store_all_and_tell(char *to, const R (&from)[N], char *m)
 {
+    kcu_check_copy(to, from, sizeof(T) * N, 0);
     store_all<T>(to, from);
     complete_bytes(m, sizeof(T) * N);
 }

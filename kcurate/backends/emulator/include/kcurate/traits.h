@@ -147,6 +147,7 @@ KCU_LIMITS(unsigned long long, 0, 18446744073709551615ULL)
         static constexpr T epsilon() { return STEP; }                                                        \
         static constexpr T infinity() { return INFINITE; }                                                   \
         static constexpr T quiet_NaN() { return NOTHING; }                                                   \
+        static constexpr T denorm_min() { return SMALLEST * STEP; }                                          \
     };
 KCU_LIMITS(float, 1.175494351e-38f, 3.402823466e+38f, 1.192092896e-07f, __builtin_inff(), __builtin_nanf(""))
 KCU_LIMITS(double, 2.2250738585072014e-308, 1.7976931348623157e+308, 2.2204460492503131e-16, __builtin_inf(),
@@ -195,47 +196,61 @@ namespace kcu_std
 {
 using ::abs;
 using ::acos;
+using ::acosh;
 using ::asin;
+using ::asinh;
 using ::atan;
 using ::atan2;
+using ::atanh;
 using ::cbrt;
 using ::ceil;
 using ::copysign;
 using ::cos;
 using ::cosh;
 using ::erf;
+using ::erfc;
 using ::exp;
 using ::exp2;
+using ::expm1;
 using ::fabs;
 using ::floor;
 using ::fma;
+using ::fmax;
+using ::fmin;
 using ::fmod;
 using ::hypot;
 using ::int16_t;
 using ::int32_t;
 using ::int64_t;
 using ::int8_t;
+using ::intptr_t;
 using ::isfinite;
 using ::isinf;
 using ::isnan;
+using ::ldexp;
+using ::lgamma;
 using ::log;
 using ::log10;
 using ::log1p;
 using ::log2;
 using ::pow;
+using ::ptrdiff_t;
 using ::rint;
 using ::round;
+using ::signbit;
 using ::sin;
 using ::sinh;
 using ::size_t;
 using ::sqrt;
 using ::tan;
 using ::tanh;
+using ::tgamma;
 using ::trunc;
 using ::uint16_t;
 using ::uint32_t;
 using ::uint64_t;
 using ::uint8_t;
+using ::uintptr_t;
 } // namespace kcu_std
 namespace std
 {

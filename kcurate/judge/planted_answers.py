@@ -1,0 +1,319 @@
+"""Planted wrong answers: what programs with one known mistake would write, computed from right answers.
+
+`planted` lists them for a problem. A program is wrong in one output and right in the others, except for those
+whose answer does not depend on the inputs. Integers are compared exactly, so of the mistakes in one output
+only floating ones are made: an integer answer that a trial accepts is the right one. Not covered: mistakes
+that only further runs of the reference show (an input that is ignored, half of the terms), and which planted
+answers a problem must refuse (both `kcurate.judge.negative_controls`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.judge.agreement import Outputs, valid_count
+from kcurate.judge.trials import Trial, Tried
+from kcurate.problem.compare import widened
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.inputs.spoiled import NARROWER
+from kcurate.problem.outputs import elements, output_names
+from kcurate.records import Problem, Tolerance
+
+WRONG_SHARE = 0.01
+# Elements of the block that is right alone, or wrong alone; half of an output with fewer than twice as many.
+BLOCK = 256
+# The tail that a program without a guard leaves out: what exceeds a multiple of this.
+VECTOR = 4
+
+Array = npt.NDArray[Any]
+# The wrong values of one output (or of its part that is compared), from the right ones; None: it has none.
+Mistake = Callable[[Array, np.random.Generator], Array | None]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A wrong program: `what` in words, and the outputs that it gives at a trial (None: no wrong ones).
+
+    `output`: the one that is wrong. None: whatever it gives is wrong, even where it is right by chance.
+    `mend`: what would make the tests tell it.
+    """
+
+    what: str
+    answer: Callable[[Trial], Outputs | None]
+    mend: str
+    output: str | None = None
+
+
+def planted(tried: Tried) -> Iterator[Planted]:
+    """Every wrong program for a problem."""
+    problem, expected = tried.problem, tried.expected
+    names = output_names(problem)
+    means = {n: _mean(a) for t in tried.trials[:1] for n, a in expected[t.slot].items()}
+    for what, answer in (
+        ("zeros", lambda t: {n: np.zeros_like(a) for n, a in expected[t.slot].items()}),
+        ("a constant", lambda t: {n: _full(a, means[n]) for n, a in expected[t.slot].items()}),
+        ("another seed's answer", partial(_stale, tried)),
+        ("outputs left as they were", partial(_untouched, tried)),
+    ):
+        yield Planted(what, answer, "no input changes the outputs: give these wider ranges, or larger sizes")
+    for first, second in itertools.combinations(names, 2):
+        apart = partial(_torn, tried, first, second)
+        yield Planted(f"pairs of {first} and {second} torn apart", apart, "declare them in `records`")
+    for name in names:
+        mend = _mend(problem, name)
+        yield Planted(f"{name} with one element in a hundred wrong", partial(_corrupted, tried, name), mend)
+        if is_float(problem.buffers[name].dtype):
+            for what, wrong in _wrong_in(tried, name):
+                yield Planted(what, wrong, mend, name)
+
+
+def _mend(problem: Problem, output: str) -> str:
+    """What would make the tests tell a wrong value of an output."""
+    rule = problem.buffers[output].tolerance or Tolerance()
+    if rule.valid is not None:
+        return f"have more of {output} compared: raise {rule.valid}"
+    if rule.relative is not None:
+        return f"lower `relative` of {output} ({rule.relative:g})"
+    if rule.scale is not None:
+        return f"lower `scale` of {output} ({rule.scale:g})"
+    if rule.terms != 1:
+        return f"lower `terms` of {output} ({rule.terms}), or give its inputs wider ranges"
+    return f"give the inputs of {output} wider ranges"
+
+
+def _wrong_in(tried: Tried, name: str) -> Iterator[tuple[str, Callable[[Trial], Outputs | None]]]:
+    """The programs that are wrong in one floating output, in words."""
+    buffer = tried.problem.buffers[name]
+    yield f"another seed's answer in {name}", partial(_stale, tried, name=name)
+    for source, other in tried.problem.buffers.items():
+        if other.role in ("in", "inout"):
+            yield f"a copy of {source} in {name}", partial(_copied, tried, name, source)
+            rest = partial(_copied, tried, name, source, first=True)
+            yield f"the first half of {name} only, then a copy of {source}", rest
+    mistakes = dict(MISTAKES)
+    if buffer.tolerance is None or buffer.tolerance.relative is None:
+        mistakes["one row rounded to the next narrower type"] = partial(_narrow_row, buffer.dtype)
+    for axis in range(len(buffer.shape)):
+        mistakes |= {f"{what} along axis {axis}": partial(make, axis) for what, make in ALONG.items()}
+    for what, make in mistakes.items():
+        yield f"{name} with {what}", partial(_mistaken, tried, name, make)
+
+
+def _mistaken(tried: Tried, name: str, mistake: Mistake, trial: Trial) -> Outputs | None:
+    """The outputs with a mistake in the part of one output that is compared."""
+    right = tried.expected[trial.slot]
+    count = valid_count(tried.problem, name, right)
+    part = right[name] if count is None else right[name].reshape(-1)[:count]
+    wrong = mistake(part, np.random.default_rng(trial.seed)) if part.size else None
+    if wrong is None:
+        return None
+    whole = right[name].copy().reshape(-1)
+    whole[: part.size] = wrong.astype(whole.dtype).reshape(-1)
+    return {**right, name: whole.reshape(right[name].shape)}
+
+
+def _stale(tried: Tried, trial: Trial, *, name: str | None = None) -> Outputs | None:
+    """The outputs (or one of them) of a trial of the same sizes on other inputs."""
+    other = tried.other(trial)
+    if other is None:
+        return None
+    stale = tried.expected[other.slot]
+    return stale if name is None else {**tried.expected[trial.slot], name: stale[name]}
+
+
+def _untouched(tried: Tried, trial: Trial) -> Outputs | None:
+    """The initial contents of outputs that all have some."""
+    names = output_names(tried.problem)
+    if any(tried.problem.buffers[name].role == "out" for name in names):
+        return None
+    return {name: tried.inputs(trial)[name] for name in names}
+
+
+def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None:
+    """Neighbours of one of two outputs in any order exchanged, where that makes other pairs of them."""
+    right = tried.expected[trial.slot]
+    one, other = (tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second))
+    unordered = one.order == other.order == "any" and one.valid == other.valid
+    if not unordered or right[first].size != right[second].size:
+        return None
+    count = valid_count(tried.problem, first, right)
+    keys, values = (right[name].reshape(-1)[:count] for name in (first, second))
+    swapped = _swapped(0, values, np.random.default_rng(0))
+    if swapped is None or _paired(keys, values) == _paired(keys, swapped):
+        return None
+    torn = right[second].copy().reshape(-1)
+    torn[: swapped.size] = swapped
+    return {**right, second: torn.reshape(right[second].shape)}
+
+
+def _paired(keys: Array, values: Array) -> bytes:
+    """The bytes of pairs, whatever their order."""
+    words = [np.ascontiguousarray(part).view(np.uint8).reshape(part.size, -1) for part in (keys, values)]
+    pairs = np.concatenate(words, axis=1)
+    return bytes(pairs[np.lexsort(pairs.T)])
+
+
+def _copied(tried: Tried, name: str, source: str, trial: Trial, *, first: bool = False) -> Outputs | None:
+    """An input of the same size in place of one output, or of its second half (`first`: the rest is right).
+
+    A sum over rows of one element is a copy, which says nothing about longer rows: so none of one element.
+    """
+    right = tried.expected[trial.slot]
+    array = right[name]
+    if elements(tried.problem.buffers[source], trial.sizes) != array.size or array.size < 2:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):  # values outside the output's type
+        copy = tried.inputs(trial)[source].reshape(-1).astype(array.dtype)
+    if first:
+        copy[: array.size // 2] = array.reshape(-1)[: array.size // 2]
+    return {**right, name: copy.reshape(array.shape)}
+
+
+def _corrupted(tried: Tried, name: str, trial: Trial) -> Outputs:
+    """The outputs with one in a hundred (at least one) of the compared elements of one clearly wrong."""
+    right = tried.expected[trial.slot]
+    flat = right[name].copy().reshape(-1)
+    count = valid_count(tried.problem, name, right)
+    count = flat.size if count is None else count
+    rng = np.random.default_rng(trial.seed)
+    picks = rng.choice(count, max(1, int(WRONG_SHARE * count)), replace=False) if count else np.zeros(0, int)
+    if is_float(tried.problem.buffers[name].dtype):
+        values = widened(flat)
+        size = _rms(values) or 1.0
+        flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size)).astype(flat.dtype)
+    else:
+        flat[picks] = ~flat[picks] if flat.dtype == bool else flat[picks] ^ 1
+    return {**right, name: flat.reshape(right[name].shape)}
+
+
+def _mean(array: Array) -> float:
+    """The mean of the finite elements."""
+    flat = widened(array).reshape(-1)
+    return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
+
+
+def _full(array: Array, value: float) -> Array:
+    return np.full(array.shape, value).astype(array.dtype)
+
+
+def _rms(values: Array) -> float:
+    """The root mean square of the finite elements."""
+    finite = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+
+
+def _halved(values: Array, _: np.random.Generator, *, first: bool) -> Array | None:
+    """Zeros in the second half (`first`: the first one is right), or in the first."""
+    flat = values.copy().reshape(-1)
+    half = flat.size // 2
+    flat[half:] = 0 if first else flat[half:]
+    flat[:half] = flat[:half] if first else 0
+    return flat.reshape(values.shape) if half else None
+
+
+def _in_block(values: Array, rng: np.random.Generator, *, right: bool) -> Array | None:
+    """One block at a secret place alone is `right`, or alone wrong (zero)."""
+    flat = values.copy().reshape(-1)
+    block = min(BLOCK, flat.size // 2)
+    start = int(rng.integers(flat.size - block + 1))
+    inside = np.zeros(flat.size, bool)
+    inside[start : start + block] = True
+    flat[inside != right] = 0
+    return flat.reshape(values.shape) if block else None
+
+
+def _without_tail(values: Array, _: np.random.Generator) -> Array | None:
+    flat = values.copy().reshape(-1)
+    flat[flat.size - (flat.size % VECTOR or 1) :] = 0
+    return flat.reshape(values.shape) if flat.size > 1 else None
+
+
+def _limited(values: Array, _: np.random.Generator, *, low: float, high: float) -> Array:
+    """Values cut to a range given in multiples of the largest magnitude."""
+    wide = widened(values)
+    largest = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
+    return np.clip(wide, low * largest, high * largest)
+
+
+def _rows(values: Array) -> tuple[Array, Array]:
+    """A copy of the values, and a view of it by rows, or by blocks of a single long row."""
+    row = values.shape[-1] if values.ndim > 1 and values.shape[-1] > 1 else min(BLOCK, values.size)
+    copy = values.copy().reshape(-1)
+    return copy.reshape(values.shape), copy[: copy.size // row * row].reshape(-1, row)
+
+
+def _narrow_row(dtype: str, values: Array, rng: np.random.Generator) -> Array:
+    copy, rows = _rows(values)
+    at = int(rng.integers(len(rows)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = rows[at].astype(numpy_dtype(NARROWER.get(dtype, dtype))).astype(rows.dtype)
+    rows[at] = np.where(np.isfinite(rounded), rounded, rows[at])
+    return copy
+
+
+def _without_small_row(values: Array, _: np.random.Generator) -> Array:
+    """Zeros in the row of the least magnitude, of those that have any."""
+    copy, rows = _rows(values)
+    sizes = np.abs(np.nan_to_num(widened(rows), nan=np.inf)).max(axis=1)
+    rows[int(np.argmin(np.where(sizes > 0, sizes, np.inf)))] = 0
+    return copy
+
+
+def _transposed(values: Array, _: np.random.Generator) -> Array | None:
+    return np.swapaxes(values, -1, -2).reshape(values.shape) if values.ndim > 1 else None
+
+
+def _swapped(axis: int, values: Array, _: np.random.Generator) -> Array | None:
+    """Neighbours exchanged, two by two."""
+    if axis >= values.ndim or values.shape[axis] < 2:
+        return None
+    order = np.arange(values.shape[axis] // 2 * 2).reshape(-1, 2)[:, ::-1].reshape(-1)
+    rest = np.arange(order.size, values.shape[axis])
+    return np.take(values, np.concatenate([order, rest]), axis)
+
+
+def _shifted(axis: int, values: Array, _: np.random.Generator) -> Array | None:
+    if axis >= values.ndim or values.shape[axis] < 2:
+        return None
+    return np.roll(values, 1, axis)
+
+
+def _clipped(axis: int, values: Array, _: np.random.Generator, *, end: int) -> Array | None:
+    """The first (`end` 0) or last (-1) element along an axis replaced by the one beside it."""
+    if axis >= values.ndim or values.shape[axis] < 2:
+        return None
+    lines = np.moveaxis(values.copy(), axis, 0)
+    lines[end] = lines[1 if end == 0 else -2]
+    return np.moveaxis(lines, 0, axis)
+
+
+MISTAKES: dict[str, Mistake] = {
+    "zeros": lambda values, _: np.zeros_like(values),
+    "its mean everywhere": lambda values, _: _full(values, _mean(values)),
+    "its first half only": partial(_halved, first=True),
+    "its last half only": partial(_halved, first=False),
+    f"one block of {BLOCK} only": partial(_in_block, right=True),
+    f"one block of {BLOCK} missing": partial(_in_block, right=False),
+    "its smallest row left at zero": _without_small_row,
+    "its tail left unwritten": _without_tail,
+    "a maximum that starts at 0": partial(_limited, low=0.0, high=1.0),
+    "a minimum that starts at 0": partial(_limited, low=-1.0, high=0.0),
+    "saturated values": partial(_limited, low=-0.5, high=0.5),
+    "absolute values": lambda values, _: np.abs(widened(values)),
+    "the opposite sign": lambda values, _: -widened(values),
+    "rows and columns exchanged": _transposed,
+}
+# Mistakes along one axis of an output.
+ALONG: dict[str, Callable[[int, Array, np.random.Generator], Array | None]] = {
+    "neighbours swapped": _swapped,
+    "a shift by one": _shifted,
+    "the first element clipped": partial(_clipped, end=0),
+    "the last element clipped": partial(_clipped, end=-1),
+}

@@ -1,0 +1,43 @@
+"""Whether values keep a promise. Not covered: which variations a promise excludes (`generators`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from kcurate.problem.inputs.draws import Array
+from kcurate.records import Promise
+
+# A `varied` row's values are at least this share of its largest apart, from the least to the most.
+LEAST_SPREAD = 1e-3
+
+
+def keeps(promise: Promise, values: Array) -> bool:
+    """Whether an input, of any shape and dtype, keeps a promise; three are about rows of the last axis."""
+    rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+    return not values.size or bool(_KEEPS[promise](rows))
+
+
+def _varied(rows: Array) -> bool:
+    if rows.shape[1] < 2:
+        return True
+    reals = rows.astype(np.float64)
+    least, most = reals.min(axis=1), reals.max(axis=1)
+    return bool((most - least > LEAST_SPREAD * np.maximum(np.abs(least), np.abs(most))).all())
+
+
+def _distinct(rows: Array) -> bool:
+    ordered = np.sort(rows, axis=1)
+    return bool((ordered[:, 1:] != ordered[:, :-1]).all())
+
+
+_KEEPS: Mapping[Promise, Callable[[Array], bool]] = {
+    "finite": lambda rows: bool(np.isfinite(rows.astype(np.float64)).all()),
+    "positive": lambda rows: bool((rows > 0).all()),
+    "nonnegative": lambda rows: bool((rows >= 0).all()),
+    "nonzero": lambda rows: bool((rows != 0).all()),
+    "sorted": lambda rows: bool((rows[:, 1:] >= rows[:, :-1]).all()),
+    "distinct": _distinct,
+    "varied": _varied,
+}

@@ -1,0 +1,340 @@
+"""What the test sizes of a problem leave untested, and the value that would mend it.
+
+A grid axis that never has two blocks, or never ends within a block; a size that no trial varies; two sizes
+that are equal at every trial. A division without a remainder at every size is a requirement (`n / 16`), and
+no remainder is then asked for. Not covered: paths that data or the bench size alone takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, combinations
+from typing import Any
+
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import FUNCTIONS, OPERATORS, compiled, evaluate, names_in
+from kcurate.problem.inputs.contents import check_fit, check_init
+from kcurate.problem.ops import LaunchOp, flat
+from kcurate.problem.outputs import elements
+from kcurate.problem.program import bind, loop_values, names_of
+from kcurate.records import For, Launch, Problem, Side, Step, ValueArg, WhileNonzero, steps
+
+Setting = Mapping[str, int]
+# What only a setting with a buffer of so many elements would show is no gap: the emulator would take seconds,
+# and the bench size shows it.
+MOST_ELEMENTS = 1 << 17
+# Likewise above this product of all sizes, which is how many steps a kernel may take.
+MOST_STEPS = 1 << 21
+# And with more threads in a launch than this: about 0.3 s on the emulator.
+MOST_THREADS = 1 << 17
+# Settings whose sizes multiply to less are all quick.
+QUICK = 1 << 13
+SMALL = 8
+# Values tried for a size: all below DENSE, then multiples of STRIDE, then powers of two; each with its
+# successor.
+DENSE = 320
+STRIDE = 32
+NEAR = 4096
+COARSE = tuple((1 << bits) + more for bits in range(17) for more in (0, 1))
+# Settings that are bound, of all candidates: plans may have many launches.
+MOST_BINDS = 100
+# Trips of a loop around launches that are looked at.
+TRIPS = 64
+
+
+@dataclass(frozen=True)
+class SizeGap:
+    """What no test size shows, in words; and the test setting that would (None: none was found)."""
+
+    what: str
+    mend: Setting | None = None
+
+
+def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...]:
+    """Everything that the test sizes leave untested, at most one gap for each axis, size and pair of sizes.
+
+    Raises:
+        ProblemError: an expression of a plan cannot be evaluated.
+    """
+    if problem.single_size or not problem.sizes.headline or not problem.sizes.test:
+        return ()
+    trials = _Trials(problem, sides)
+    return (*_gaps_of_axes(trials), *_gaps_of_sizes(trials))
+
+
+def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
+    """The problem with the test settings that close its gaps, as far as settings were found."""
+    while mends := [gap.mend for gap in size_gaps(problem, sides) if gap.mend is not None]:
+        # What shows the largest tile shows smaller ones too.
+        largest = max(mends, key=lambda setting: math.prod(setting.values()))
+        if largest in problem.sizes.test:
+            break
+        problem = replace(problem, sizes=replace(problem.sizes, test=(*problem.sizes.test, largest)))
+    return problem
+
+
+def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
+    """One line on what the test sizes leave untested, and the settings to add; None: nothing."""
+    gaps = size_gaps(problem, sides)
+    if not gaps:
+        return None
+    more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+    settings = mended(problem, sides).sizes.test[len(problem.sizes.test) :]
+    wanted = "; ".join(", ".join(f"{name}={value}" for name, value in one.items()) for one in settings)
+    return f"{gaps[0].what}{more}{f': add the test size {wanted}' if wanted else ''}"
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of a launch: its place, the expression, and the loops around it from the outermost on."""
+
+    where: str
+    expression: str
+    loops: tuple[For, ...]
+
+
+class _Trials:
+    """A problem's settings, the axes that depend on a size, and what any setting must keep."""
+
+    def __init__(self, problem: Problem, sides: Mapping[str, Side]) -> None:
+        self.problem, self.sides = problem, sides
+        self.test, self.binds = problem.sizes.test, 0
+        self.reach = {
+            name: names_in(scalar.value) if isinstance(scalar.value, int | str) else frozenset[str]()
+            for name, scalar in problem.scalars.items()
+        }
+        self.axes = [
+            axis
+            for name, side in sides.items()
+            for axis in _axes(side.plan, f"{name}.plan")
+            if self.sizes(axis)
+        ]
+        every = problem.sizes.all
+        self.exact = [one for one in self.axes if all(self._divides(one, setting) for setting in every)]
+
+    def sizes(self, axis: _Axis) -> frozenset[str]:
+        """The sizes that an axis depends on."""
+        reach = dict(self.reach)
+        for loop in axis.loops:
+            bounds = names_in(loop.from_) | names_in(loop.to) | names_in(loop.step)
+            reach[loop.for_] = frozenset().union(*(reach.get(name, {name}) for name in bounds))
+        used = frozenset[str]().union(*(reach.get(name, {name}) for name in names_in(axis.expression)))
+        return used & self.problem.sizes.headline.keys()
+
+    def shows(self, axis: _Axis, setting: Setting) -> tuple[bool, bool]:
+        """Whether an axis has two blocks at a setting, and whether two or more and a ragged end at once."""
+        several = ragged = False
+        with contextlib.suppress(ProblemError):  # a setting at which the plan cannot be bound
+            for names in _scopes(axis.loops, names_of(self.problem, setting)):
+                blocks, divisions = _divided(axis.expression, names)
+                several |= blocks > 1
+                ragged |= blocks > 1 and all(one.remainder for one in divisions if one.up)
+        return several, ragged
+
+    def has_end(self, axis: _Axis) -> bool:
+        """Whether blocks of the axis can end beyond the size: it is divided upwards."""
+        scopes = _scopes(axis.loops, names_of(self.problem, self.test[0]))
+        return any(one.up and one.by > 1 for names in scopes for one in _divided(axis.expression, names)[1])
+
+    def fits(self, setting: Setting) -> bool:
+        """Whether a trial at a setting is quick."""
+        if math.prod(setting.values()) > MOST_STEPS:
+            return False
+        try:
+            counts = (elements(buffer, setting) for buffer in self.problem.buffers.values())
+            return all(0 < count < MOST_ELEMENTS for count in counts)
+        except ProblemError:
+            return False
+
+    def possible(self, setting: Setting) -> bool:
+        """Whether a setting can be run, and quickly, with the divisions exact that always are."""
+        self.binds += 1
+        try:
+            if self.binds > MOST_BINDS or not all(self._divides(axis, setting) for axis in self.exact):
+                return False
+            for buffer in self.problem.buffers.values():
+                if buffer.init is not None:
+                    check_init(buffer.init, setting)
+                    check_fit(buffer, setting)
+            programs = [bind(self.problem, side, setting) for side in self.sides.values()]
+        except ProblemError:
+            return False
+        launches = (op for program in programs for op in flat(program.ops) if isinstance(op, LaunchOp))
+        return all(math.prod((*op.grid, *op.block)) <= MOST_THREADS for op in launches)
+
+    def _divides(self, axis: _Axis, setting: Setting) -> bool:
+        scopes = _scopes(axis.loops, names_of(self.problem, setting))
+        return not any(
+            one.remainder and not one.up for names in scopes for one in _divided(axis.expression, names)[1]
+        )
+
+
+def _gaps_of_axes(trials: _Trials) -> Iterator[SizeGap]:
+    different: dict[tuple[str, tuple[For, ...]], _Axis] = {}
+    for axis in trials.axes:
+        different.setdefault((axis.expression, axis.loops), axis)
+    for axis in different.values():
+        shown = [trials.shows(axis, setting) for setting in trials.test]
+        alone = not any(several for several, _ in shown)
+        what = "one block" if alone else "no ragged end"
+        for ragged in (True, False) if trials.has_end(axis) else (False,):
+            if any(one[ragged] for one in shown):
+                break
+            mend = _mend(trials, axis, ragged=ragged)
+            if mend is not None:
+                yield SizeGap(f"{axis.where} ({axis.expression}) has {what} at every test size", mend)
+                break
+
+
+def _mend(trials: _Trials, axis: _Axis, *, ragged: bool) -> Setting | None:
+    """A small setting near a test setting with which the axis is shown; None: there is none small enough."""
+    sizes = sorted(trials.sizes(axis))
+    near = (_values(trials.problem, name, multiple=multiple) for multiple in (True, False) for name in sizes)
+    nearby = [({name: value} for value in values) for name, values in zip(sizes * 2, near, strict=True)]
+    far = ({first: a, second: b} for first, second in combinations(sizes, 2) for a in COARSE for b in COARSE)
+    for changes in ([*chain(*nearby[: len(sizes)])], [*chain(*nearby[len(sizes) :])], [*far]):
+        settings = [{**setting, **change} for setting in trials.test for change in changes]
+        for setting in sorted(settings, key=_preference):
+            if trials.fits(setting) and trials.shows(axis, setting)[ragged] and trials.possible(setting):
+                return setting
+    return None
+
+
+def _preference(setting: Setting) -> tuple[int, int, int]:
+    """Of all quick settings one without very small sizes; else the quickest."""
+    product = math.prod(setting.values())
+    return max(product, QUICK), -min(*setting.values(), SMALL), product
+
+
+def _values(problem: Problem, name: str, *, multiple: bool) -> Iterator[int]:
+    """Values for a size; `multiple`: of what divides all that it has, if that is not one."""
+    unit = math.gcd(*(setting[name] for setting in problem.sizes.all)) if multiple else 1
+    if unit < 1 or (multiple and unit == 1):
+        return
+    near = (*range(unit, DENSE, unit), *range(DENSE, NEAR, STRIDE), *COARSE)
+    yield from sorted({up - up % unit + more for up in near for more in (0, unit)} - {0})
+
+
+def _gaps_of_sizes(trials: _Trials) -> Iterator[SizeGap]:
+    sizes = trials.problem.sizes
+    fixed = {name for name in sizes.headline if len({setting[name] for setting in sizes.test}) < 2}
+    for name in sorted(fixed - _constants(trials)):
+        what = f"test sizes leave {name} at {sizes.test[0][name]}"
+        yield SizeGap(what, _other(trials, name, ()))
+    for first, second in combinations([name for name in sizes.headline if name not in fixed], 2):
+        if all(setting[first] == setting[second] for setting in sizes.test):
+            mend = _other(trials, second, (first,)) or _other(trials, first, (second,))
+            yield SizeGap(f"test sizes leave {first} and {second} equal", mend)
+
+
+def _other(trials: _Trials, name: str, unlike: Sequence[str]) -> Setting | None:
+    """The first test setting at which both plans can be bound with another value of one size."""
+    setting = trials.test[0]
+    taken = {one[name] for one in trials.test} | {setting[one] for one in unlike}
+    for multiple in (True, False):
+        values = {*_values(trials.problem, name, multiple=multiple)} - taken
+        for value in sorted(values, key=lambda one: (one < setting[name], abs(one - setting[name]))):
+            if trials.possible(other := {**setting, name: value}):
+                return other
+    return None
+
+
+def _constants(trials: _Trials) -> set[str]:
+    """Sizes of one value everywhere that the code is compiled for, or that no launch is told."""
+    sizes = trials.problem.sizes
+    launches = [
+        step for side in trials.sides.values() for step in steps(side.plan) if isinstance(step, Launch)
+    ]
+    compiled_for, told = set[str](), set[str]()
+    for launch in launches:
+        braced = (one[1:-1] for one in launch.template if one.startswith("{"))
+        fixed: list[Any] = [*braced, *launch.block, *launch.constexprs.values()]
+        for expression in fixed:
+            compiled_for |= _names(expression)
+        for arg in launch.args:
+            name = arg.value if isinstance(arg, ValueArg) else arg
+            told |= trials.reach.get(name, _names(name)) if isinstance(name, str) else set()
+    same = {name for name in sizes.headline if len({setting[name] for setting in sizes.all}) == 1}
+    return {name for name in same if name in compiled_for or name not in told}
+
+
+def _names(expression: Any) -> frozenset[str]:
+    try:
+        return names_in(expression)
+    except ProblemError:  # text that is no expression: a type, a quoted constant
+        return frozenset()
+
+
+def _axes(plan: Sequence[Step], where: str, loops: tuple[For, ...] = ()) -> Iterator[_Axis]:
+    for index, step in enumerate(plan):
+        place = f"{where}[{index}]"
+        if isinstance(step, Launch):
+            for axis, extent in enumerate(step.grid):
+                if isinstance(extent, str):
+                    yield _Axis(f"{place}.grid[{axis}]", extent, loops)
+        elif isinstance(step, For):
+            yield from _axes(step.do, f"{place}.do", (*loops, step))
+        elif isinstance(step, WhileNonzero):
+            yield from _axes(step.do, f"{place}.do", loops)
+
+
+def _scopes(loops: Sequence[For], names: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """The names in scope at every trip of the loops."""
+    if not loops:
+        yield names
+        return
+    trips = loop_values(loops[0], names)
+    for value in trips[:: -(-len(trips) // TRIPS) or 1]:
+        yield from _scopes(loops[1:], {**names, loops[0].for_: value})
+
+
+@dataclass(frozen=True)
+class _Division:
+    """One division inside an expression; `up`: rounded up, as `ceil_div(n, b)` and `(n + b - 1) / b` are."""
+
+    up: bool
+    by: int
+    remainder: int
+
+
+def _divided(expression: str, names: Mapping[str, int]) -> tuple[int, list[_Division]]:
+    """The value of an expression, and every division in it."""
+    value = evaluate(expression, names)  # with the limits and errors of the language
+    recorder = _recorder(expression)
+    plain = recorder.divisions(names)
+    try:
+        constants = [above for _, above, _ in recorder.divisions(dict.fromkeys(names, 0))]
+    except ProblemError:  # a logarithm of zero
+        constants = [0] * len(plain)
+    divisions = []
+    for (up, above, by), constant in zip(plain, constants, strict=True):
+        padded = not up and by > 1 and constant in (by - 1, -1)
+        divisions.append(_Division(up or padded, by, (above + padded) % by))
+    return value, divisions
+
+
+class _Recorder:
+    """An expression that notes its divisions while it is evaluated."""
+
+    def __init__(self, expression: str) -> None:
+        self._noted: list[tuple[bool, int, int]] = []
+        functions = {**FUNCTIONS, "ceil_div": (2, lambda a, b: -self._divide(-a, b, up=True))}
+        self._node = compiled(expression, functions, {**OPERATORS, "/": self._divide})
+
+    def divisions(self, names: Mapping[str, int]) -> list[tuple[bool, int, int]]:
+        """Whether up, the dividend and the divisor of each, from left to right."""
+        self._noted.clear()
+        self._node(names)
+        return [*self._noted]
+
+    def _divide(self, above: int, by: int, *, up: bool = False) -> int:
+        by = by or 1  # with every name at zero
+        self._noted.append((up, -above if up else above, by))
+        return above // by
+
+
+_recorder = lru_cache(maxsize=1024)(_Recorder)

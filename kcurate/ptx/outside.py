@@ -1,0 +1,36 @@
+"""What the PTX of compiled code takes from outside its launch, whatever text and headers it was made from.
+
+Special registers that tell the time or the place, sleeps, waits with a time limit of their own, and local
+memory that no variable declares. Not covered: inline PTX as text (`kcurate.judge.checks.assembly`), whether
+that is a fault (`kcurate.judge.checks.binary`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.ptx.rows import REFUSED_REGISTERS
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_REGISTER = re.compile(rf"%((?:{'|'.join(REFUSED_REGISTERS)})\w*)")
+# The address of a cooperative grid's barrier, which cooperative groups read; text may not name them.
+_GRID_BARRIER = frozenset({"envreg1", "envreg2"})
+_DELAY = re.compile(r"(?<![\w.%$])(nanosleep|pmevent|brkpt)\b")
+_WAIT = re.compile(r"(?<![\w.%$])mbarrier\.(?:try|test)_wait[\w.:]*\s+([^;]*);")
+_BODY = re.compile(r"(?<![\w.])\.(?:entry|func)\b")
+_LOCAL = re.compile(r"(?<![\w.%$])(?:ld|st|atom|red|cvta|isspacep)\.(?:[a-z]\w*\.)*?local\b")
+_DECLARED = re.compile(r"(?<![\w.])\.local\b")
+# Operands of a wait: predicate, barrier, phase. A fourth bounds the time.
+WAIT_OPERANDS = 3
+
+
+def outside(ptx: str) -> tuple[str, ...]:
+    """What the PTX text takes, each once, in words that follow the name of a binary."""
+    text = _COMMENT.sub("", ptx)
+    facts = [f"reads %{name}" for name in _REGISTER.findall(text) if name not in _GRID_BARRIER]
+    facts += [f"has the instruction {name}" for name in _DELAY.findall(text)]
+    if any(operands.count(",") >= WAIT_OPERANDS for operands in _WAIT.findall(text)):
+        facts.append("waits on a barrier with a time limit")
+    if any(_LOCAL.search(body) and not _DECLARED.search(body) for body in _BODY.split(text)[1:]):
+        facts.append("uses local memory that no variable declares")
+    return tuple(dict.fromkeys(facts))

@@ -1,0 +1,8 @@
+#define WEIGHT 2.0f \ 
++ 0.0f
+extern "C" __global__ void scale_add(const float *a, const float *b, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = WEIGHT * a[i] + b[i];
+}

@@ -1,0 +1,10 @@
+// what is 2x + y???! and "why \n" isn't a string: größer, 次
+/* a comment \ of
+   several lines */ extern "C" __global__ void scale_add(const float *a, const float *b, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = 2.0f * a[i] + b[i];
+}
+// the end \
+   goes on here

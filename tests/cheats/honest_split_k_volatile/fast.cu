@@ -1,0 +1,25 @@
+extern "C" __global__ void matvec(const float *a, const float *x, float *y, int *turn, int m, int k)
+{
+    __shared__ float part[256];
+    const int row = blockIdx.x, piece = blockIdx.y, pieces = gridDim.y, length = (k + pieces - 1) / pieces;
+    float sum = 0.0f;
+    for (int i = piece * length + threadIdx.x; i < min(k, (piece + 1) * length); i += 256)
+        sum += a[(size_t)row * k + i] * x[i];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        volatile int *const next = turn + row;
+        volatile float *const to = y + row;
+        while (*next != piece) {
+        }
+        __threadfence();
+        *to = piece ? *to + part[0] : part[0];
+        __threadfence();
+        *next = piece + 1;
+    }
+}
