@@ -19,6 +19,7 @@ from kcurate.records import For, Launch, Side, Step, Swap, WhileNonzero
 
 # What the guards compare: the number of the part that is left out, 0 for none.
 SWITCH = "kcu_ablated"
+_CONSTANT = "part_left_out"
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 _BARRIER = re.compile(rb"__sync|__threadfence|\bsync\s*\(|arrive|\bwait|fence|barrier|\basm\b")
 _PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma\b[^\n]*", re.MULTILINE)
@@ -70,13 +71,20 @@ def ablations(side: Side) -> tuple[Ablation, ...]:
         Ablation(
             part.what,
             source.count(b"\n", 0, part.start) + 1,
-            replace(side, code=f"enum : unsigned {{ {SWITCH} = {number} }};\n{guarded(side.code, {number})}"),
+            replace(side, code=_without(side.code, number)),
             number,
             part.counted,
         )
         for number, part in numbered
     ]
     return (*_without_steps(side), *of_code, *_without_attributes(side))
+
+
+def _without(code: str, number: int) -> str:
+    """The code without one part, for any compiler: a constant in place of the emulator's switch."""
+    return (
+        f"enum : unsigned {{ {_CONSTANT} = {number} }};\n{guarded(code, {number}).replace(SWITCH, _CONSTANT)}"
+    )
 
 
 def guarded(code: str, numbers: Collection[int]) -> str:

@@ -75,7 +75,7 @@ def test_a_pragma_before_a_loop_body_is_not_the_body() -> None:
             x[i] += k;
 }"""
     inner = [part for part in ablations(Side(code, ())) if part.what.startswith("for (int k")]
-    assert inner and f"#pragma unroll\n        {{ if ({SWITCH} != " in inner[0].side.code
+    assert inner and "#pragma unroll\n        { if (part_left_out != " in inner[0].side.code
 
 
 def test_loops_of_the_host_run_once() -> None:
