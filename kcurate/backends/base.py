@@ -200,7 +200,13 @@ class Grid:
 class Counts:
     """What a side did, over all launches: threads, those that read and wrote no memory (`idle`), accesses to
     global and shared memory, bytes of the host's machine code that ran, the most dynamic shared memory of a
-    launch and the most that a launch read of it, bytes of static shared memory and those that were read."""
+    launch and the most that a launch read of it, bytes of static shared memory and those that were read.
+
+    Then what its time depends on: launches; code and accesses to global memory of each launch's longest chain
+    of threads that wait for each other (`chain_`), and of each block's, times the share of a multiprocessor
+    that the block holds (`held_`, without registers); code of warps, each as long as its busiest lane's;
+    sectors of 32 bytes per warp and access; accesses to shared memory; atomics, and the most at one place.
+    """
 
     threads: int
     idle: int
@@ -210,6 +216,16 @@ class Counts:
     shared_read_bytes: int
     static_bytes: int
     static_read_bytes: int
+    launches: int = 0
+    chain_bytes: int = 0
+    chain_accesses: int = 0
+    held_bytes: int = 0
+    held_accesses: int = 0
+    warp_bytes: int = 0
+    sectors: int = 0
+    shared_accesses: int = 0
+    atomics: int = 0
+    contended: int = 0
 
 
 class Module(Protocol):

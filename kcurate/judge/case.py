@@ -63,6 +63,7 @@ class Case:
     timing_method: str | None = None
     sizes: list[SizeTiming] = field(default_factory=list)
     sanitized: list[Sanitized] = field(default_factory=list)
+    needless: str | None = None
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -110,6 +111,7 @@ class Case:
             wall_s=round(time.perf_counter() - self.started_s, 6),
             stages_s=self.stages_s,
             sizes=tuple(self.sizes),
+            needless=self.needless,
             protocol=PROTOCOL,
             sanitizers=tuple(self.sanitized),
         )

@@ -21,7 +21,7 @@ from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Count
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.records import SIDES, Candidate, Outcome
+from kcurate.records import SIDES, Candidate, Outcome, Side
 from kcurate.records.pair import SideName
 
 BACKEND = "emulator"
@@ -52,7 +52,7 @@ class CountedRuns:
         self._nursery: Nursery | None = None
         self._compilers: CompileWorkers | None = None
         self._missing = False
-        self._seed = secrets.randbits(48)
+        self.seed = secrets.randbits(48)
         self._latest: dict[str, _Runs] = {}
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class CountedRuns:
         compiled = self._compile(candidate, SIDES)
         if compiled is None:
             return None
-        chosen = _chosen(candidate, self._seed)
+        chosen = _chosen(candidate, self.seed)
         key = store.side_key(candidate, "fast")
         fast = self._latest.get(key) or self._run(candidate, "fast", compiled["fast"], chosen)
         self._latest = {key: fast} if len(fast.counts) == len(chosen) else {}
@@ -91,9 +91,41 @@ class CountedRuns:
         compiled = self._compile(candidate, ("slow",))
         if compiled is None:
             return None
-        chosen = _chosen(candidate, self._seed)[:-1]
+        chosen = _chosen(candidate, self.seed)[:-1]
         found = self._run(candidate, "slow", compiled["slow"], chosen, follow=True)
         return found.reached if len(found.reached) == len(chosen) else None
+
+    def slow_at_bench(self, candidate: Candidate) -> Counts | None:
+        """What the slow side does at the bench size; None where the emulator cannot run it there."""
+        compiled = self._compile(candidate, ("slow",))
+        if compiled is None:
+            return None
+        counts = self._run(candidate, "slow", compiled["slow"], _chosen(candidate, self.seed)[-1:]).counts
+        return counts[0] if counts else None
+
+    def compiled_slow(self, side: Side, candidate: Candidate) -> Compiled | None:
+        """A changed slow side, compiled to count; None where it does not compile."""
+        compiled = self._compile(replace(candidate, slow=side), ("slow",))
+        return compiled["slow"] if compiled is not None else None
+
+    def loaded_slow(self, candidate: Candidate, compiled: Compiled) -> SideProxy:
+        """A worker of its own with the slow side's plan and this binary; the caller kills it.
+
+        Raises:
+            Ruling, BackendError: it does not load.
+        """
+        proxy = self._proxy("slow")
+        try:
+            proxy.worker.ready()
+            proxy.load(candidate, compiled)
+        except BaseException:
+            proxy.worker.kill()
+            raise
+        return proxy
+
+    def _proxy(self, side: SideName) -> SideProxy:
+        assert self._nursery is not None, "compiled first"
+        return SideProxy(side, self._nursery.fork(Role("run", BACKEND)), time_limits.COUNT_S)
 
     def _run(
         self,
@@ -105,12 +137,9 @@ class CountedRuns:
         follow: bool = False,
     ) -> _Runs:
         """Run one side on each trial in a worker of its own, until one fails."""
-        assert self._nursery is not None, "compiled first"
-        worker = self._nursery.fork(Role("run", BACKEND))
-        proxy = SideProxy(side, worker, time_limits.COUNT_S)
-        found = _Runs()
+        proxy, found = self._proxy(side), _Runs()
         try:
-            worker.ready()
+            proxy.worker.ready()
             proxy.load(candidate, compiled)
             for trial in chosen:
                 proxy.ask(replace(trial.request, on_device=False))
@@ -124,7 +153,7 @@ class CountedRuns:
         except BackendError:
             pass
         finally:
-            worker.kill()
+            proxy.worker.kill()
         return found
 
     def _compile(self, candidate: Candidate, sides: Sequence[SideName]) -> dict[SideName, Compiled] | None:

@@ -151,7 +151,7 @@ class Judge:
                 self.pool.forget_references()  # memory may have been short
                 with self._again.exclusive():
                     ruling = self._attempt(case := Case(candidate, key, self._environment))
-        return case.verdict(ruling)
+        return case.verdict(self._made_slow.admit_minimal(case, ruling, self.judge, self.config.counted))
 
     def _attempt(self, case: Case) -> Ruling:
         try:

@@ -2,24 +2,39 @@
 
 `MadeSlow` gets the evidence. The decisions are pure functions that answer None or the evidence in one line:
 `wasted` reads counts of code, threads and shared memory (at the bench size, if it could be run there), `grew`
-and `above_cap` read times. Where the limits come from: docs/judge.md. Not covered: counting
-(`kcurate.judge.counted_runs`), patterns in the text (`checks.padded_work`), what kernels never read
-(`checks.unread`). Sides that nobody made are never asked.
+and `above_cap` read times, `unexplained` both. Where the limits come from: docs/judge.md. Not covered:
+counting (`kcurate.judge.counted_runs`), parts that could be left out (`kcurate.judge.needless`), patterns in
+the text (`checks.padded_work`), what kernels never read (`checks.unread`). Sides that nobody made are never
+asked.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate.backends.base import Counts
 from kcurate.judge.admission import made_slow
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.counted_runs import Counted, CountedRuns
+from kcurate.judge.explained import EXPLAINED, FREE_REGISTERS, explained_us
+from kcurate.judge.needless import LEAST_GAIN, Suspect, suspects
 from kcurate.judge.timing.blocks import SHORTEST_US
 from kcurate.judge.trials import largest_test
-from kcurate.records import SIDES, BenchSize, Outcome, SizeTiming, Speedup
+from kcurate.records import (
+    SIDES,
+    BenchSize,
+    Candidate,
+    Origin,
+    Outcome,
+    SizeTiming,
+    Speedup,
+    Verdict,
+    WhileNonzero,
+    steps,
+)
 from kcurate.verdicts.naive import naive_speedup
 from kcurate.workspace import Workspace
 
@@ -91,7 +106,7 @@ def _more_code(slow: Counts, fast: Counts, limit: str) -> str:
 
 def _idle(slow: Counts, fast: Counts) -> Iterator[str]:
     """Nearly all threads of the slow side read and write nothing, and those of the fast side do."""
-    if slow.idle < LEAST_IDLE or slow.idle <= IDLE_SHARE * slow.threads:
+    if slow.idle < LEAST_IDLE or slow.idle < IDLE_SHARE * slow.threads:
         return
     if fast.threads - fast.idle > (1 - IDLE_SHARE) * fast.threads:
         yield (
@@ -150,6 +165,17 @@ def above_cap(bench: Speedup, naive: float | None) -> str | None:
     )
 
 
+def unexplained(slow_us: float, counts: Counts, registers: int, size: str) -> str | None:
+    """Whether the slow side takes longer than all that it was counted to do explains."""
+    limit_us = EXPLAINED * explained_us(counts, registers)
+    if slow_us <= limit_us:
+        return None
+    return (
+        f"the slow side takes {slow_us:.3g} us at {size}, and what it was counted to do on the emulator "
+        f"explains {limit_us:.3g} us at most"
+    )
+
+
 class MadeSlow:
     """Collects the evidence for one candidate at a time. Call `close` at the end.
 
@@ -159,6 +185,7 @@ class MadeSlow:
     def __init__(self, workspace: Path | None) -> None:
         self._workspace = Workspace(workspace) if workspace is not None else None
         self._runs = CountedRuns()
+        self._minimal: set[tuple[str, ...]] = set()
 
     def close(self) -> None:
         """End all workers."""
@@ -205,11 +232,90 @@ class MadeSlow:
                 naive = naive_speedup(case.candidate, fast_us, device, self._workspace, name)
                 _refuse(above_cap(claimed, naive))
         counted = self.admit_counts(case)
-        if problem.sizes.test and (counted is None or counted.bench is None):
-            test = time_size(BenchSize("test", problem.sizes.test[largest_test(problem)]))
+        if counted is None and case.candidate.origin.trust != "ours":
+            text = "the emulator cannot count what the slow side does, so nothing shows that it is honest"
+            raise Ruling(Outcome.UNSUPPORTED, text, side="slow")
+        self._admit_slow_us(case, speedup, counted, time_size)
+
+    def _admit_slow_us(
+        self,
+        case: Case,
+        speedup: Speedup,
+        counted: Counted | None,
+        time_size: Callable[[BenchSize], SizeTiming],
+    ) -> None:
+        """Check that the counts explain the slow side's time: at the bench size, else at the largest test.
+
+        Raises:
+            Ruling: `padded`.
+        """
+        problem, slow = case.candidate.problem, case.reports.get("slow")
+        assert problem is not None and slow is not None, "a confirmed case"
+        registers = max((one.registers or 0 for one in slow.resources), default=FREE_REGISTERS)
+        # A few blocks do not tell how many rounds a flag asks for.
+        by_flag = any(isinstance(step, WhileNonzero) for step in steps(case.candidate.slow.plan))
+        if counted is not None and counted.bench is not None and not by_flag:
+            assert slow.median_us is not None, "a speedup comes from times"
+            _refuse(unexplained(slow.median_us, counted.bench[0], registers, "the bench size"))
+            case.passed("explained")
+        elif problem.sizes.test:
+            index = largest_test(problem)
+            test = time_size(BenchSize("test", problem.sizes.test[index]))
             case.add_details(test_slow_us=test.slow_us, test_fast_us=test.fast_us)
-            _refuse(grew(test, speedup))
+            if counted is None or counted.bench is None:
+                _refuse(grew(test, speedup))
             case.passed("growth")
+            if counted is not None and test.slow_us:
+                _refuse(
+                    unexplained(test.slow_us, counted.tests[index][0], registers, "the largest test size")
+                )
+
+    def admit_minimal(
+        self, case: Case, ruling: Ruling, judge: Callable[[Candidate], Verdict], counted: bool
+    ) -> Ruling:
+        """The ruling on a slow side that was made, or `padded` if a part of it is needless.
+
+        Suspects are judged beside the whole side where times are taken; else, if `counted`, counts decide.
+        What is ours by the same rules is examined once.
+        """
+        candidate = case.candidate
+        by_counts = counted and ruling.outcome is Outcome.CORRECT
+        if not made_slow(candidate) or not (by_counts or ruling.outcome is Outcome.CONFIRMED):
+            return ruling
+        if any(getattr(candidate, side).language != "cuda" for side in SIDES):
+            return ruling
+        origin = candidate.origin
+        rule = (origin.kind, *origin.rules, origin.suite or "") if origin.trust == "ours" else None
+        if rule in self._minimal:
+            return ruling
+        with case.stage("needless"):
+            for suspect in suspects(self._runs, candidate, counted_only=by_counts):
+                gain = suspect.gain if by_counts else _timed_gain(candidate, suspect, judge)
+                if gain is not None and gain > LEAST_GAIN:
+                    case.needless = suspect.text
+                    text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
+                    return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
+        case.passed("minimal")
+        if rule is not None and origin.rules:
+            self._minimal.add(rule)
+        return ruling
+
+
+def _timed_gain(
+    candidate: Candidate, suspect: Suspect, judge: Callable[[Candidate], Verdict]
+) -> float | None:
+    """How many times longer the whole side takes than the side without a part; None where that is wrong."""
+    problem = candidate.problem
+    assert problem is not None, "plans are admitted first"
+    verdict = judge(
+        replace(
+            candidate,
+            fast=suspect.ablation.side,
+            origin=Origin("curated"),  # the side is as trusted as it was, and examined enough
+            problem=replace(problem, sizes=replace(problem.sizes, bench=problem.sizes.headline)),
+        )
+    )
+    return verdict.speedup.low if verdict.outcome is Outcome.CONFIRMED and verdict.speedup else None
 
 
 def _refuse(evidence: str | None) -> None:

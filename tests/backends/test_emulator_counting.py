@@ -120,3 +120,38 @@ def test_a_matrix_product_of_a_warp_group_counts_as_its_products_and_reads() -> 
     assert (often.accesses - once.accesses) // 10 >= 2 * (64 + 8)  # of 16 bytes
     assert often.shared_read_bytes == 64 * 32
     assert often.idle == 0
+
+
+def test_the_longest_chain_is_that_of_the_thread_that_runs_longest() -> None:
+    lag = "float v = n; if (i == 5) for (int k = 0; k < 1000; k++) v = v * 0.5f + x[k % n];"
+    lone = count(f"{COPY} int i = blockIdx.x * blockDim.x + threadIdx.x; {lag} if (i < n) y[i] = v; }}")
+    plain = count(PLAIN)
+    assert plain.chain_bytes < 200
+    assert lone.chain_accesses >= 1000
+    assert lone.chain_bytes > 50 * plain.chain_bytes
+    assert lone.warp_bytes < 2 * lone.chain_bytes + 32 * plain.chain_bytes  # the other warps do little
+
+
+def test_threads_that_meet_wait_for_the_last_of_them() -> None:
+    turns = "for (int t = 0; t < 16; t++) { if (threadIdx.x == t) for (int k = 0; k < 100; k++) v += x[k];"
+    code = f"{COPY} float v = 0; {turns} %s }} y[threadIdx.x] = v; }}"
+    apart, together = (count(code % text, blocks=1) for text in ("", "__syncthreads();"))
+    assert together.chain_accesses > 10 * apart.chain_accesses
+
+
+def test_lanes_that_read_side_by_side_share_sectors() -> None:
+    strided = f"{COPY} {INDEX} y[i] = 2.0f * x[i * 8 % n]; }}"
+    assert count(PLAIN).sectors == 512 // 8
+    assert count(strided).sectors > 256
+
+
+def test_atomics_at_one_place_are_contended() -> None:
+    code = f"{COPY} {INDEX} atomicAdd(&y[%s], 1.0f); }}"
+    one, many = count(code % "0"), count(code % "i")
+    assert (one.atomics, one.contended) == (256, 256)
+    assert many.atomics == 256
+    assert many.contended < 8
+
+
+def test_launches_are_counted() -> None:
+    assert count(PLAIN, runs=3).launches == 3

@@ -17,6 +17,8 @@ from kcurate.backends.base import Counts
 from kcurate.judge import judging, made_slow
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow import above_cap, grew, wasted
+from kcurate.judge.needless import Suspect
+from kcurate.mutate.ablations import Ablation
 from kcurate.records import BenchSize, Candidate, Environment, Origin, Outcome, SizeTiming, Speedup, Verdict
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.naive import naive_speedup
@@ -217,11 +219,36 @@ def judged(rig: TimedJudge, slow_us: float, origin: Origin = MADE) -> Verdict:
     return rig.judge(replace(one, origin=origin, problem=replace(one.problem, sizes=sizes)))
 
 
-def test_an_honest_made_slow_side_is_confirmed(rig: TimedJudge) -> None:
+def test_an_honest_made_slow_side_is_confirmed(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
     verdict = judged(rig, 600.0)
     assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
-    assert "counted_work" in verdict.checks
+    assert {"counted_work", "explained", "minimal"} <= set(verdict.checks)
     assert isinstance(verdict.environment.details["bench_work_ratio"], float)
+
+
+def test_a_time_that_no_count_explains_is_padded(rig: TimedJudge) -> None:
+    verdict = judged(rig, 600.0)
+    assert (verdict.outcome, verdict.side) == (Outcome.PADDED, "slow")
+    assert "takes 600 us at the bench size" in verdict.detail
+
+
+def test_a_part_without_which_the_side_is_faster_and_right_is_needless(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
+    part = Ablation("x += 1;", 7, small.scaled().slow)
+    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: (Suspect(part, None),))
+    verdict = judged(rig, 600.0)
+    assert (verdict.outcome, verdict.side) == (Outcome.PADDED, "slow")
+    assert verdict.needless == "x += 1; (line 7)"
+
+
+def test_a_side_that_cannot_be_counted_is_not_confirmed(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountedRuns, "count", lambda self, candidate: None)
+    assert judged(rig, 600.0).outcome is Outcome.UNSUPPORTED
 
 
 def test_a_claim_above_the_cap_is_padded(rig: TimedJudge) -> None:
@@ -263,7 +290,7 @@ def test_times_are_compared_where_nothing_can_be_counted(
 
     monkeypatch.setattr(CountedRuns, "count", lambda self, candidate: None)
     monkeypatch.setattr(judging, "time_other_size", timed)
-    verdict = judged(rig, 18 * 60.0)
+    verdict = judged(rig, 18 * 60.0, Origin("rule", made="slow"))
     assert verdict.outcome is outcome, verdict.detail
     assert verdict.environment.details["test_slow_us"] == at_test_us
 
@@ -275,9 +302,11 @@ def test_the_largest_test_size_is_the_one_that_is_timed(monkeypatch: pytest.Monk
         asked.append(size)
         return SizeTiming(size.name, Outcome.CONFIRMED, 5.0, 5.0)
 
-    case = judging.Case(replace(small.scaled(), origin=MADE), "key", Environment("cuda", "a gpu"))
+    by_rule = Origin("rule", made="slow")
+    case = judging.Case(replace(small.scaled(), origin=by_rule), "key", Environment("cuda", "a gpu"))
     case.speedup = speedup(2.0)
     case.update_report("fast", median_us=10.0)
+    case.update_report("slow", median_us=0.0)
     one = made_slow.MadeSlow(None)
     counted: list[Counted | None] = [None, ran(1.0, bench=1.0)]
     monkeypatch.setattr(CountedRuns, "count", lambda self, candidate: counted.pop(0))

@@ -86,17 +86,18 @@ class Library:
         """Reset every variable to its initial value."""
         self._calls.kcu_reset()
 
-    def count(self, sample: int = 0, seed: int = 0) -> Counts:
+    def count(self, sample: int = 0, seed: int = 0, ablated: int = 0) -> Counts:
         """The counts since the last call; the first call begins to count.
 
         From now on at most `sample` blocks of each launch run (0: all), which `seed` chooses. Counts are then
-        those of whole launches, as if all blocks were like these.
+        those of whole launches, as if all blocks were like these. Part number `ablated` of the code is left
+        out (0: none; `kcurate.mutate.ablations`).
 
         Raises:
             BackendError: the machine is out of memory.
         """
         found = (ctypes.c_ulong * len(fields(Counts)))()
-        if self._calls.kcu_count(found, sample, seed):
+        if self._calls.kcu_count(found, sample, seed, ablated):
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*found)
 

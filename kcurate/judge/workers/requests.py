@@ -276,23 +276,29 @@ class Forget(Request[Done]):
 
 @dataclass(frozen=True)
 class CountsAnswer:
-    """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access."""
+    """What the side did in one run. `reached`: the bytes of each buffer up to the furthest access. `digest`:
+    of
+    all outputs, if asked for."""
 
     counts: Counts
     reached: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
 
 
 @dataclass(frozen=True)
 class Count(Request[CountsAnswer]):
     """Run at most `sample` blocks (0: all) of each launch, chosen by `seed`, and count; on the emulator.
 
-    `follow`: also tell how far each buffer is read or written.
+    `follow`: also tell how far each buffer is read or written. `ablated`: the part of the code that is left
+    out (0: none). `outputs`: answer with their digest and, where all blocks run, with the outputs.
     """
 
     slot: str
     sample: int
     seed: int
     follow: bool = False
+    ablated: int = 0
+    outputs: bool = False
 
 
 @dataclass(frozen=True)

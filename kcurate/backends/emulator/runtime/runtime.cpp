@@ -13,7 +13,7 @@ extern "C" {
 uint3 threadIdx, blockIdx, kcu_cluster_index;
 dim3 kcu_cluster_dim;
 dim3 blockDim, gridDim;
-unsigned kcu_lane, kcu_patience;
+unsigned kcu_lane, kcu_patience, kcu_ablated;
 char *kcu_dynamic;
 unsigned long kcu_dynamic_bytes;
 }
@@ -109,6 +109,7 @@ static Outcome turn(Block *block)
         block->running = false;
         launch.resident--;
         launch.done++;
+        count_block(block);
         drop_image(block);
         drop_copies(block->arriving);
     } else {
@@ -251,14 +252,16 @@ KCU_EXPORT void kcu_close()
 }
 
 // Read the counts (a Tally) and begin anew. From now on at most `sample` blocks of a launch run (0: all), which
-// `seed` chooses; the counts are those of all blocks, as if the others were alike.
-KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed)
+// `seed` chooses; the counts are those of all blocks, as if the others were alike. Part `ablated` is left out.
+KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, unsigned ablated)
 {
     Counting &c = state->counting;
     if (!c.on && !open_counting(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc))) return 1;
     c.on = true;
     c.sample = sample;
     c.seed = seed;
+    c.ablated = ablated;
+    state->launches = 0; // the same blocks, in the same order, for the same seed
     const Tally found = take_counts();
     memcpy(counts, &found, sizeof found);
     return 0;
@@ -343,6 +346,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
         snprintf(state->message, sizeof state->message, "clusters in a cooperative launch are not emulated");
         return KCU_UNSUPPORTED;
     }
+    kcu_ablated = state->counting.ablated;
     begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {

@@ -47,7 +47,7 @@ inline void become(Fiber *fiber)
     state->fiber = fiber;
     threadIdx = fiber->index;
     kcu_lane = fiber->lane;
-    kcu_patience = PATIENCE;
+    kcu_patience = state->counting.patience = PATIENCE;
 }
 
 // The lane of a warp that runs next, ready to be switched to; there is one.
@@ -93,11 +93,36 @@ void finish_meetings(Warp &warp);
 void leave_cluster(Block *block, Fiber *self);
 void finish_copies(Copies &copies, unsigned batches_left);
 
+template <class T> inline void raise_to(T &most, T value)
+{
+    if (value > most) most = value;
+}
+
+// A thread has ended.
 inline void count_thread(Fiber *fiber)
 {
+    Block *block = state->block;
     state->counting.launch.threads++;
     state->counting.launch.idle += !fiber->busy;
+    raise_to(block->chain, fiber->chain);
+    raise_to(block->chain_accesses, fiber->chain_accesses);
+    raise_to(block->warp[fiber->warp].code, fiber->code);
     fiber->busy = false;
+    fiber->code = fiber->accesses = fiber->chain = fiber->chain_accesses = 0;
+}
+
+// Threads that have met waited for the last of them.
+inline void count_barrier(Block *block)
+{
+    unsigned long chain = 0, accesses = 0;
+    for (unsigned i = 0; i < block->count; i++) {
+        raise_to(chain, block->fibers[i].chain);
+        raise_to(accesses, block->fibers[i].chain_accesses);
+    }
+    for (unsigned i = 0; i < block->count; i++) {
+        block->fibers[i].chain = chain;
+        block->fibers[i].chain_accesses = accesses;
+    }
 }
 
 // Run threads that have not begun, one after the other on this stack, as long as none of them waits.
@@ -190,6 +215,7 @@ inline void release_barrier(Block *block)
     }
     block->waiting = 0;
     block->forward = !block->forward;
+    if (state->counting.on) count_barrier(block);
 }
 
 enum Outcome { FINISHED, AT_GRID, AT_CLUSTER, SPINNING };

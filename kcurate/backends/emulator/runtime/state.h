@@ -76,6 +76,8 @@ struct Fiber {
     uint3 index;
     unsigned lane, warp;
     bool busy;                // it has read or written memory
+    unsigned long code, accesses; // what it ran and accessed of global memory itself (counting.h)
+    unsigned long chain, chain_accesses; // with what it waited for: the most of any thread at each barrier
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
     Copies copies, bulk;
@@ -84,11 +86,17 @@ struct Fiber {
 
 // What sides compiled for it count (counting.h).
 const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
+const unsigned TRACED = 512, PLACES = 4096, SECTOR_BYTES = 32;
 struct Tally {
     unsigned long threads, idle; // idle: threads that read and wrote nothing
     unsigned long accesses, code_bytes; // of a launch: the code that stands for matrix products of warp groups
     unsigned long shared_bytes, shared_read_bytes; // the most of any launch's dynamic shared memory
     unsigned long static_bytes, static_read_bytes; // of static shared memory, in any launch
+    unsigned long launches;
+    unsigned long chain_bytes, chain_accesses; // the longest block's longest chain of threads, over all launches
+    unsigned long held_bytes, held_accesses;   // of all blocks' chains, by the share of a multiprocessor they hold
+    unsigned long warp_bytes, sectors, shared_accesses; // a warp runs as much code as its busiest lane
+    unsigned long atomics, contended;          // contended: the most atomics at one place
 };
 // Memory of which the furthest byte that is read or written is followed: `most` counts from its start.
 struct Reach {
@@ -101,18 +109,22 @@ struct Counting {
     bool on;
     Reach *reaches;
     unsigned reach_count;
+    unsigned ablated;      // the part that is left out (0: none)
     unsigned sample, seed; // run only so many blocks of a launch (0: all)
     char *code;            // of this library
     size_t code_bytes;
-    unsigned *runs;        // how often the basic block that calls from each byte of it ran in this launch
-    unsigned *calls;       // the bytes that calls return to, in ascending order
-    size_t call_count;
+    unsigned *lengths;     // of the basic block that calls from each byte of it
+    unsigned patience;     // of the running thread at its last access: an atomic takes one (abi.h)
+    uintptr_t recent[32][TRACED]; // by warp: the sector of each of the last lane's first accesses
+    unsigned long traced, distinct; // of these accesses, and of them those not in the lane's before
+    unsigned at_place[PLACES]; // atomics of this launch, by a hash of their address
     Tally launch, all;
     char shared_read[SHARED_ROOM];
     char *static_read; // a flag for each byte of static shared memory
 };
 
 struct Warp {
+    unsigned long code; // of its busiest lane
     unsigned fresh, ready, alive; // masks of lanes: never run, can run, not ended
     unsigned at_barrier, at_grid, converging, yielded;
     unsigned busy, open; // masks of meetings: in use, and still waiting for lanes
@@ -139,6 +151,7 @@ struct Block {
     WarpGroup *groups; // one for each 128 threads, once one multiplies
     Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
+    unsigned long chain, chain_accesses; // the most of any thread
 };
 
 struct Launch {

@@ -8,6 +8,7 @@ the bench size (`kcurate.judge.workers.inside.bench_slots`).
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -212,19 +213,25 @@ class SideServer:
 
     def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
         device = self._emulator()
-        module, inputs = self._module("own"), self._inputs.pop(asked.slot)
-        device.counts(module, asked.sample, asked.seed)
+        module, inputs = self._module("own"), self._inputs[asked.slot]
+        device.counts(module, asked.sample, asked.seed, asked.ablated)
         prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
         try:
-            prepared.reset(asked.seed, "zeros")
+            prepared.reset(asked.seed, "noise" if asked.outputs and not asked.sample else "zeros")
+            for slot in prepared.slots.values() if asked.sample else ():
+                if slot.image is None:  # all zeros, so that outputs of runs of a few blocks can be compared
+                    self._device.fill(slot.memory, slot.before, slot.buffer.size_bytes, b"\0")
             slots = prepared.slots if asked.follow else {}
             places = [(one.memory.address + one.before, one.buffer.size_bytes) for one in slots.values()]
             device.follow(module, places)
             prepared.run()
             reached = dict(zip(slots, device.reached(module), strict=True))
+            outputs = {name: flat(one) for name, one in prepared.outputs().items()} if asked.outputs else {}
         finally:
             prepared.close()
-        return Reply(CountsAnswer(device.counts(module), reached))
+        digest = hashlib.sha256(b"".join(hashlib.sha256(one.data).digest() for one in outputs.values()))
+        answer = CountsAnswer(device.counts(module), reached, digest.hexdigest())
+        return Reply(answer, {} if asked.sample else outputs)
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._slots is not None:

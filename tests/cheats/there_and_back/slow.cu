@@ -1,0 +1,12 @@
+extern "C" __global__ void scale_add(const float *a, const float *b, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    unsigned bits = __float_as_uint(2.0f * a[i] + b[i]);
+    for (int k = 0; k < 300; k++) {
+        bits ^= bits << 17;
+        bits ^= bits << 17;
+    }
+    out[i] = __uint_as_float(bits);
+}
