@@ -9,7 +9,7 @@ from kcurate import store
 from kcurate.records import Candidate
 
 # Part of every key, so that a change in what is proved invalidates old verdicts.
-PROTOCOL = "3"
+PROTOCOL = "4"
 
 
 def verdict_key(candidate: Candidate) -> str:
