@@ -36,7 +36,7 @@ class CudaCompiler:
             MissingDependencyError: NVRTC is not installed.
         """
         self.compile(_FIRST, [EntryPoint("first")])  # imports and loads what is only ever loaded once
-        found = [*nvrtc.include_folders(), *nvrtc.library_folders()]
+        found = [*nvrtc.header_folders(), *nvrtc.library_folders()]
         with contextlib.suppress(MissingDependencyError):
             found += [ptxas.tool(int(self.arch.removeprefix("sm_").rstrip("af"))).parent, *SYSTEM_LIBRARIES]
         return tuple(found)

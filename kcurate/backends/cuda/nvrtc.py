@@ -108,7 +108,18 @@ def include_folders() -> tuple[Path, ...]:
     """The folders with the CUDA device headers: the wheels', then a toolkit's if a wheel is missing."""
     wheels = [_wheel_folder(package, header) for package, header in _HEADER_PACKAGES.items()]
     rest = toolkit_folders() if None in wheels else ()
-    return tuple(dict.fromkeys(folder for folder in (*wheels, *rest) if folder is not None))
+    return tuple(dict.fromkeys(folder.resolve() for folder in (*wheels, *rest) if folder is not None))
+
+
+def header_folders() -> tuple[Path, ...]:
+    """The include folders, and the folders of what is only linked into them, as some toolkits are put together."""
+    found = dict.fromkeys(include_folders())
+    for folder in include_folders():
+        for place, folders, names in os.walk(folder):
+            for name in (*folders, *names):
+                if (path := Path(place, name)).is_symlink():
+                    found[path.resolve().parent] = None
+    return tuple(found)
 
 
 def library_folders() -> tuple[Path, ...]:
