@@ -112,7 +112,7 @@ def include_folders() -> tuple[Path, ...]:
 
 
 def header_folders() -> tuple[Path, ...]:
-    """The include folders, and the folders of what is only linked into them, as some toolkits are put together."""
+    """The include folders, and the folders of what is only linked into them."""
     found = dict.fromkeys(include_folders())
     for folder in include_folders():
         for place, folders, names in os.walk(folder):
