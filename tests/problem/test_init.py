@@ -156,7 +156,7 @@ def test_a_promise_excludes_what_breaks_it() -> None:
         ("nonzero", [-1.0, 2.0], [0.0, 1.0]),
         ("sorted", [1.0, 1.0], [2.0, 1.0]),
         ("distinct", [2.0, 1.0], [1.0, 1.0]),
-        ("varied", [1.0, 1.1], [1.0, 1.0001]),
+        ("varied", [1.0, *[1.1] * 8], [1.0, *[1.0001] * 8]),
     ],
 )
 def test_promises_are_what_they_are_called(promise: Any, kept: list[float], broken: list[float]) -> None:

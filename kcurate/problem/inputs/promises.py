@@ -11,6 +11,8 @@ from kcurate.records import Promise
 
 # A `varied` row's values are at least this share of its largest apart, from the least to the most.
 LEAST_SPREAD = 1e-3
+# Of shorter rows, such as points, all of the buffer is taken for one: two coordinates may agree by chance.
+SHORTEST_ROW = 8
 
 
 def keeps(promise: Promise, values: Array) -> bool:
@@ -20,9 +22,9 @@ def keeps(promise: Promise, values: Array) -> bool:
 
 
 def _varied(rows: Array) -> bool:
-    if rows.shape[1] < 2:
+    reals = (rows if rows.shape[1] >= SHORTEST_ROW else rows.reshape(1, -1)).astype(np.float64)
+    if reals.size < 2:
         return True
-    reals = rows.astype(np.float64)
     least, most = reals.min(axis=1), reals.max(axis=1)
     return bool((most - least > LEAST_SPREAD * np.maximum(np.abs(least), np.abs(most))).all())
 
