@@ -20,7 +20,9 @@ the size of the largest value leaves behind where values cancel. Each row (the l
 
     ||y - r|| <= norm ||r|| + (C + KAPPA / sqrt(n)) w sqrt(||r||^2 + ||S||^2) + KAPPA u_out N sqrt(n)
 
-with `norm` as for the whole output, and n the number of its elements. `room` follows from the same n: sums of
+with `norm` as for the whole output, but at least `FEW_ROUNDINGS` unit roundoffs, since one element may be
+nearly all of a group, and n the number of its elements. The whole output has as much room beyond `norm` as
+its declared `tolerance.scale` exceeds its root mean square. `room` follows from the same n: sums of
 terms with either sign are about normal, and the root mean square of n such sums is less than their standard
 deviation over sqrt(e) * 10**(12 / n) in one group of 10**12 (Chernoff's bound of chi-squared).
 
@@ -62,6 +64,8 @@ NORM_BOUND = {
 NORM_FREE_TERMS = 1 << 16
 # The longest chain of additions that a side may need, beside a reference whose own rounding is small.
 CHAIN_TERMS = 1 << 20
+# The least relative norm of a group's errors, in unit roundoffs of the output: two neighbouring numbers.
+FEW_ROUNDINGS = 4.0
 # The fewest elements of a row that has a bound of its own.
 ROW_LEAST = 8
 # How much larger terms may be than what is left of them in a whole row, unless that would excuse a lost row.
@@ -111,8 +115,8 @@ class Bound:
     """The largest allowed errors of an output's elements, and of groups of them (see the module).
 
     `of_value` and `of_scale` are the factors of max(|r|, normal) and of max(|r|, S); S lies between `least`
-    and `scale`. `rounding`: what a rounding of the largest value leaves in each element at least. `row`:
-    elements of a row; 0: the output has no rows.
+    and `scale`. `norm` is the share of a group's norm, `whole` that of all. `rounding`: what a rounding of the
+    largest value leaves in each element at least. `row`: elements of a row; 0: the output has no rows.
     """
 
     of_value: float
@@ -122,6 +126,7 @@ class Bound:
     least: float
     norm: float
     walk: float
+    whole: float = 0.0
     rounding: float = 0.0
     row: int = 0
 
@@ -144,6 +149,12 @@ class Bound:
     def _own_scales(self, count: Array, values: Array) -> Array:
         room = np.maximum(np.exp(0.5 + RARE / count), self.room)
         return np.asarray(np.minimum(self.scale, room * values / np.sqrt(count)))
+
+    def of_whole(self, rms: float, count: int) -> float:
+        """The largest norm of all errors, from the root mean square of `count` elements."""
+        root = float(np.sqrt(max(1, count)))
+        declared = (C + KAPPA / root) * self.walk * max(0.0, self.least - rms)
+        return (self.whole * rms + declared) * root
 
     def of_groups(self, groups: Groups) -> Array:
         """The largest norm of the errors in each group."""
@@ -179,7 +190,7 @@ def bound_of(
     """How far the elements of an output may be off; `whole` describes the complete reference."""
     norm = norm_bound(dtype, tolerance, terms, exact=exact)
     if tolerance.relative is not None:
-        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, 0.0, 0.0, norm, norm, row=row)
+        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, 0.0, 0.0, norm, norm, norm, row=row)
     growth = float(np.sqrt(_chain(terms, exact=exact)))
     walk = growth * UNIT_ROUNDOFF[tolerance.accumulate or dtype]
     scale = whole.rms
@@ -190,7 +201,8 @@ def bound_of(
         least = scale
     rounding = LEAST_ROUNDING * walk / growth * whole.largest if least < scale else 0.0
     of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
-    return Bound(of_value, of_scale, scale, SMALLEST_NORMAL[dtype], least, norm, walk, rounding, row)
+    share, normal = max(norm, FEW_ROUNDINGS * UNIT_ROUNDOFF[dtype]), SMALLEST_NORMAL[dtype]
+    return Bound(of_value, of_scale, scale, normal, least, share, walk, norm, rounding, row)
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
@@ -249,8 +261,9 @@ def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> C
         return comparison
     whole = partitions["block"]
     size, distance = (float(np.linalg.norm(whole.norm(what))) for what in ("values", "errors"))
-    if distance > bound.norm * size:
-        return _too_far("the whole output", distance, size, bound.norm * size)
+    allowed = bound.of_whole(size / float(np.sqrt(max(1, expected.size))), expected.size)
+    if distance > allowed:
+        return _too_far("the whole output", distance, size, allowed)
     for what, groups in partitions.items():
         far = groups.norm("errors") > bound.of_groups(groups)
         if what == ("row" if bound.row else "block"):

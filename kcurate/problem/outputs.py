@@ -10,8 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from kcurate.problem.compare import Bound, Magnitudes, bound_of, row_of
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
@@ -111,4 +109,4 @@ def close_bound(
     terms = evaluate(rule.terms, sizes)
     row = row_of(shape(buffer, sizes))
     bound = bound_of(buffer.dtype, rule, terms, whole, exact=exact, row=row)
-    return bound, bound.norm * whole.rms * float(np.sqrt(count))
+    return bound, bound.of_whole(whole.rms, count)

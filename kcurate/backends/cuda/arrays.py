@@ -291,7 +291,8 @@ def _layout(region: Region) -> tuple[int, int]:
 
 def _packed(bound: Bound) -> tuple[int, int]:
     """The kernels' `Bound`."""
-    *numbers, row = astuple(bound)
+    *numbers, _, rounding, row = astuple(bound)  # the whole output is decided on the host
+    numbers.append(rounding)
     data = struct.pack("<9dQ", *numbers, bound.room, row)
     return int.from_bytes(data, "little"), len(data)
 
