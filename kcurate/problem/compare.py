@@ -115,8 +115,8 @@ class Bound:
     """The largest allowed errors of an output's elements, and of groups of them (see the module).
 
     `of_value` and `of_scale` are the factors of max(|r|, normal) and of max(|r|, S); S lies between `least`
-    and `scale`. `norm` is the share of a group's norm, `whole` that of all. `rounding`: what a rounding of the
-    largest value leaves in each element at least. `row`: elements of a row; 0: the output has no rows.
+    and `scale`. `norm` is the share of a group's norm, `whole` that of all. `rounding`: what a rounding of
+    the largest value leaves in each element at least. `row`: elements of a row; 0: the output has no rows.
     """
 
     of_value: float
