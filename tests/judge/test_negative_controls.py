@@ -58,7 +58,12 @@ def parity(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def test_one_bit_is_answer_enough() -> None:
     what = problem(BITS, ANSWER)
-    assert any(found_weakness(what, parity, seed, more=False) for seed in range(40))
+    run = runs(what, parity)
+    pairs = [
+        [trial for trial in trials(what, seed) if trial.variation == "nominal"][:2] for seed in range(40)
+    ]
+    by_chance = [weakness(what, pair, {trial.slot: run(trial) for trial in pair}, None) for pair in pairs]
+    assert any(by_chance), "two trials alone may have the same answer"
     assert not any(found_weakness(what, parity, seed) for seed in range(300))
 
 

@@ -48,9 +48,10 @@ def verified_runs(candidate: Candidate) -> int:
     assert problem is not None
     small = list(trials.trials(problem, 0))
     at_bench = [*trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
-    # Once more for each trial after another of the same sizes, on the inputs of that one.
-    again = len(small) - len({tuple(trial.sizes.items()) for trial in small})
-    return verifying.REPEATS * (len(small) + len(at_bench)) + again
+    # Once more for each trial that runs several times, on the inputs of an earlier one of the same sizes.
+    sizes = [tuple(trial.sizes.items()) for trial in small]
+    again = sum(trial.runs > 1 and sizes[number] in sizes[:number] for number, trial in enumerate(small))
+    return sum(trial.runs for trial in (*small, *at_bench)) + again
 
 
 TIMES, SHORT = (120.0, 60.0), (12.0, 6.0)
