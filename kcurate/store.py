@@ -373,7 +373,7 @@ def bench_key(candidate: Candidate, side: SideName, *more: str) -> str:
     """A hash of one side and of what its runs at the headline depend on; `more` as in `side_key`."""
     problem = candidate.problem
     if problem is not None:
-        buffers = {name: replace(each, tolerance=None) for name, each in problem.buffers.items()}
+        buffers = {name: replace(each, tolerance=None, promises=()) for name, each in problem.buffers.items()}
         problem = Problem(Sizes((), problem.sizes.headline), buffers, problem.scalars)
     return side_key(replace(candidate, problem=problem), side, *more)
 
