@@ -1,7 +1,7 @@
 extern "C" __global__ void scan(const int *x, int *sums, int n)
 {
-    __shared__ int of_thread[64];
-    const int each = (n + 63) / 64, first = threadIdx.x * each;
+    __shared__ int of_thread[32];
+    const int each = (n + 31) / 32, first = threadIdx.x * each;
     int sum = 0;
     for (int i = first; i < min(first + each, n); i++)
         sum += x[i];
