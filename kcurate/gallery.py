@@ -43,9 +43,10 @@ def entries(root: Path) -> list[Entry]:
     """Every pair below `root` with its verdicts, sorted by domain, family and id."""
     found = []
     for folder in store.find_candidates(root):
-        verdicts = store.read_verdicts(folder)
+        candidate = store.read_candidate(folder)
+        verdicts = standing.current(candidate, store.read_verdicts(folder))
         best = standing.best(verdicts)
-        found.append((store.read_candidate(folder), best, standing.elsewhere(verdicts, best)))
+        found.append((candidate, best, standing.elsewhere(verdicts, best)))
     return sorted(found, key=lambda entry: (entry[0].domain, entry[0].family, entry[0].id))
 
 
