@@ -8,6 +8,7 @@ from emulation import run
 
 from kcurate.backends.base import CompileFailure, EntryPoint, KernelFault
 from kcurate.backends.emulator.compiler import EmulatorCompiler
+from kcurate.judge.checks.lexer import compiler_text
 
 HEAD = """#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
@@ -276,4 +277,4 @@ def test_a_cluster_size_in_a_comment_is_none() -> None:
     code = kernel("x[blockIdx.x] = c.num_blocks();").replace(
         "__global__", "// __cluster_dims__(2)\n__global__"
     )
-    assert run(code, np.zeros(2, np.uint32), A, grid=2)[0].tolist() == [1, 1]
+    assert run(compiler_text(code), np.zeros(2, np.uint32), A, grid=2)[0].tolist() == [1, 1]

@@ -10,6 +10,7 @@ from emulation import Array, refuse, run
 from matrix_factors import FP8, factor
 
 from kcurate.backends.base import KernelFault
+from kcurate.judge.checks.lexer import compiler_text
 
 LANES = np.arange(32)
 HEAD = "__device__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }\n"
@@ -318,7 +319,8 @@ def test_headers_that_only_a_gpu_compiles_are_unsupported(header: str, used: str
 
 
 def test_such_a_header_is_named_in_a_file_with_carriage_returns() -> None:
-    made = refuse("#include <cuda/ptx>\r\n__global__ void f() { cuda::ptx::fence_mbarrier_init(0); }")
+    code = "#include <cuda/ptx>\r\n__global__ void f() { cuda::ptx::fence_mbarrier_init(0); }"
+    made = refuse(compiler_text(code))
     assert made.reason == "unsupported" and "cuda/ptx" in made.log
 
 
@@ -548,7 +550,7 @@ def test_asm_in_macros_templates_and_branches() -> None:
         x[threadIdx.x] = twice;
     }"""
     )
-    found = run(code, np.zeros(32, np.uint32), np.array([5, 6], np.uint32))[0]
+    found = run(compiler_text(code), np.zeros(32, np.uint32), np.array([5, 6], np.uint32))[0]
     assert np.array_equal(found, np.where(LANES & 1, 2 * (5 + 96), 2 * 11))
 
 

@@ -16,6 +16,7 @@ from emulation import Array, Program, run
 from matrix_factors import factor
 
 from kcurate.backends.base import KernelFault
+from kcurate.judge.checks.lexer import compiler_text
 
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 DTYPES = {"f32": np.float32, "f16": np.float16, "s32": np.int32}
@@ -402,6 +403,7 @@ def test_a_macro_may_hold_the_statement() -> None:
         "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%0, %1, %2, %3}, %4, %5, p;}" \
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "l"(l), "l"(r), "r"(adds))
     """
+    macro = compiler_text(macro)  # as the judge writes it: on one line
     assert (twos(head=macro, after="if (adds) MULTIPLY(d, l, r, adds); else d[0] = 0;") == 256).all()
 
 

@@ -119,7 +119,8 @@ def test_a_toolkit_serves_where_the_wheels_are_missing(
         monkeypatch.setenv(named, str(tmp_path / "cuda"))
     else:
         monkeypatch.setattr(nvrtc, "TOOLKIT", str(tmp_path / "cuda"))
-    assert nvrtc.include_folders() == (folder, folder / "cccl")
+    assert nvrtc.toolkit_folders() == (folder, folder / "cccl")
+    assert nvrtc.include_folders() == (folder.resolve(), (folder / "cccl").resolve())
     code = "#include <mma.h>\n#include <cuda/std/type_traits>\n__global__ void k() { int x = nothing; }"
     log = nvrtc.compile_cubin(code).log
     assert "nothing" in log and "cannot open" not in log and str(tmp_path) not in log

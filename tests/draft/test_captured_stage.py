@@ -115,7 +115,7 @@ def test_refusal_of_the_recorded_size_is_told_not_what_the_text_leaves_open(tmp_
     root = workspace(tmp_path, CONSTANT, [captured("ones", made)])
     summary, known, lines = drafted(root)
     assert (summary.items["kernels"], known) == ({"refused": 1}, None)
-    assert any("accept a constant (recorded, its one size)" in line for line in lines)
+    assert any("too weak for a constant" in line and "(recorded, its one size)" in line for line in lines)
     text = next(root.rglob(FORM_NAME)).read_text()
     assert "# Source: recorded, its one size." in text
     assert "# ?" not in text

@@ -29,11 +29,12 @@ def test_these_are_its_names_and_how_they_are_called() -> None:
         "Judge": ["config"],
         "JudgeConfig": [
             "backend", "gpu", "seed", "sanitize", "timed", "spares", "calibrate", "torch", "workspace",
-            "counted",
+            "counted", "orders",
         ],
         "Verdict": [
             "candidate", "key", "outcome", "environment", "detail", "side", "log", "checks", "slow", "fast",
             "speedup", "timing_method", "seeds", "wall_s", "stages_s", "sizes", "protocol",
+            "sanitizers", "needless",
         ],
         "judge": ["candidate", "config"],
         "judge_many": ["candidates", "config", "gpus", "jobs", "referees"],

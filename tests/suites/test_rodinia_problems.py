@@ -179,7 +179,8 @@ def test_an_instantiation_is_not_a_variable_but_a_variable_template_is() -> None
     assert "kept" in {variable.name for variable in static_variables(Source(kept).plain)}
 
 
-def test_counting_in_lock_step_is_right_on_the_emulator(judge: Judge) -> None:
+def test_counting_in_lock_step_depends_on_the_order_of_threads(judge: Judge) -> None:
+    """It relied on GPUs whose warps ran in lock step (until 2017); other orders lose counts."""
     problem = Problem(
         Sizes(({"n": 1000}, {"n": 33}), {"n": 4096}),
         {
@@ -190,7 +191,8 @@ def test_counting_in_lock_step_is_right_on_the_emulator(judge: Judge) -> None:
     plan = (Launch("count", (1,), (32,), ("x", "counts", "n")),)
     candidate = dataclasses.replace(itself(problem, Side(TAGGED, plan)), slow=Side(ATOMIC, plan))
     verdict = judge.judge(candidate)
-    assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    assert (verdict.outcome, verdict.side) == (Outcome.NONDETERMINISTIC, "fast"), verdict.detail
+    assert "depends on the order of threads" in verdict.detail
 
 
 # Blocks take places in the order in which they come: the set of answers is always the same, its order is not.

@@ -25,7 +25,6 @@ FORWARD = "        return torch.softmax(x, dim=self.dim)\n"
 # What is put in place of the forward pass (or of something else) of the module that computes a softmax.
 LEFT_OUT = {
     "constant": (FORWARD, "        return torch.zeros_like(x)\n", "accept zeros"),
-    "copying": (FORWARD, "        return x.clone()\n", "accept a copy of an input"),
     "dropping": (FORWARD, "        return torch.nn.functional.dropout(x)\n", "not a function of its inputs"),
     "averaging": (FORWARD, "        return (x * 0.01).sigmoid().mean()\n", "at the bench size"),
     "in_place": (FORWARD, "        return x.exp_()\n", "changed the input"),

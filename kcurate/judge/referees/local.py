@@ -43,7 +43,10 @@ connection = Connection(int(sys.argv[2]))
 try:
     from kcurate.judge.referees.local import referee_main
 except Exception as error:
-    connection.send(f"{type(error).__name__}: {error}")
+    try:
+        connection.send(f"{type(error).__name__}: {error}")
+    except Exception:
+        sys.exit(1)  # no memory even for that; whoever waits reads that this process has died
 else:
     referee_main(connection)
 """
