@@ -2,7 +2,8 @@
 
 A side must be the same program to both. Refused are macros that a compiler or its headers define (other than
 CUDA's and the standard's), names of the emulator's own, conditions on them, text made of code (`#x` shows
-what a macro stands for), and `long double`, whose size differs. Not covered: other ways to notice the
+what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the emulator in 80. Not
+covered: other ways to notice the
 emulator (docs/judge.md).
 """
 
@@ -43,6 +44,8 @@ _ONE_SIDED = re.compile(
     r"_\w*|(?:NV|CU|CUDART|CUDARTAPI|CUDA|IF_DEVICE|TEX|CCCL|THRUST|CUB)_\w+|cuda[A-Z]\w*|linux|unix|asm"
     r"|coalesced_threads|va_\w+"
 )
+# A literal of type `long double`.
+_LONG_DOUBLE = re.compile(r"(?!0[xX])(?=.*[.eE]).*[lL]|0[xX].*[.pP].*[lL]")
 _VERSIONS = frozenset({"CUDA_VERSION", "CUDART_VERSION"})
 _CONDITIONS = frozenset({"if", "ifdef", "ifndef", "elif"})
 
@@ -53,6 +56,8 @@ def compiler_names(source: Source) -> Iterator[Finding]:
     pastes = any(token.text == "##" for line in source.directives for token in line)
     for stream in source.streams:
         for at, token in enumerate(stream):
+            if token.kind == "number" and _LONG_DOUBLE.fullmatch(token.text):
+                yield Finding("compilers", f"{token.text}, a long double, tells compilers apart", token.line)
             if token.kind != "word" or token.text in own:
                 continue
             known = token.text in _SHARED or _ALIKE.fullmatch(token.text)
@@ -60,7 +65,7 @@ def compiler_names(source: Source) -> Iterator[Finding]:
             if (_MACRO.fullmatch(token.text) or part) and not known:
                 yield Finding("compilers", f"{token.text} tells compilers apart", token.line)
             elif token.text == "double" and at and stream[at - 1].text == "long":
-                yield Finding("compilers", "the size of long double tells compilers apart", token.line)
+                yield Finding("compilers", "long double tells compilers apart", token.line)
     for line in source.directives:
         if line and line[0].text in _CONDITIONS:
             for token in line[1:]:

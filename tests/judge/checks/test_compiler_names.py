@@ -28,6 +28,8 @@ LANGUAGE = _SHARED | {
         "int k = __OPTIMIZE__;",
         "#ifndef __x86_64__\n#endif",
         "int k = sizeof(long double);",
+        "double k = 1.0 + 1e-18L - 1.0;",
+        "double k = 0x1p-60l;",
         "int k = kcu_lane;",
         "int k = __COUNTER__;",
         "#ifdef __syncthreads\n#endif",
@@ -61,6 +63,7 @@ def test_what_tells_compilers_apart_is_refused(code: str) -> None:
         "#if CUDART_VERSION >= 9000 && defined(__CUDACC__)\n#endif",
         "#ifndef FLT_MAX\n#define FLT_MAX 3.4e38f\n#endif",
         "#define ADD(op) __f##op##_rn(1.0f, 2.0f)",
+        "long k = 0xEL + 15L; float f = 1.5f;",
     ],
 )
 def test_what_means_the_same_everywhere_is_allowed(code: str) -> None:
