@@ -180,7 +180,7 @@ def hidden_copy(arrays: DeviceArrays, region: Region, hiding: tuple[int, int]) -
 def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
     """Queue: add the fingerprints of the named outputs to the word at a device address.
 
-    The first member of a record in any order stands for the whole record, the others for nothing.
+    The first member of a record in any order carries the fingerprint of the whole record.
     """
     for name in names:
         key, members = salt + zlib.crc32(name.encode()), _record(prepared, name)
