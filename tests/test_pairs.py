@@ -185,14 +185,18 @@ def interpreters() -> Iterator[Nursery]:
 
 @pytest.mark.skipif(installed.version() is None, reason="Triton is not installed")
 @pytest.mark.parametrize("name", TRITON_SIDES)
-def test_side_in_triton_computes_the_reference(name: str, interpreters: Nursery) -> None:
+def test_side_in_triton_computes_the_reference(
+    name: str, interpreters: Nursery, request: pytest.FixtureRequest
+) -> None:
     folder, side = SIDES_ONCE[name][0]
     candidate = pair(folder)
     problem = problem_of(candidate)
     compiled = installed.for_interpreter(side.code)
     assert isinstance(compiled, Compiled), compiled.log
     which: SideName = "fast" if candidate.fast == side else "slow"
-    proxy = SideProxy(which, interpreters.fork(Role("run", "emulator")), RUN_S["emulator"])
+    worker = interpreters.fork(Role("run", "emulator"))
+    request.addfinalizer(worker.kill)
+    proxy = SideProxy(which, worker, RUN_S["emulator"])
     proxy.load(candidate, compiled)
     for number, sizes in enumerate(problem.sizes.test):
         proxy.ask(Generate(str(number), sizes, SEED, "nominal"))
@@ -205,7 +209,6 @@ def test_side_in_triton_computes_the_reference(name: str, interpreters: Nursery)
             for output in outputs_of(problem):
                 result = compared(problem, output, expected, got[output], sizes)
                 assert result.ok, f"{output} at {dict(sizes)}: {result.detail}"
-    proxy.worker.kill()
 
 
 @pytest.mark.parametrize("family", SAMPLED_FAMILIES)

@@ -40,6 +40,14 @@ _NUMPY = {
     "fp64": np.float64,
 }  # fmt: skip
 
+_FLOATS = {
+    tl.float32: np.dtype(np.float32),
+    tl.float16: np.dtype(np.float16),
+    tl.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    tl.float8e4nv: np.dtype(ml_dtypes.float8_e4m3fn),
+    tl.float8e5: np.dtype(ml_dtypes.float8_e5m2),
+}
+
 
 def _patched_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
     """Triton keeps bfloat16 as the bits of uint16, and multiplies these (3.6)."""
@@ -53,10 +61,19 @@ def _widened(handle: Any) -> Any:
 
 
 def _patched_convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
-    """Triton cuts bits off for bfloat16, where a GPU rounds to the nearest."""
-    if source == tl.float32 and target == tl.bfloat16 and rounding != ir.ROUNDING_MODE.RTZ:
-        return data.view(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
-    return _CONVERT(data, source, target, rounding)
+    """Triton cuts bits off for bfloat16, and a value that rounds up to a power of two becomes half of it.
+
+    A GPU rounds to the nearest, and to the largest 8-bit float beyond it.
+    """
+    narrow = _FLOATS.get(target)
+    if rounding == ir.ROUNDING_MODE.RTZ or narrow is None or source not in _FLOATS:
+        return _CONVERT(data, source, target, rounding)
+    values = data.view(_FLOATS[source])
+    if narrow.itemsize == 1:
+        largest = values.dtype.type(ml_dtypes.finfo(narrow).max)  # type: ignore[no-untyped-call]
+        values = np.clip(values, -largest, largest)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(narrow).view(f"u{narrow.itemsize}")
 
 
 def _patched_tensor(tensor: Any, scope: Any) -> None:
