@@ -51,7 +51,6 @@ LAYERS = (
         "doctor",
         "draft",
         "extract",
-        "gallery",
         "listing",
         "profile",
         "report",
