@@ -39,11 +39,8 @@ def main() -> None:
     keys = {name: verdict_key(candidate) for name, candidate in cases.items()}
     rows = latest(options.out)
     left = {name: candidate for name, candidate in cases.items() if keys[name] not in rows}
-    for _ in judged_on_gpus(
-        left, options.out, gpus=options.gpus, jobs=options.jobs, seconds=options.budget_s
-    ):
-        pass
-    rows = latest(options.out)
+    new = judged_on_gpus(left, options.out, gpus=options.gpus, jobs=options.jobs, seconds=options.budget_s)
+    rows |= {verdict.key: verdict for _, verdict in new}
     judged = {name: rows[key] for name, key in keys.items() if key in rows}
     wrong = {name: row for name, row in judged.items() if row.outcome.value not in expected[name]["cuda"]}
     for name, row in wrong.items():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -93,7 +92,7 @@ def judged_on_gpus(
     verdicts = judge_many(
         list(enumerate(candidates.values())), JudgeConfig("cuda", numbers[0]), gpus=numbers, jobs=jobs
     )
-    with closing(cast(Generator[tuple[int, Verdict], None, None], verdicts)):
+    with closing(verdicts):
         for _, verdict in verdicts:
             store.append_jsonl(rows, verdict)
             yield names[verdict.key], verdict
