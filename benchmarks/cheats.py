@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common import judged_on_gpus, latest
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.verdicts.keys import verdict_key
 
 CHEATS = Path(__file__).resolve().parent.parent / "tests" / "cheats"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
 from kcurate.judge.timing.a_against_a import THREADS

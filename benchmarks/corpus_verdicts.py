@@ -17,7 +17,7 @@ from pathlib import Path
 
 from common import judged_on_gpus, latest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
 

@@ -31,8 +31,8 @@ from typing import Any
 from harmless_changes import CHANGES
 from switched_mistakes import at_bench_alone
 
-from kcurate import resources, store
 from kcurate.backends.base import Compiled
+from kcurate.core import resources, store
 from kcurate.judge import compile_side
 from kcurate.judge.case import Ruling
 from kcurate.judge.checks import same_binary

@@ -6,7 +6,7 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from kcurate import codec, resources, store
+from kcurate.core import codec, resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
 from tools import gallery

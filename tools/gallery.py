@@ -12,9 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import resources, roofline, store
+from kcurate import roofline
+from kcurate.core import resources, store
+from kcurate.lookup.show import with_worth
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
-from kcurate.show import with_worth
 from kcurate.verdicts import standing
 
 HEAD = """# The built-in pairs
