@@ -25,7 +25,7 @@ for number in progress.each(range(4), "validate on NVIDIA H200", unit="pair"):
 with progress.bar("write the page"):
     time.sleep(0.2)
 """
-QUICK = "from kcurate import progress\nassert list(progress.each([1, 2], 'read')) == [1, 2]"
+QUICK = "from kcurate.core import progress\nassert list(progress.each([1, 2], 'read')) == [1, 2]"
 
 
 def on_terminal(code: str) -> str:

@@ -161,9 +161,9 @@ def _text(value: str) -> str:
 def _plain(value: Any) -> Any:
     """A value as JSON data: dataclasses as objects, paths as text."""
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {member.name: _plain(getattr(value, member.name)) for member in fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(member) for member in value]
     return shown(str(value)) if isinstance(value, str | Path) else value

@@ -68,10 +68,10 @@ class Asking:
 
     def on_file(self, request: Request) -> Exchange | None:
         """The saved answer to a request, if any."""
-        found = self.transcripts.find(request.key)
-        if found is not None:
+        exchange = self.transcripts.find(request.key)
+        if exchange is not None:
             self._count(RequestSource.ON_FILE)
-        return found
+        return exchange
 
     def answer(self, request: Request) -> Exchange:
         """The answer to a request.
@@ -79,9 +79,9 @@ class Asking:
         Raises:
             BudgetSpentError: it may cost more than is left. RemoteError: no answer could be obtained.
         """
-        found = self.on_file(request)
-        if found is not None:
-            return found
+        exchange = self.on_file(request)
+        if exchange is not None:
+            return exchange
         where = getattr(self.client, "where", "")
         return with_patience(
             lambda: self._try(request), self.patience, where=where, stop=self.stop, note=self.note
