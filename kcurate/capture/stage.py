@@ -20,7 +20,7 @@ from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.running import Limits
 from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.errors import InputError, RecordError
 from kcurate.notes import Note, silent
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kcurate import store
 from kcurate.cuda_source import kernel_signatures
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.errors import RecordError
 from kcurate.notes import Note
 from kcurate.problem import c_types as types

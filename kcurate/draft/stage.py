@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.draft import infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, AdmittingJudge

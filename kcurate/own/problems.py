@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import own_files, store
-from kcurate.cuda_source.brackets import split_arguments
+from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft import reading
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import check

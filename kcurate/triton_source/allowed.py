@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcurate.errors import ProblemError
-from kcurate.triton_source.text import is_constexpr, parsed
+from kcurate.triton_source.module_text import is_constexpr, parsed
 
 # The functions and types of `triton.language` that a kernel needs. Not: assembly, prints, asserts on the
 # device, libraries, tensor descriptors (which need scratch memory), the types of pointers.

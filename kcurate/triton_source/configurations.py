@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcurate.triton_source.scopes import Defined, File, Member, parts_of
+from kcurate.triton_source.module_names import Defined, File, Member, parts_of
 
 # The first so many configurations are kept.
 MAX_CONFIGURATIONS = 8

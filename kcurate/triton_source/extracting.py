@@ -17,7 +17,7 @@ from enum import StrEnum
 from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
-from kcurate.triton_source.scopes import Defined, File, Meaning, Member, parts_of
+from kcurate.triton_source.module_names import Defined, File, Meaning, Member, parts_of
 
 JIT = ("triton.jit", "triton.runtime.jit")
 _TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1"

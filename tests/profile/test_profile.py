@@ -24,7 +24,7 @@ from kcurate.backends.cuda import profiled
 from kcurate.cli import run as cli
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
-from kcurate.deopt.models.counted import Counting
+from kcurate.deopt.models.answer_counters import Counting
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge import profiling
 from kcurate.judge.profiling import Profiler, hanging, read_log

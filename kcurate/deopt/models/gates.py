@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
+from kcurate.cuda_source.compare.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.policy import GAIN
 from kcurate.deopt.models.targets import Target
 from kcurate.judge import check_source, hints, repeated_steps

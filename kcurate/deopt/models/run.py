@@ -14,16 +14,16 @@ from typing import Literal
 
 from kcurate import progress, resources, store
 from kcurate.backends.choice import EMULATED, Place
-from kcurate.cuda_source.similarity import fingerprint
-from kcurate.deopt.models import counting
+from kcurate.cuda_source.compare.similarity import fingerprint
+from kcurate.deopt.models import run_counts
+from kcurate.deopt.models.answer_counters import Counting
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.batches import POLL_S, Batches
-from kcurate.deopt.models.counted import Counting
-from kcurate.deopt.models.counting import StartSearches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
 from kcurate.deopt.models.policy import IDLE_ROUNDS, Policy, PolicyName, Tried, make_policy
+from kcurate.deopt.models.run_counts import StartSearches
 from kcurate.deopt.models.search import CountFunction, JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.starts import Start, starts
@@ -134,9 +134,9 @@ def search(
             around = _surroundings(asking, judge, device, count, name, workspace)
             searches = _searches(found, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note, device.device)
-        items = counting.count(searches, asking)
+        items = run_counts.count(searches, asking)
         record.note(asking.spent())
-        counting.add_results(record, searches, around.attempts.path)
+        run_counts.add_results(record, searches, around.attempts.path)
         summary = record.finish(items)
         report(summary)
         if failure is not None:
@@ -207,9 +207,9 @@ def _count(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack, note:
     local = seams.judge is None and config.ray is None and config.place.backend == "cuda"
     if not local or config.direction == "slow" or config.policy != "plain":
         return seams.count
-    counting = Counting(config.place.gpus[0], note)
-    stack.callback(counting.close)
-    return counting
+    counters = Counting(config.place.gpus[0], note)
+    stack.callback(counters.close)
+    return counters
 
 
 def _surroundings(
@@ -260,7 +260,7 @@ def _searches(
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, config.made)
         searches = [Search(goal, config.make_policy(goal), around, variants) for goal in wanted]
-        made.append(StartSearches(start, searches, counting.skipped(start, len(wanted))))
+        made.append(StartSearches(start, searches, run_counts.skipped(start, len(wanted))))
     return made
 
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare, encloses
+from kcurate.cuda_source.parse.syntax_tree import Edit, Function, Node, Tree, ancestors, bare, encloses
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.declaration_scopes import LOOPS
 from kcurate.deopt.rules.plans import block, own_name, same_block
 from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
-from kcurate.deopt.rules.removing import line_of
-from kcurate.deopt.rules.scopes import LOOPS
+from kcurate.deopt.rules.statement_removal import line_of
 from kcurate.deopt.rules.threads import (
     all_in_sight,
     builtins,

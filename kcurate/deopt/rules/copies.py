@@ -11,10 +11,10 @@ Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in inline asse
 
 from __future__ import annotations
 
-from kcurate.cuda_source.edit import Edit
-from kcurate.cuda_source.text import blank_literals
+from kcurate.cuda_source.parse.syntax_tree import Edit
+from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.removing import line_of
+from kcurate.deopt.rules.statement_removal import line_of
 from kcurate.records import Side
 
 COPY = b"__pipeline_memcpy_async"

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, bare
+from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.loops import aliased
-from kcurate.deopt.rules.meaning import Unknown, own_index
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import assignment_to, elements_only_read
+from kcurate.deopt.rules.read_only_uses import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
-from kcurate.deopt.rules.removing import removals
-from kcurate.deopt.rules.scopes import in_loop_with
+from kcurate.deopt.rules.relocation import Unknown, own_index
+from kcurate.deopt.rules.statement_removal import removals
 from kcurate.deopt.rules.threads import is_width
 from kcurate.records import Side
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, bare
-from kcurate.cuda_source.purity import only_reads
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.semantics.builtin_effects import only_reads
 from kcurate.deopt.rules.base import Given
 from kcurate.deopt.rules.plans import expression
 from kcurate.deopt.rules.ranges import changed_by, literal
-from kcurate.deopt.rules.reads import element_of
+from kcurate.deopt.rules.read_only_uses import element_of
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import BufferArg, Launch, ValueArg
 

@@ -6,9 +6,9 @@ Why each is safe:
   `__constant__` one, and the plan's `upload` writes both (CUDA C++ Programming Guide, "Variable Memory Space
   Specifiers"). Initialised tables become `__device__ const`, so they do not count as state; variables that
   neither the plan nor the code sets stay.
-- texture-to-global: the fetch functions of `kcurate.cuda_source.shim` are plain code; a call becomes the
-  expression it stands for, including clamping; only fetches whose indices contain no calls or side effects
-  are rewritten. The compiler sees through the class, so machine code is often the same.
+- texture-to-global: the fetch functions of `kcurate.cuda_source.standalone.shim` are plain code; a call
+  becomes the expression it stands for, including clamping; only fetches whose indices contain no calls or
+  side effects are rewritten. The compiler sees through the class, so machine code is often the same.
 
 Not covered: texture objects (plans have none), constant arguments, `tex2D` with unnormalised filtering.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Edit, Node, Tree
+from kcurate.cuda_source.parse.syntax_tree import Edit, Node, Tree
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.records import Side, Upload, steps
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare, encloses
+from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, Tree, bare, encloses
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import assignment_to, element_of
+from kcurate.deopt.rules.read_only_uses import assignment_to, element_of
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import Problem, Side
 

@@ -23,14 +23,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, Tree, ancestors, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.meaning import Meaning, Unknown, own_index, scope_of
+from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import assignment_to, element_of, is_read
-from kcurate.deopt.rules.removing import removals
-from kcurate.deopt.rules.scopes import in_loop_with
+from kcurate.deopt.rules.read_only_uses import assignment_to, element_of, is_read
+from kcurate.deopt.rules.relocation import Meaning, Unknown, own_index, scope_of
+from kcurate.deopt.rules.statement_removal import removals
 from kcurate.records import Side
 
 _SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")

@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree, bare
-from kcurate.cuda_source.purity import WARP
-from kcurate.cuda_source.text import blank_literals, identifiers
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
+from kcurate.cuda_source.semantics.builtin_effects import WARP
+from kcurate.cuda_source.text.blanking import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
 BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")

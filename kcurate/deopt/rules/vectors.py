@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Edit, Function, Node, Tree, bare
+from kcurate.cuda_source.parse.syntax_tree import Edit, Function, Node, Tree, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.reads import assignment_to, is_read
+from kcurate.deopt.rules.read_only_uses import assignment_to, is_read
 from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")

@@ -1,0 +1,6 @@
+"""Device code rewritten for the judge.
+
+| module | owns |
+|---|---|
+| `double_accumulators` | `float` accumulators as `double` |
+"""

@@ -1,0 +1,228 @@
+"""What declarations and assignments set: names, types, values, and the members of structs.
+
+Not covered: which of several declarations a name means (`statements`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from kcurate.cuda_source.parse.items import AROUND_NAMES, parse_tree
+from kcurate.cuda_source.parse.syntax_tree import Node, Tree
+from kcurate.cuda_source.semantics.pointer_paths import is_path, path_of
+from kcurate.cuda_source.text.blanking import parseable
+
+DECLARING = frozenset(("declaration", "field_declaration"))
+SETTING = DECLARING | {"assignment_expression", "update_expression", "enumerator", "field_initializer"}
+_QUALIFIERS = frozenset(("type_qualifier", "storage_class_specifier"))
+_OTHER_LAYOUT = frozenset(("base_class_clause", "bitfield_clause", "virtual"))
+_NAMES = frozenset(("identifier", "field_identifier"))
+# A name that is no member of something.
+_FREE_NAME = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*")
+_HARMLESS = frozenset(("using_declaration", "alias_declaration", "static_assert_declaration"))
+MAX_RETURNED = 1000
+# What a constructor gives to a member that gets its value later.
+_NOTHING = frozenset(("", "0", "nullptr", "NULL", "false"))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A name (`n`, or a path such as `grid.x`, also for `grid->x`) that is declared or given a value.
+
+    `how` is `=`, `(` or `{` for the form of the value, empty without one, or an operator such as `+=` and
+    `++`. A declaration has a `type` (with qualifiers and stars), array `sizes`, and a `scope`: where the name
+    may mean it. `node` is the value's.
+    """
+
+    name: str
+    at: int
+    how: str
+    value: str = ""
+    type: str = ""
+    sizes: tuple[str, ...] = ()
+    scope: tuple[int, int] = (0, 0)
+    node: Node = field(default=None, repr=False, compare=False)
+
+    @property
+    def updates(self) -> bool:
+        """Whether it changes the value that the name had."""
+        return self.how not in ("", "=", "(", "{")
+
+
+def text_of(node: Node) -> str:
+    """A node's text."""
+    return str(node.text.decode("latin-1"))
+
+
+def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
+    """Every variable of a declaration."""
+    for outer in node.children_by_field_name("declarator"):
+        found = declarator(node, outer, scope)
+        if found is not None:
+            yield found
+
+
+def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Setting | None:
+    """What one declarator of a declaration or parameter declares."""
+    base, inner = node.child_by_field_name("type"), outer
+    words = [text_of(one) for one in node.children if one.type in _QUALIFIERS]
+    stars, sizes, value, how = "", list[str](), None, ""
+    while inner is not None and inner.type not in _NAMES:
+        if inner.type == "init_declarator":
+            value = inner.child_by_field_name("value")
+            how = {"argument_list": "(", "initializer_list": "{"}.get(value.type, "=") if value else ""
+            if any(child.type == "=" for child in inner.children):
+                how = "="
+        elif inner.type == "array_declarator":
+            size = inner.child_by_field_name("size")
+            sizes.insert(0, text_of(size) if size is not None else "")
+        elif inner.type == "function_declarator":  # `dim3 grid(n, m)`, which may also be a prototype
+            value, how = inner.child_by_field_name("parameters"), "("
+        elif inner.type not in AROUND_NAMES:
+            return None
+        stars += {"pointer_declarator": "*", "reference_declarator": "&"}.get(inner.type, "")
+        below = inner.child_by_field_name("declarator")
+        inner = below if below is not None else (inner.named_children or [None])[-1]
+    if base is None or inner is None:
+        return None
+    type_text = " ".join([*(word for word in words if "restrict" not in word), text_of(base)])
+    text = text_of(value) if value is not None else ""
+    return Setting(
+        text_of(inner), inner.start_byte, how, text[1:-1] if how in ("(", "{") else text,
+        f"{type_text}{stars}", tuple(sizes), scope, value,
+    )  # fmt: skip
+
+
+def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
+    """What one declaration, assignment or update sets."""
+    if node.type in DECLARING:
+        yield from declared_by(node, scope)
+    elif node.type == "enumerator":
+        value = node.child_by_field_name("value")
+        name = text_of(node.child_by_field_name("name"))
+        text = text_of(value) if value is not None else ""
+        yield Setting(name, node.start_byte, "=", text, "const int", node=value)
+    elif node.type == "field_initializer":
+        name, value = node.named_children[0], node.named_children[-1]
+        text = text_of(value)[1:-1].strip()
+        if text not in _NOTHING:
+            yield Setting(text_of(name), node.start_byte, "(", text, scope=scope, node=value)
+    elif node.type == "update_expression":
+        argument = node.child_by_field_name("argument")
+        how = next(child.type for child in node.children if child.type in ("++", "--"))
+        if is_path(argument):
+            yield Setting(path_of(argument), node.start_byte, how, node=node)
+    else:
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        if is_path(left):
+            how = next(child.type for child in node.children if "=" in child.type)
+            while right.type == "assignment_expression" and how == "=":  # `a = b = c`
+                right = right.child_by_field_name("right")
+            yield Setting(path_of(left), node.start_byte, how, text_of(right), node=right)
+
+
+def returned_by(body: Node) -> str | None:
+    """What a body of declarations and one return statement gives: its locals are replaced by their values."""
+    statements = [one for one in body.named_children if one.type != "comment"]
+    if not statements or statements[-1].type != "return_statement" or statements[-1].named_child_count != 1:
+        return None
+    values: dict[str, str] = {}
+
+    def without_locals(text: str) -> str:
+        return _FREE_NAME.sub(lambda found: values.get(found[0], found[0]), text)
+
+    for one in (each for statement in statements[:-1] for each in _local(statement)):
+        if one is None or one.how != "=" or one.sizes:
+            return None
+        values[one.name] = f"({without_locals(one.value)})"
+        if len(values[one.name]) > MAX_RETURNED:
+            return None
+    found = without_locals(text_of(statements[-1].named_children[0]))
+    return found if len(found) <= MAX_RETURNED else None
+
+
+def _local(statement: Node) -> Iterator[Setting | None]:
+    """The variables of a declaration; None for any other statement."""
+    if statement.type == "declaration":
+        yield from declared_by(statement)
+    elif statement.type not in _HARMLESS:
+        yield None
+
+
+@lru_cache(maxsize=16)
+def enumerations(code: str) -> Mapping[str, str]:
+    """The type that the values of each enumeration have."""
+    source = parseable(code.encode("latin-1", "replace"))
+    tree = Tree(source, parse_tree(source).root_node)
+    found: dict[str, str] = {}
+    for node in tree.nodes("enum_specifier"):
+        base, outer = node.child_by_field_name("base"), node.parent
+        named = [node.child_by_field_name("name")]
+        if outer is not None and outer.type == "type_definition":
+            named.append(outer.child_by_field_name("declarator"))
+        if node.child_by_field_name("body") is not None:
+            behind = text_of(base) if base is not None else "int"
+            found |= {text_of(name): behind for name in named if name is not None}
+    return found
+
+
+@lru_cache(maxsize=16)
+def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
+    """The member variables of each struct and class: type (with stars), name and array extents.
+
+    Left out: classes with bases, virtual functions, bit fields, unnamed unions, pointers to functions or
+    arrays, or members aligned by hand, whose layout members do not tell; a name of several different structs.
+    """
+    source = parseable(code.encode("latin-1", "replace"))
+    tree = Tree(source, parse_tree(source).root_node)
+    found: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+    several: set[str] = set()
+    for node in tree.nodes("struct_specifier", "class_specifier"):
+        body, outer = node.child_by_field_name("body"), node.parent
+        named = [node.child_by_field_name("name")]
+        if outer is not None and outer.type == "type_definition":
+            named.append(outer.child_by_field_name("declarator"))
+        if body is None or any(one.type in _OTHER_LAYOUT for one in node.children):
+            continue
+        declared = [one for one in body.named_children if one.type in DECLARING]
+        if any(one.type in _OTHER_LAYOUT for field in body.named_children for one in field.children):
+            continue
+        if any(_unnamed(one) or _unclear(one) for one in declared):
+            continue
+        fields = [
+            (one.type, one.name, one.sizes)
+            for field in declared
+            for one in declared_by(field)
+            if one.how != "(" and "static" not in one.type.split()
+        ]
+        for name in (one.text.decode() for one in named if one is not None):
+            if found.setdefault(name, tuple(fields)) != tuple(fields):
+                several.add(name)
+    return {name: fields for name, fields in found.items() if name not in several}
+
+
+def _unclear(field: Node) -> bool:
+    """Whether a member points to functions or arrays, is aligned by hand, or its type is declared with it."""
+    kind, declarator = field.child_by_field_name("type"), field.child_by_field_name("declarator")
+    inside = kind is not None and kind.child_by_field_name("body") is not None and declarator is not None
+    text = text_of(field)
+    below = list(declarator.children) if declarator is not None else []
+    return (
+        inside
+        or any(word in text for word in ("__attribute__", "alignas", "__align__"))
+        or any(one.type == "parenthesized_declarator" for one in below)
+    )
+
+
+def _unnamed(field: Node) -> bool:
+    """Whether a field is a union or struct without a name, whose members are members around it."""
+    kind = field.child_by_field_name("type")
+    return (
+        kind is not None
+        and kind.child_by_field_name("body") is not None
+        and kind.child_by_field_name("name") is None
+        and field.child_by_field_name("declarator") is None
+    )
