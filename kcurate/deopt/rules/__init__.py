@@ -14,9 +14,9 @@ rules first, so that no rule hides what a later one needs to see; compiler hints
 | `padding` | padding |
 | `copies`, `vectors` | async-to-plain, vector-to-scalar |
 | `exchange` | shuffle-to-shared, vote-to-shared |
-| `memory` | constant-to-global, texture-to-global |
+| `memory` | constant-to-global |
 | `arithmetic` | full-precision, double-literals |
-| `hints` | read-only-loads, restrict, launch-bounds, unroll |
+| `hints` | launch-bounds, unroll |
 | `triton_values`, `triton_rules` | those for sides in Triton |
 
 | module | what rules ask |

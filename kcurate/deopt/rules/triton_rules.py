@@ -5,7 +5,6 @@
 - triton-plain-dot: `tl.dot` in single precision without tensor cores, where all buffers are floating-point.
 - triton-strided-lanes: neighbouring lanes on elements that are 33 apart. One `tl.arange` and nothing that
   depends on order: 33 is odd, so `i * 33 % B` is a permutation for a power of two.
-- triton-reload: a loaded value is loaded again (`volatile`) at each further use before the next store.
 - triton-hints: no `tl.multiple_of` and the like, no hints to caches. triton-one-stage, triton-one-warp:
   `num_stages` 1 where a loop loads, `num_warps` 1.
 
@@ -232,68 +231,6 @@ def calls_own(module: ast.Module, node: ast.FunctionDef) -> bool:
 
 def _numbers(node: ast.AST) -> set[object]:
     return {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and type(one.value) is int}
-
-
-def reload(given: Given) -> Side | NotApplicable:
-    """Load a value again wherever it is used again."""
-    module, functions = module_of(given)
-    changed = False
-    for node in functions.values():
-        for body in _bodies(node):
-            for at, one in enumerate(body):
-                if _is_load(one) and _fixed(node, one) and not list(calls(node, "debug_barrier")):
-                    assert isinstance(one, ast.Assign)
-                    changed |= _load_again(node, body[at + 1 :], one)
-    return (
-        rewritten(given, module) if changed else NotApplicable("no loaded value is used twice before a store")
-    )
-
-
-def _bodies(node: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
-    yield node.body
-    yield from (one.body for one in ast.walk(node) if isinstance(one, ast.For | ast.While))
-
-
-def _is_load(one: ast.stmt) -> bool:
-    single = isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name)
-    return (
-        single
-        and isinstance(one, ast.Assign)
-        and one.value in list(calls(one, "load"))
-        and not word(one.value, "volatile")
-    )
-
-
-def _fixed(node: ast.FunctionDef, one: ast.stmt) -> bool:
-    """Whether the name and what its address is made from never change after it is loaded."""
-    assert isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
-    names = {each.id for each in ast.walk(one.value) if isinstance(each, ast.Name)}
-    return len(assigned(node, one.targets[0].id)) == 1 and all(
-        len(found := assigned(node, name)) <= 1 and not any(isinstance(each, ast.AugAssign) for each in found)
-        for name in names
-    )
-
-
-def _load_again(node: ast.FunctionDef, after: Sequence[ast.stmt], one: ast.Assign) -> bool:
-    assert isinstance(one.targets[0], ast.Name) and isinstance(one.value, ast.Call)
-    again = copy.deepcopy(one.value)
-    again.keywords.append(ast.keyword("volatile", ast.Constant(value=True)))
-    seen = 0
-    for statement in after:
-        found = list(uses(statement, one.targets[0].id))
-        nested = isinstance(statement, ast.For | ast.While | ast.If)
-        writes = any(
-            list(calls(statement, name)) for name in ("store", "atomic_add", "atomic_max", "atomic_min")
-        )
-        if nested and (writes or found):
-            break
-        for use in found:
-            seen += 1
-            if seen > 1:
-                swap(statement, [use], lambda _: copy.deepcopy(again))
-        if writes:
-            break
-    return seen > 1
 
 
 def hints(given: Given) -> Side | NotApplicable:

@@ -266,7 +266,6 @@ RULES: tuple[Rule, ...] = (
         "neighbouring lanes on neighbouring elements",
         triton_rules.strided_lanes,
     ),
-    _rule("reload", "register-blocking", "the reuse of loaded values", triton_rules.reload),
     _rule("double", "strength-reduction", "arithmetic in single precision", double),
     _rule("hints", "vectorized-access", "hints to the compiler and caches", triton_rules.hints),
     _rule("one-stage", "double-buffering", "loads ahead in loops", triton_rules.one_stage),
