@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from kcurate.cuda_source.compare.similarity import is_name
 from kcurate.cuda_source.parse.items import parse
 from kcurate.cuda_source.parse.syntax_tree import Tree
-from kcurate.cuda_source.text.normalise import TOKEN
+from kcurate.cuda_source.text.tokens import COMPARED
 
 RUN = 8
 MIN_TOKENS = 60
@@ -47,7 +47,7 @@ class Held:
 def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
     """The runs of a file, and of each of its longer functions."""
     parsed = parse(code.encode("utf-8", "replace"))
-    matches = list(TOKEN.finditer(parsed.text))
+    matches = list(COMPARED.finditer(parsed.text))
     tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
     numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
     names = np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))

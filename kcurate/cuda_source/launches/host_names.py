@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate.cuda_source.parse.items import Item
-from kcurate.cuda_source.text.blanking import IDENTIFIER
 from kcurate.cuda_source.text.brackets import closing, split_arguments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
 _LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")

@@ -14,8 +14,8 @@ from typing import Any
 
 from kcurate.cuda_source.launches.host_names import calls_of, passed, substituted
 from kcurate.cuda_source.launches.template_heads import template_params
-from kcurate.cuda_source.text.blanking import IDENTIFIER
 from kcurate.cuda_source.text.brackets import closing, split_arguments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _RUNTIME = re.compile(rb"\bcudaLaunch(Cooperative)?Kernel(ExC?)?\s*(?:<[^;{}()]*>\s*)?\(")
 _NAMED_CAST = re.compile(rb"\A(?:reinterpret|static|const)_cast\s*<[^;{}]*?>\s*\((.*)\)\Z", re.DOTALL)

@@ -29,8 +29,9 @@ from kcurate.cuda_source.launches.template_heads import deduced, template_params
 from kcurate.cuda_source.parse.items import Item, Parsed
 from kcurate.cuda_source.parse.parameters import header_of, params_of
 from kcurate.cuda_source.preprocess.conditions import number
-from kcurate.cuda_source.text.blanking import IDENTIFIER, blank_literals
+from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import split_arguments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 # A kernel's file states so many of its instances, since each takes time to compile.
 MAX_FOUND = 8

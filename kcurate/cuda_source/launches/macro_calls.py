@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from kcurate.cuda_source.parse.items import Parsed
 from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definition, expanded
-from kcurate.cuda_source.text.blanking import IDENTIFIER
 from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _LAUNCH = re.compile(rb"<\s*<\s*<|\btemplate\b[^;{}]*;|\bcudaLaunch\w*")
 # More calls than any tree seen here has in one unit (1,100).

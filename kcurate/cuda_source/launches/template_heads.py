@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kcurate.cuda_source.text.blanking import IDENTIFIER
 from kcurate.cuda_source.text.brackets import split_arguments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 from kcurate.records import Param
 
 _POINTER_CAST = re.compile(rb"\(\s*((?:const\s+)?[\w:]+(?:\s+\w+)?(?:<[^<>()]*>)?)\s*(\**)\s*\)(?=[\s\w(&*])")

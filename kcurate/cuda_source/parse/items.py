@@ -25,7 +25,8 @@ from kcurate.cuda_source.preprocess.macros import (
     global_macros,
     readable,
 )
-from kcurate.cuda_source.text.blanking import IDENTIFIER, blank_literals, parseable
+from kcurate.cuda_source.text.blanking import blank_literals, parseable
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 Node = Any
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kcurate.cuda_source.preprocess.expansion import NAME, HasHeader, UnevaluatedError, expanded
+from kcurate.cuda_source.preprocess.expansion import HasHeader, UnevaluatedError, expanded
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _INTEGER = re.compile(
     rb"(?:0[xX](?P<x>[\da-fA-F](?:'?[\da-fA-F])*)|0[bB](?P<b>[01](?:'?[01])*)|(?P<o>0(?:'?[0-7])*)|"
@@ -160,7 +161,7 @@ class _Parser:
                 value = _fit(-value.number if token == b"-" else ~value.number, value.unsigned)
         elif token[:1].isdigit() or token[:1] == b".":
             value = _integer(token)
-        elif NAME.fullmatch(token):
+        elif IDENTIFIER.fullmatch(token):
             if _ELSEWHERE.fullmatch(token) and not dead:
                 raise UnevaluatedError(f"{_shown(token)} comes from a header that is not read")
             value = _Value(int(token == b"true"))

@@ -14,15 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from kcurate.cuda_source.text.blanking import IDENTIFIER
 from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, tokens
 
-# The last alternative takes any byte, so that all text has tokens; what makes no sense is found later.
-_TOKEN = re.compile(
-    rb"(?:u8|[uUL])?'(?:\\.|[^'\\\n])+'|\"(?:\\.|[^\"\\\n])*\"|\.?\d(?:[eEpP][+-]|'?\w|\.)*|[A-Za-z_]\w*|"
-    rb"&&|\|\||[=!<>]=|<<|>>|##|\+\+|--|->|::|\.\.\.|\S"
-)
-NAME = re.compile(rb"[A-Za-z_]\w*")
 _ALTERNATIVES = {
     b"and": b"&&", b"or": b"||", b"not": b"!", b"bitand": b"&", b"bitor": b"|", b"xor": b"^", b"compl": b"~",
     b"not_eq": b"!=", b"and_eq": b"&=", b"or_eq": b"|=", b"xor_eq": b"^=",
@@ -48,7 +42,6 @@ _MOVING = frozenset(
 )
 # Defined by the compiler without a definition: their own names stand for it.
 BUILT_IN: dict[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
-DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)((?:\\\r?\n|[^\n])*)")
 _OPENING = re.compile(rb"\s*\(")
 # Macros without parameters stay names, as they may be sizes, unless their text is more than an expression.
@@ -97,14 +90,14 @@ class _Macro:
     groups: tuple[tuple[bytes, ...], ...]
 
 
-def tokens(text: bytes) -> list[bytes]:
-    """The preprocessing tokens of a text without comments; `and` is `&&`, and so on."""
-    return [_ALTERNATIVES.get(token, token) for token in _TOKEN.findall(text)]
+def _tokens(text: bytes) -> list[bytes]:
+    """The tokens of a text without comments; `and` is `&&`, and so on."""
+    return [_ALTERNATIVES.get(token, token) for token in tokens(text)]
 
 
 @lru_cache(maxsize=1024)
 def _macro(definition: bytes) -> _Macro:
-    words, parameters, variadic = tokens(definition), None, False
+    words, parameters, variadic = _tokens(definition), None, False
     if definition[:1] == b"(":
         if b")" not in words:
             raise UnevaluatedError("a macro's parameters do not end")
@@ -169,7 +162,7 @@ class _Expander:
             names = [word for word, _ in _bracketed(todo)[0]]
         else:
             names = [todo.pop()[0]] if todo else []
-        if len(names) != 1 or not NAME.fullmatch(names[0]):
+        if len(names) != 1 or not IDENTIFIER.fullmatch(names[0]):
             raise UnevaluatedError("defined without a name")
         return b"1" if names[0] in self.macros else b"0"
 
@@ -255,7 +248,7 @@ def _arguments(names: tuple[bytes, ...], variadic: bool, inside: list[Token]) ->
 
 def _pasted(left: Token, right: Token) -> Token:
     text = left[0] + right[0]
-    if len(tokens(text)) != 1:
+    if len(_tokens(text)) != 1:
         raise UnevaluatedError(f"## makes no token: {text.decode('utf-8', 'replace')}")
     return text, left[1] & right[1]
 
@@ -266,7 +259,7 @@ def expanded(text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) 
     Raises:
         UnevaluatedError: a macro that is not understood, or a question that nothing here answers.
     """
-    start: list[Token] = [(token, frozenset()) for token in tokens(text)]
+    start: list[Token] = [(token, frozenset()) for token in _tokens(text)]
     return [token for token, _ in _Expander(macros, has_header).expand(start)]
 
 

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kcurate.cuda_source.preprocess.expansion import DIRECTIVE, UnevaluatedError, definitions, expanded
+from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definitions, expanded
 from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import DIRECTIVE
 
 _BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
 _MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
-# Between the parts of a sign that is several tokens for the preprocessor here: `::`, `<<<`, `->`, `+=`.
-_SIGN = re.compile(rb"(?<=:) (?=:)|(?<=[<>]) (?=[<>])|(?<=-) (?=>)|(?<=[-+/%|^]) (?==)")
 _END = re.compile(rb"\s*;")
 # What is blank before a statement, a namespace's name, and a statement are shorter.
 GAP_BYTES = 10_000
@@ -83,7 +82,7 @@ def _statement(
                 words = expanded(code[step.start() : closed], macros, lambda header: False)
             except UnevaluatedError:
                 return None
-            more, end = _SIGN.sub(b"", b" ".join(words)), closed
+            more, end = b" ".join(words), closed
         expansion += b" " + more
         if expansion.count(b"{") <= expansion.count(b"}"):
             break

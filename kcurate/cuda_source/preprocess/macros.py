@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcurate.cuda_source.preprocess.expansion import DIRECTIVE, definition, definitions
-from kcurate.cuda_source.text.blanking import IDENTIFIER
+from kcurate.cuda_source.preprocess.expansion import definition, definitions
 from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER
 
 _ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
 _GRAMMAR_KNOWS = b"__launch_bounds__"

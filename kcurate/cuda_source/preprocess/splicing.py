@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.preprocess.conditions import evaluate
-from kcurate.cuda_source.preprocess.expansion import BUILT_IN, NAME, UnevaluatedError
+from kcurate.cuda_source.preprocess.expansion import BUILT_IN, UnevaluatedError
 from kcurate.cuda_source.preprocess.macros import SAVING, Saved, save_or_restore
 from kcurate.cuda_source.text.blanking import blank_comments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 from kcurate.records import Condition, Span
 
 Resolve = Callable[[str, str], str | None]
@@ -210,7 +211,7 @@ class _Splicer:
     def asked(self, path: str, word: bytes, rest: bytes, at: int) -> Hidden:
         """A condition that leaves out its branch, as it is reported."""
         text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
-        names = (name for name in NAME.findall(rest) if name not in self.macros and name != b"defined")
+        names = (name for name in IDENTIFIER.findall(rest) if name not in self.macros and name != b"defined")
         return Hidden(
             path, self.files[path].count(b"\n", 0, at) + 1, text,
             tuple(name.decode() for name in dict.fromkeys(names)),

@@ -21,7 +21,8 @@ from kcurate.cuda_source.preprocess.expansion import without_macros
 from kcurate.cuda_source.semantics import c_expressions
 from kcurate.cuda_source.semantics.declarations import SETTING, Setting, declarator, returned_by, set_by
 from kcurate.cuda_source.semantics.pointer_paths import path_of, without_casts
-from kcurate.cuda_source.text.blanking import IDENTIFIER, blank_literals, numbered, parseable
+from kcurate.cuda_source.text.blanking import blank_literals, numbered, parseable
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
 # The head or the end of a struct that says how it is aligned, or a file that says how structs are packed.

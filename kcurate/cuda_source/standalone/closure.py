@@ -24,7 +24,8 @@ from kcurate.cuda_source.standalone.source_repairs import (
     annotate_methods,
     without_compound_literals,
 )
-from kcurate.cuda_source.text.blanking import IDENTIFIER, blank_literals, without_comments
+from kcurate.cuda_source.text.blanking import blank_literals, without_comments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _INCLUDE = re.compile(rb"\s*#\s*include\s*[<\"]([\w/.]+)[>\"]")
 _REAL_CONSTANT = re.compile(rb"\bconst\b(?=[^=]*\b(?:float|double)\b)|\b(?:float|double)\s+(const)\b")

@@ -21,7 +21,8 @@ from kcurate.cuda_source.parse.items import (
     templated,
     with_marks,
 )
-from kcurate.cuda_source.text.blanking import IDENTIFIER, blank_literals
+from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _TYPE_WORD = re.compile(rb"\b(?:typedef|template|struct|class|union)\b")
 _ON_DEVICE = re.compile(rb"\b(?:__device__|__global__|constexpr|consteval)\b")

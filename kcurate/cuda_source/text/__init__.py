@@ -2,6 +2,7 @@
 
 | module | owns |
 |---|---|
+| `tokens` | the lexical grammar: comments, literals, names, numbers, signs |
 | `blanking` | comments and literals as blanks, at equal length; what else the grammar rejects |
 | `brackets` | matching brackets and top-level commas |
 | `normalise` | code as it is published and compared |

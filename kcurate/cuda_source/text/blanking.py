@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import re
 
-# A comment, or a literal that may contain something like one. Raw strings do not occur in device code.
-_TOKEN = re.compile(
-    rb'//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
-)
+from kcurate.cuda_source.text.tokens import COMMENT_OR_LITERAL, IDENTIFIER
+
 _ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
 _BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
@@ -21,7 +19,6 @@ _ATTRIBUTE = re.compile(
 )
 # An alignment specifier, or a directive, in which one stays.
 _ALIGN = re.compile(rb"(?m:^)[ \t]*#[^\n]*|\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
-IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 
 
 def _spaces(match: re.Match[bytes]) -> bytes:
@@ -31,12 +28,12 @@ def _spaces(match: re.Match[bytes]) -> bytes:
 def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
     """Replace comments with spaces; literals stay, and line breaks unless `line_breaks` is False."""
     blank = _BLANK if line_breaks else b" " * 256
-    return _TOKEN.sub(lambda m: m[0].translate(blank) if m[0][0] == 47 else m[0], source)
+    return COMMENT_OR_LITERAL.sub(lambda m: m[0].translate(blank) if m[0][0] == 47 else m[0], source)
 
 
 def blank_literals(source: bytes) -> bytes:
     """Replace comments and the contents of literals with spaces; line breaks stay."""
-    return _TOKEN.sub(
+    return COMMENT_OR_LITERAL.sub(
         lambda m: _spaces(m) if m[0][:1] == b"/" else m[0][:1] + m[0][1:-1].translate(_BLANK) + m[0][-1:],
         source,
     )
@@ -52,12 +49,12 @@ def numbered(source: bytes) -> bytes:
             return match[0]
         return str(_ESCAPES.get(inside, inside[0])).encode().ljust(len(match[0]))
 
-    return _TOKEN.sub(number, source)
+    return COMMENT_OR_LITERAL.sub(number, source)
 
 
 def without_comments(source: bytes) -> bytes:
     """Replace each comment, including any line breaks in it, with one space."""
-    return _TOKEN.sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
+    return COMMENT_OR_LITERAL.sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
 
 
 def parseable(source: bytes) -> bytes:

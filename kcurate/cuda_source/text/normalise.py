@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from kcurate.cuda_source.text.blanking import IDENTIFIER, without_comments
-
-TOKEN = re.compile(rb'[A-Za-z_]\w*|\d[\w.]*(?:[eE][-+]\w+)?|"(?:\\.|[^"\\])*"|\S')
+from kcurate.cuda_source.text.blanking import without_comments
+from kcurate.cuda_source.text.tokens import COMPARED, IDENTIFIER
 
 
 def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
@@ -20,5 +17,5 @@ def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
 
 
 def normalised_tokens(code: bytes) -> tuple[bytes, ...]:
-    """The tokens of the code without comments."""
-    return tuple(TOKEN.findall(without_comments(code)))
+    """The tokens of the code without comments; signs of several characters are several tokens."""
+    return tuple(COMPARED.findall(without_comments(code)))
