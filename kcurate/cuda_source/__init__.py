@@ -10,7 +10,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `launches/` | what host code says about kernels: launches, arguments, template arguments |
 | `semantics/` | what names, expressions and pointers mean |
 | `standalone/` | a kernel's whole file, from one translation unit |
-| `rewrite/` | device code rewritten for the judge |
+| `rewrite/` | code rewritten by byte spans |
 | `compare/` | how alike two pieces of code are |
 """
 

@@ -16,7 +16,7 @@ import sampling
 from kcurate import resources, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
-from kcurate.cuda_source.parse.syntax_tree import tree_of
+from kcurate.cuda_source.parse.items import tree_of
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary

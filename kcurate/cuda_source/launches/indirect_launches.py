@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kcurate.cuda_source.launches.host_names import calls_of, passed, substituted
 from kcurate.cuda_source.launches.template_heads import template_params
+from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
@@ -113,7 +113,7 @@ class Host:
     """The host code of a unit: its bare text and syntax tree, and the names of the kernels declared in it."""
 
     bare: bytes
-    tree: Any
+    tree: Node
     kernels: frozenset[bytes]
 
     def meant(self, launch: Written, within: bytes = b"", depth: int = 0) -> Iterator[Written]:
@@ -136,7 +136,7 @@ class Host:
         for one in found:
             yield from self.meant(one, b"" if one.at != launch.at else within, depth + 1)
 
-    def _handed(self, launch: Written, name: bytes, function: Any) -> Iterator[Written]:
+    def _handed(self, launch: Written, name: bytes, function: Node) -> Iterator[Written]:
         """The launches that a host function makes of its parameter `name`, one for each call of it."""
         body = function.child_by_field_name("body")
         declared = function.child_by_field_name("declarator")
@@ -178,20 +178,20 @@ def pointed(name: bytes, before: bytes) -> list[bytes]:
     return list(found)
 
 
-def _function_at(tree: Any, at: int) -> Any:
+def _function_at(tree: Node, at: int) -> Node | None:
     node = tree.root_node.descendant_for_byte_range(at, at + 1)
     while node is not None and node.type != "function_definition":
         node = node.parent
     return node
 
 
-def _template_start(function: Any) -> int:
+def _template_start(function: Node) -> int:
     outer = function.parent
     within = outer is not None and outer.type == "template_declaration"
     return int(outer.start_byte if within else function.start_byte)
 
 
-def _parameters(declarator: Any, bare: bytes) -> tuple[bytes, list[bytes], bool]:
+def _parameters(declarator: Node | None, bare: bytes) -> tuple[bytes, list[bytes], bool]:
     """A function's name, its parameters' names, and whether the last one is a pack."""
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")

@@ -12,9 +12,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kcurate.cuda_source.launches.indirect_launches import Host, Written, plain, runtime_launches
+from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.records import Argument
@@ -57,7 +57,7 @@ class Launch:
     within: bytes = b""
 
 
-def find_launches(text: bytes, tree: Any, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
+def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
     """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
     if _ANY.search(text) is None:
         return
@@ -167,7 +167,7 @@ def _head(kernel: bytes) -> tuple[bytes, tuple[str, ...]] | None:
     return b"".join(name.split()), tuple(map(_shown, inside))
 
 
-def _loops(tree: Any, at: int, bare: bytes) -> tuple[str, ...]:
+def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
     """The loops around a position, outermost first, each as written up to its body."""
     node = tree.root_node.descendant_for_byte_range(at, at + 1)
     found: list[str] = []

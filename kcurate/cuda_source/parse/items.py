@@ -7,14 +7,12 @@ not). Regions that the grammar fails to parse are still searched for declaration
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-import tree_sitter
-import tree_sitter_cuda
-
+from kcurate.cuda_source.parse.syntax_tree import AROUND_NAMES, Node, Tree, below, parse_tree
 from kcurate.cuda_source.preprocess.macro_statements import MacroStatement, macro_statements
 from kcurate.cuda_source.preprocess.macros import (
     MARK,
@@ -28,20 +26,11 @@ from kcurate.cuda_source.preprocess.macros import (
 from kcurate.cuda_source.text.blanking import blank_literals, parseable
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
-Node = Any
-
 _FUNCTION = "function_definition"
 TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
 _USING = frozenset(
     ("using_declaration", "alias_declaration", "namespace_alias_definition", "static_assert_declaration")
 )
-# What may stand around the name that a declarator gives, a function's parameters apart.
-AROUND_NAMES = frozenset(
-    (
-        "pointer_declarator", "reference_declarator", "array_declarator", "parenthesized_declarator",
-        "init_declarator",
-    )
-)  # fmt: skip
 _DECLARATORS = AROUND_NAMES | {"attributed_declarator", "function_declarator"}
 _NAME_NODES = frozenset(
     ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
@@ -126,21 +115,6 @@ class Parsed:
     marks: Mapping[int, int] = field(default_factory=dict)
 
 
-# One parser per thread: a parser is stateful while parsing.
-_OWN = threading.local()
-
-
-def _parser() -> Any:
-    if not hasattr(_OWN, "parser"):
-        _OWN.parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
-    return _OWN.parser
-
-
-def parse_tree(text: bytes) -> Any:
-    """The syntax tree of bytes that were made `parseable`."""
-    return _parser().parse(text)
-
-
 def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
@@ -156,6 +130,12 @@ def parse(source: bytes) -> Parsed:
     found += filter(None, (_made(statement, bare) for statement in made))
     items = tuple(sorted(found, key=lambda item: (item.start, -item.end)))
     return Parsed(source, text, tree, items, annotations, before)
+
+
+@lru_cache(maxsize=32)
+def tree_of(source: bytes) -> Tree:
+    """Parse device code."""
+    return Tree(source, parse(source).tree.root_node)
 
 
 def _made(statement: MacroStatement, bare: bytes) -> Item | None:
@@ -344,7 +324,7 @@ def is_prototype(node: Node) -> bool:
     for declarator in node.children_by_field_name("declarator"):
         inner = declarator
         while inner is not None and inner.type in ("pointer_declarator", "reference_declarator"):
-            inner = inner.child_by_field_name("declarator") or inner.named_children[-1]
+            inner = below(inner)
         if inner is not None and inner.type == "function_declarator":
             target = inner.child_by_field_name("declarator")
             return target is None or target.type != "parenthesized_declarator"

@@ -1,44 +1,45 @@
-"""Syntax-tree queries and byte-span edits for code that rewrites device code.
+"""Syntax trees of device code and queries on them; the only importer of tree-sitter.
 
 Nodes are tree-sitter's (their spans are spans of the source). Macro bodies and comments contain no nodes, so
-nothing found here is inside one. Not covered: what may be rewritten (`kcurate.deopt.rules`).
+nothing found here is inside one. Not covered: text that the grammar rejects (`items` parses around it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
-from kcurate.cuda_source.parse.items import AROUND_NAMES, parse, parse_tree
+import tree_sitter
+import tree_sitter_cuda
+
 from kcurate.cuda_source.text.blanking import identifiers
 
 Node = Any
 
+# What may stand around the name that a declarator gives, a function's parameters apart.
+AROUND_NAMES = frozenset(
+    (
+        "pointer_declarator", "reference_declarator", "array_declarator", "parenthesized_declarator",
+        "init_declarator",
+    )
+)  # fmt: skip
 
-@dataclass(frozen=True)
-class Edit:
-    """Replaces the bytes `[start, end)`."""
-
-    start: int
-    end: int
-    text: bytes = b""
+# One parser per thread: a parser is stateful while parsing.
+_PARSERS = threading.local()
 
 
-def edited(code: bytes, edits: Iterable[Edit]) -> bytes:
-    """The code with all edits applied.
+def _parser() -> Any:
+    if not hasattr(_PARSERS, "parser"):
+        _PARSERS.parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    return _PARSERS.parser
 
-    Raises:
-        ValueError: two of them overlap.
-    """
-    parts, position = [], 0
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start < position:
-            raise ValueError(f"two edits overlap at byte {edit.start}")
-        parts += [code[position : edit.start], edit.text]
-        position = edit.end
-    return b"".join([*parts, code[position:]])
+
+def parse_tree(text: bytes) -> Any:
+    """The syntax tree of bytes that were made `parseable`."""
+    return _parser().parse(text)
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,9 @@ class Tree:
 
     def _functions(self) -> Iterator[Function]:
         for node in self.nodes("function_definition"):
-            declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
-            while declarator is not None and declarator.type in AROUND_NAMES:
-                inner = declarator.child_by_field_name("declarator")
-                declarator = inner if inner is not None else declarator.named_children[-1]
-            if body is None or declarator is None or declarator.type != "function_declarator":
+            body = node.child_by_field_name("body")
+            declarator = function_declarator(node)
+            if body is None or declarator is None:
                 continue
             name = declarator.child_by_field_name("declarator")
             head = self.source[node.start_byte : declarator.start_byte]
@@ -163,8 +162,7 @@ class Tree:
                 stars += inner.type == "pointer_declarator"
                 reference |= inner.type == "reference_declarator"
                 words |= {self.text(child) for child in inner.children if child.type == "type_qualifier"}
-                below = inner.child_by_field_name("declarator")
-                inner = below if below is not None else (inner.named_children or [None])[-1]
+                inner = below(inner)
             if inner is not None and inner.type == "identifier":
                 yield Declared(
                     self.text(inner), self.text(base), qualifiers | words, stars, reference,
@@ -186,10 +184,18 @@ class Tree:
         return len(self.source)
 
 
-@lru_cache(maxsize=32)
-def tree_of(source: bytes) -> Tree:
-    """Parse device code."""
-    return Tree(source, parse(source).tree.root_node)
+def below(declarator: Node) -> Node | None:
+    """What a declarator stands around: `x` for `*x`, `x[3]`, `x = 1`."""
+    inner = declarator.child_by_field_name("declarator")
+    return inner if inner is not None else (declarator.named_children or [None])[-1]
+
+
+def function_declarator(definition: Node) -> Node | None:
+    """The name and parameters of a function definition, without what stands around them."""
+    declarator = definition.child_by_field_name("declarator")
+    while declarator is not None and declarator.type in AROUND_NAMES:
+        declarator = below(declarator)
+    return declarator if declarator is not None and declarator.type == "function_declarator" else None
 
 
 def expression(text: bytes) -> Node | None:

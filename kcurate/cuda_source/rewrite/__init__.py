@@ -1,6 +1,7 @@
-"""Device code rewritten for the judge.
+"""Code rewritten by byte spans.
 
 | module | owns |
 |---|---|
+| `edits` | replacements of spans, applied together |
 | `double_accumulators` | `float` accumulators as `double` |
 """

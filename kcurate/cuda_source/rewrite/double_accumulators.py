@@ -11,16 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.parse.syntax_tree import (
-    Declared,
-    Edit,
-    Function,
-    Node,
-    Tree,
-    ancestors,
-    edited,
-    tree_of,
-)
+from kcurate.cuda_source.parse.items import tree_of
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors
+from kcurate.cuda_source.rewrite.edits import Edit, edited
 
 FUSED = (b"fmaf", b"__fmaf_rn", b"fma")
 ADDING = (b"+=", b"-=", b"*=")

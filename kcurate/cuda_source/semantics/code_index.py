@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import accumulate
 
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
-from kcurate.cuda_source.parse.items import AROUND_NAMES, parse
-from kcurate.cuda_source.parse.syntax_tree import Node, Tree, ancestors
+from kcurate.cuda_source.parse.items import parse
+from kcurate.cuda_source.parse.syntax_tree import Node, Tree, ancestors, function_declarator
 from kcurate.cuda_source.preprocess.expansion import without_macros
 from kcurate.cuda_source.semantics import c_expressions
 from kcurate.cuda_source.semantics.declarations import SETTING, Setting, declarator, returned_by, set_by
@@ -308,10 +308,8 @@ class Code:
         )
 
     def _function(self, node: Node) -> Function | None:
-        body, inner = node.child_by_field_name("body"), node.child_by_field_name("declarator")
-        while inner is not None and inner.type in AROUND_NAMES:
-            inner = inner.child_by_field_name("declarator") or inner.named_children[-1]
-        if body is None or inner is None or inner.type != "function_declarator":
+        body, inner = node.child_by_field_name("body"), function_declarator(node)
+        if body is None or inner is None:
             return None
         name = self.of(inner.child_by_field_name("declarator"))
         name = name if "operator" in name else name.partition("<")[0].rpartition("::")[2].strip()

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from kcurate.cuda_source.parse.items import AROUND_NAMES, parse_tree
-from kcurate.cuda_source.parse.syntax_tree import Node, Tree
+from kcurate.cuda_source.parse.syntax_tree import AROUND_NAMES, Node, Tree, below, parse_tree
 from kcurate.cuda_source.semantics.pointer_paths import is_path, path_of
 from kcurate.cuda_source.text.blanking import parseable
 
@@ -84,8 +83,7 @@ def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Sett
         elif inner.type not in AROUND_NAMES:
             return None
         stars += {"pointer_declarator": "*", "reference_declarator": "&"}.get(inner.type, "")
-        below = inner.child_by_field_name("declarator")
-        inner = below if below is not None else (inner.named_children or [None])[-1]
+        inner = below(inner)
     if base is None or inner is None:
         return None
     type_text = " ".join([*(word for word in words if "restrict" not in word), text_of(base)])
@@ -209,11 +207,11 @@ def _unclear(field: Node) -> bool:
     kind, declarator = field.child_by_field_name("type"), field.child_by_field_name("declarator")
     inside = kind is not None and kind.child_by_field_name("body") is not None and declarator is not None
     text = text_of(field)
-    below = list(declarator.children) if declarator is not None else []
+    parts = list(declarator.children) if declarator is not None else []
     return (
         inside
         or any(word in text for word in ("__attribute__", "alignas", "__align__"))
-        or any(one.type == "parenthesized_declarator" for one in below)
+        or any(one.type == "parenthesized_declarator" for one in parts)
     )
 
 

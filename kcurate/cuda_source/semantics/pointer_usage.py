@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import itemgetter, or_
 
-from kcurate.cuda_source.parse.syntax_tree import Node
+from kcurate.cuda_source.parse.syntax_tree import Node, below
 from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.declarations import Setting
 from kcurate.cuda_source.semantics.pointer_paths import cast_type
@@ -124,7 +124,7 @@ class _Reader:
         if reached and not refers:
             return _READ, None
         while target.type in ("pointer_declarator", "reference_declarator", "array_declarator"):
-            target = target.child_by_field_name("declarator") or target.named_children[-1]
+            target = below(target)
         if target.type != "identifier":
             return Usage(), None
         return Usage(), target

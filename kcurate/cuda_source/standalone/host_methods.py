@@ -14,13 +14,13 @@ from kcurate.cuda_source.parse.items import (
     TYPES,
     HostMethod,
     Item,
-    Node,
     Parsed,
     declared,
     is_prototype,
     templated,
     with_marks,
 )
+from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 

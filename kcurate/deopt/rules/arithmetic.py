@@ -19,7 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Node, Tree, bare
+from kcurate.cuda_source.parse.syntax_tree import Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.records import Side
 

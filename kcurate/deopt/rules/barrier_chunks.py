@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import re
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Function, Tree
+from kcurate.cuda_source.parse.syntax_tree import Function, Tree
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.deopt.rules.barrier_parts import Parts, Refused, barriers
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule

@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Node, Tree, ancestors, edited, encloses
+from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, ancestors, encloses
+from kcurate.cuda_source.rewrite.edits import Edit, edited
 from kcurate.cuda_source.semantics.builtin_effects import computes
 from kcurate.deopt.rules.chunks import indented, spread
 from kcurate.deopt.rules.declaration_scopes import LOOPS, declaration_of

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Tree, edited, tree_of
+from kcurate.cuda_source.parse.items import tree_of
+from kcurate.cuda_source.parse.syntax_tree import Tree
+from kcurate.cuda_source.rewrite.edits import Edit, edited
 from kcurate.deopt.rules.plans import with_launches
 from kcurate.errors import ProblemError
 from kcurate.records import Language, Launch, Problem, Side

@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Function, Node, Tree, ancestors
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import block, launches, own_name, same_block, with_launches
 from kcurate.deopt.rules.ranges import Ranges

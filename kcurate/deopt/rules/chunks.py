@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Function, Node, Tree, ancestors, bare, encloses
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors, bare, encloses
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.declaration_scopes import LOOPS
 from kcurate.deopt.rules.plans import block, own_name, same_block

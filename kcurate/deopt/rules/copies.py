@@ -11,7 +11,7 @@ Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in inline asse
 
 from __future__ import annotations
 
-from kcurate.cuda_source.parse.syntax_tree import Edit
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.statement_removal import line_of

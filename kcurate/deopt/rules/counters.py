@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, bare
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, bare
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.loops import aliased

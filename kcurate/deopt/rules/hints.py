@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from kcurate.cuda_source.parse.syntax_tree import Edit
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import block_threads, launches
 from kcurate.records import Side

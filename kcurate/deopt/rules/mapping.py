@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Node
+from kcurate.cuda_source.parse.syntax_tree import Node
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.loops import independent, only_values, plan_expression
 from kcurate.deopt.rules.plans import block, launches, own_name, same_block

@@ -11,7 +11,7 @@ Not covered: constant arguments; texture references, which the shim already read
 
 from __future__ import annotations
 
-from kcurate.cuda_source.parse.syntax_tree import Edit
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.records import Side, Upload, steps
 

@@ -16,7 +16,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, Tree, bare
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import block, launches
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, enclosing, literal

@@ -10,16 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcurate.cuda_source.parse.syntax_tree import (
-    Declared,
-    Function,
-    Node,
-    Tree,
-    ancestors,
-    bare,
-    encloses,
-    tree_of,
-)
+from kcurate.cuda_source.parse.items import tree_of
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors, bare, encloses
 
 LARGEST = 2**31 - 1
 CHANGES = ("assignment_expression", "update_expression", "pointer_expression")

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, Tree, bare, encloses
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare, encloses
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges

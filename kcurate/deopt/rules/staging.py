@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.plans import launches, same_block

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Edit, Function, Node, Tree
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.loops import only_values
 
 

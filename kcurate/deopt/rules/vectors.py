@@ -17,7 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcurate.cuda_source.parse.syntax_tree import Edit, Function, Node, Tree, bare
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.read_only_uses import assignment_to, is_read
 from kcurate.records import Side
