@@ -82,7 +82,9 @@ class Tree:
 
 def _shared(left: str, right: str) -> int:
     pairs = zip(left.split("/"), right.split("/"), strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right)))
+    return next(
+        (at for at, (left_part, other) in enumerate(pairs) if left_part != other), min(len(left), len(right))
+    )
 
 
 class File:
@@ -93,26 +95,26 @@ class File:
 
     @cached_property
     def _bound(self) -> dict[str, _Imported | Defined]:
-        found: dict[str, _Imported | Defined] = {}
-        self._bind(self.syntax.body, found)
-        return found
+        bindings: dict[str, _Imported | Defined] = {}
+        self._bind(self.syntax.body, bindings)
+        return bindings
 
-    def _bind(self, body: Sequence[ast.stmt], found: dict[str, _Imported | Defined]) -> None:
+    def _bind(self, body: Sequence[ast.stmt], bindings: dict[str, _Imported | Defined]) -> None:
         for node in body:
             if isinstance(node, ast.If | ast.Try | ast.With):
                 inner: dict[str, _Imported | Defined] = {}
                 branches = [
                     node.body,
-                    *(one.body for one in getattr(node, "handlers", ())),
+                    *(handler.body for handler in getattr(node, "handlers", ())),
                     getattr(node, "orelse", []),
                 ]
                 for branch in branches:
-                    own: dict[str, _Imported | Defined] = {}
-                    self._bind(branch, own)
-                    inner = {**own, **inner}
-                found.update(inner)
+                    of_branch: dict[str, _Imported | Defined] = {}
+                    self._bind(branch, of_branch)
+                    inner = {**of_branch, **inner}
+                bindings.update(inner)
             else:
-                found.update(self._bindings(node))
+                bindings.update(self._bindings(node))
 
     def _bindings(self, node: ast.stmt) -> Iterator[tuple[str, _Imported | Defined]]:
         if isinstance(node, ast.Import):
@@ -157,16 +159,16 @@ class File:
         for count in range(len(names) - 1, -1, -1):
             file = self.tree.module(".".join(filter(None, [module, *names[:count]])), self.path)
             if file is not None and file is not self:
-                found = file.resolve(names[count:], steps + 1)
-                if found is not None:
-                    return found
+                meaning = file.resolve(names[count:], steps + 1)
+                if meaning is not None:
+                    return meaning
         return None
 
     def _module_name(self, bound: _Imported) -> str:
         if not bound.level:
             return bound.module
-        own = PurePosixPath(self.path)
-        package = own.parents[bound.level - 1].as_posix() if bound.level <= len(own.parents) else ""
+        own_path = PurePosixPath(self.path)
+        package = own_path.parents[bound.level - 1].as_posix() if bound.level <= len(own_path.parents) else ""
         return ".".join(filter(None, [package.strip("./").replace("/", "."), bound.module]))
 
 

@@ -71,15 +71,15 @@ def kernels(code: str) -> Mapping[str, Kernel]:
     Raises:
         ProblemError: as `parsed`.
     """
-    found = {}
+    kernels_found = {}
     for node in parsed(code).body:
         if isinstance(node, ast.FunctionDef):
             constants = [arg.arg for arg in node.args.args if is_constexpr(arg.annotation)]
             names = [arg.arg for arg in node.args.args]
-            given = names[len(names) - len(node.args.defaults) :]
+            defaulted = names[len(names) - len(node.args.defaults) :]
             passed = tuple(name for name in names if name not in constants)
-            found[node.name] = Kernel(node.name, passed, tuple(constants), frozenset(given))
-    return found
+            kernels_found[node.name] = Kernel(node.name, passed, tuple(constants), frozenset(defaulted))
+    return kernels_found
 
 
 def bare_python(code: str, renames: Mapping[str, str] | None = None) -> str:
@@ -105,6 +105,6 @@ def is_constexpr(annotation: ast.expr | None) -> bool:
 
 def calls(node: ast.AST, name: str) -> Iterator[ast.Call]:
     """The calls of a member `name` of a module, such as `tl.load`, at or below a node."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == name:
-            yield one
+    for child in ast.walk(node):
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and child.func.attr == name:
+            yield child

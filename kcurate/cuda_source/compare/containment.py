@@ -51,12 +51,17 @@ def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
     tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
     numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
     names = np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))
-    found = []
-    for one in Tree(parsed.text, parsed.tree.root_node).functions():
-        first, end = bisect_left(starts, one.node.start_byte), bisect_left(starts, one.node.end_byte)
+    functions = []
+    for function in Tree(parsed.text, parsed.tree.root_node).functions():
+        first, end = (
+            bisect_left(starts, function.node.start_byte),
+            bisect_left(starts, function.node.end_byte),
+        )
         if end - first >= MIN_TOKENS:
-            found.append((one.name.decode(), end - first, _runs(numbers[first:end], names[first:end])))
-    return _runs(numbers, names), tuple(found)
+            functions.append(
+                (function.name.decode(), end - first, _runs(numbers[first:end], names[first:end]))
+            )
+    return _runs(numbers, names), tuple(functions)
 
 
 def _runs(numbers: _Runs, names: npt.NDArray[np.bool_]) -> _Runs:
@@ -90,5 +95,5 @@ def _counts(wanted: _Runs, runs: _Runs, owners: npt.NDArray[np.int64], files: in
     starts = np.searchsorted(runs, wanted, "left")
     lengths = np.searchsorted(runs, wanted, "right") - starts
     before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    found = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
-    return np.bincount(owners[found], minlength=files)
+    places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+    return np.bincount(owners[places], minlength=files)

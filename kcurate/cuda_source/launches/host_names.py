@@ -65,7 +65,7 @@ def with_locals(argument: bytes, text: bytes) -> bytes:
 
 
 def lambda_values(
-    given: tuple[bytes, ...],
+    template_args: tuple[bytes, ...],
     text: bytes,
     around: Item | None,
     bare: bytes,
@@ -75,7 +75,7 @@ def lambda_values(
 
     `text` leads up to the use, in the function `around`; `bare` is the unit, `by_name` its functions.
     """
-    used = {name for argument in given for name in IDENTIFIER.findall(argument)}
+    used = {name for argument in template_args for name in IDENTIFIER.findall(argument)}
     for match in reversed(list(_LAMBDA.finditer(text))):
         typed = [IDENTIFIER.findall(each)[-1:] for each in split_arguments(match[2] or b"", angles=True)]
         names = [name[0] for name in typed if name]
@@ -86,21 +86,21 @@ def lambda_values(
         if not used & {*names, *autos} or around is None:
             continue
         whole = bare[around.start : around.end]
-        found = False
+        any_use = False
         for _, template, arguments in calls_of(whole, match[1], deduce=True):
             values = dict(zip(names, template, strict=False))
             for name, argument in zip(autos, arguments, strict=False):
                 if constant := _CONSTANT.search(argument):
                     values[name] = constant[1].strip()
             if values:
-                found = True
+                any_use = True
                 yield values
         for passed in re.finditer(rb"\b(\w+)\s*\([^()]*\b" + re.escape(match[1]) + rb"\b[^()]*\)", whole):
             for dispatcher in by_name.get(passed[1], ()):
                 for constant in _CONSTANT.finditer(bare[dispatcher.start : dispatcher.end]):
-                    found = True
+                    any_use = True
                     yield dict.fromkeys(autos, constant[1].strip())
-        if found:
+        if any_use:
             return
     yield {}
 
@@ -117,10 +117,10 @@ def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tupl
             if deduce and end is not None:
                 yield match.start(), (), passed(text[match.end() : end - 1])
             continue
-        for given, after in _angles(text, match.end()):
+        for template_args, after in _angles(text, match.end()):
             start = len(text) - len(text[after:].lstrip())
             end = closing(text, start) if text[start : start + 1] == b"(" else None
-            yield match.start(), given, passed(text[start + 1 : end - 1]) if end else []
+            yield match.start(), template_args, passed(text[start + 1 : end - 1]) if end else []
 
 
 def passed(inside: bytes) -> list[bytes]:
@@ -136,7 +136,7 @@ def _angles(text: bytes, start: int) -> Iterator[tuple[tuple[bytes, ...], int]]:
         if text[at : at + 1] in (b";", b"{"):
             return
         if depth == 0:
-            given = tuple(b" ".join(a.split()) for a in split_arguments(text[start:at], angles=True))
-            if given and _AFTER.match(text, at + 1):
-                yield given, at + 1
+            template_args = tuple(b" ".join(a.split()) for a in split_arguments(text[start:at], angles=True))
+            if template_args and _AFTER.match(text, at + 1):
+                yield template_args, at + 1
             return

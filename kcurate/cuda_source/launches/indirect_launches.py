@@ -46,15 +46,19 @@ def runtime_launches(text: bytes, before: bytes = b"") -> Iterator[Written]:
         end = closing(text, match.end() - 1)
         if end is None:
             continue
-        given = passed(text[match.end() : end - 1])
+        arguments_given = passed(text[match.end() : end - 1])
         body = before + text[: match.start()]
-        if match[2] and len(given) >= 2:
-            configuration = _configured(plain(given[0]), body)
-            arguments = _array(given[2], body) if match[2] == b"ExC" and len(given) > 2 else given[2:]
-            kernel = given[1]
-        elif not match[2] and len(given) >= 4:
-            configuration = (given[1], given[2], *given[4:6])
-            kernel, arguments = given[0], _array(given[3], body)
+        if match[2] and len(arguments_given) >= 2:
+            configuration = _configured(plain(arguments_given[0]), body)
+            arguments = (
+                _array(arguments_given[2], body)
+                if match[2] == b"ExC" and len(arguments_given) > 2
+                else arguments_given[2:]
+            )
+            kernel = arguments_given[1]
+        elif not match[2] and len(arguments_given) >= 4:
+            configuration = (arguments_given[1], arguments_given[2], *arguments_given[4:6])
+            kernel, arguments = arguments_given[0], _array(arguments_given[3], body)
         else:
             continue
         if configuration:
@@ -91,21 +95,21 @@ def _array(name: bytes, before: bytes) -> list[bytes]:
 def _configured(name: bytes, before: bytes) -> tuple[bytes, ...]:
     """Grid, block, shared bytes and stream of a `cudaLaunchConfig_t`; empty: not known."""
     word = re.escape(name)
-    found: dict[bytes, bytes] = {}
+    members_set: dict[bytes, bytes] = {}
     members = (b"gridDim", b"blockDim", b"dynamicSmemBytes", b"stream")
     for match in re.finditer(rb"\b" + word + rb"\s*(?:=\s*(?:cudaLaunchConfig_t\s*)?)?(?=\{)", before):
         end = closing(before, match.end()) or match.end() + 1
         inside = split_arguments(before[match.end() + 1 : end - 1])
         if all(each.startswith(b".") for each in inside):
             pairs = (each[1:].partition(b"=") for each in inside)
-            found |= {member.strip(): value.strip() for member, _, value in pairs}
+            members_set |= {member.strip(): value.strip() for member, _, value in pairs}
         else:
-            found |= dict(zip(members, inside, strict=False))
+            members_set |= dict(zip(members, inside, strict=False))
     for match in re.finditer(rb"\b" + word + rb"\s*(?:\.|->)\s*(\w+)\s*=([^;{}]+);", before):
-        found[match[1]] = match[2].strip()
-    if not (found.get(b"gridDim") and found.get(b"blockDim")):
+        members_set[match[1]] = match[2].strip()
+    if not (members_set.get(b"gridDim") and members_set.get(b"blockDim")):
         return ()
-    return tuple(found.get(member) or b"0" for member in members)
+    return tuple(members_set.get(member) or b"0" for member in members)
 
 
 @dataclass(frozen=True)
@@ -128,25 +132,25 @@ class Host:
         function = _function_at(self.tree, launch.at)
         start = function.start_byte if function is not None else max(self.bare.rfind(b"\n}", 0, launch.at), 0)
         values = pointed(name, self.bare[start : launch.at] + within)
-        found = [replace(launch, kernel=value) for value in values if value != launch.kernel]
-        if not found and function is not None:
-            found = list(self._handed(launch, name, function))
-        if not found:
+        launches = [replace(launch, kernel=value) for value in values if value != launch.kernel]
+        if not launches and function is not None:
+            launches = list(self._handed(launch, name, function))
+        if not launches:
             yield launch
-        for one in found:
-            yield from self.meant(one, b"" if one.at != launch.at else within, depth + 1)
+        for possible in launches:
+            yield from self.meant(possible, b"" if possible.at != launch.at else within, depth + 1)
 
     def _handed(self, launch: Written, name: bytes, function: Node) -> Iterator[Written]:
         """The launches that a host function makes of its parameter `name`, one for each call of it."""
         body = function.child_by_field_name("body")
         declared = function.child_by_field_name("declarator")
         head = self.bare[_template_start(function) : body.start_byte if body else function.start_byte]
-        own, params, pack = _parameters(declared, self.bare)
+        function_name, params, pack = _parameters(declared, self.bare)
         typed = [param.name for param in template_params(head.lstrip())]
         if name not in params and name not in typed:
             return
         local = _locals(self.bare[body.start_byte : launch.at] if body else b"", {*params, *typed})
-        calls = calls_of(self.bare, own, deduce=name in params)
+        calls = calls_of(self.bare, function_name, deduce=name in params)
         for count, (at, template, arguments) in enumerate(calls):
             if count >= MAX_CALLS:
                 return
@@ -168,14 +172,14 @@ def pointed(name: bytes, before: bytes) -> list[bytes]:
     """The kernels that a pointer is set to in the code before a launch, `?:` and every branch included."""
     word = re.escape(name)
     pattern = rb"(?<![\w.>])" + word + rb"\s*(?:\)\s*\([^;{}]*?\)\s*)?(?:=(?!=)([^;]*)|\{([^;{}]*)\});"
-    found: dict[bytes, None] = {}
+    kernels: dict[bytes, None] = {}
     for match in re.finditer(pattern, before):
         value = (match[1] or match[2] or b"").strip()
         choice = value.partition(b"?")[2]
-        for one in re.split(rb"(?<!:):(?!:)", choice) if choice else (value,):
-            if _KERNEL.match(plain(one)):
-                found[plain(one)] = None
-    return list(found)
+        for choice_text in re.split(rb"(?<!:):(?!:)", choice) if choice else (value,):
+            if _KERNEL.match(plain(choice_text)):
+                kernels[plain(choice_text)] = None
+    return list(kernels)
 
 
 def _function_at(tree: Node, at: int) -> Node | None:
@@ -198,7 +202,7 @@ def _parameters(declarator: Node | None, bare: bytes) -> tuple[bytes, list[bytes
     if declarator is None:
         return b"", [], False
     named, listed = (declarator.child_by_field_name(field) for field in ("declarator", "parameters"))
-    own = bare[named.start_byte : named.end_byte].partition(b"<")[0].rpartition(b"::")[2].strip()
+    function_name = bare[named.start_byte : named.end_byte].partition(b"<")[0].rpartition(b"::")[2].strip()
     names, pack = list[bytes](), False
     for piece in passed(bare[listed.start_byte + 1 : listed.end_byte - 1]):
         piece = piece.partition(b"=")[0].strip()
@@ -206,17 +210,17 @@ def _parameters(declarator: Node | None, bare: bytes) -> tuple[bytes, list[bytes
         words = IDENTIFIER.findall(piece)
         names.append(pointer[1] if pointer else words[-1] if words else b"")
         pack = _PACK.search(piece) is not None
-    return own, names, pack
+    return function_name, names, pack
 
 
 def _locals(body: bytes, others: set[bytes]) -> Mapping[bytes, bytes]:
     """The local variables of a wrapper that are set once, with their values."""
-    found: dict[bytes, bytes | None] = {}
+    values: dict[bytes, bytes | None] = {}
     for match in re.finditer(rb"\bdim3\s+(\w+)\s*[({]([^;{}]*)[)}]\s*;|\b(\w+)\s*=(?!=)\s*([^;{}]+);", body):
         name = match[1] or match[3]
         value = b"dim3(" + match[2] + b")" if match[1] else b"(" + match[4].strip() + b")"
-        found[name] = None if name in found or name in others else value
-    return {name: value for name, value in found.items() if value is not None}
+        values[name] = None if name in values or name in others else value
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _bound(text: bytes, local: Mapping[bytes, bytes], bound: Mapping[bytes, bytes]) -> bytes:

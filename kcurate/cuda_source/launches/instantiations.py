@@ -76,11 +76,11 @@ class Instantiations:
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
         """The unit's functions by name."""
-        found: dict[bytes, list[Item]] = defaultdict(list)
+        functions: dict[bytes, list[Item]] = defaultdict(list)
         for item in self.functions:
             for name in item.names if item.kind == "function" else ():
-                found[name].append(item)
-        return found
+                functions[name].append(item)
+        return functions
 
     @cached_property
     def bare(self) -> bytes:
@@ -93,29 +93,29 @@ class Instantiations:
         Where nothing in the unit tells a type, the usual one is taken: such a kernel is in `guessed`.
         """
         for self._guessing in (False, True):
-            if found := self._of(kernel):
+            if expressions := self._of(kernel):
                 self.guessed |= {kernel.start} if self._guessing else frozenset()
-                return found
+                return expressions
         return ()
 
     def _of(self, kernel: Item) -> tuple[str, ...]:
-        found: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
+        uses_of: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
         wanted = template_params(self._head(kernel))
         if not wanted:  # a full specialisation
             return ()
         for launch in self.launches:
             if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
-                found.update(dict.fromkeys(self._of_launch(kernel, launch)))
-        if not found:
+                uses_of.update(dict.fromkeys(self._of_launch(kernel, launch)))
+        if not uses_of:
             uses = self._uses_in_code(kernel, 0, deduce=False)
-            found.update(dict.fromkeys(uses))
+            uses_of.update(dict.fromkeys(uses))
         needed = [param for param in wanted if param.default is None and not param.pack]
         if self._guessing and wanted[: len(needed)] == tuple(needed) and all(param.type for param in needed):
-            found[tuple(param.usual for param in needed)] = None
+            uses_of[tuple(param.usual for param in needed)] = None
         least = len(needed)
-        most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, found), default=0)
+        most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, uses_of), default=0)
         name = kernel.qualified.decode("utf-8", "replace")
-        fit = [args for args in found if least <= len(args) <= most and self._global(args)]
+        fit = [args for args in uses_of if least <= len(args) <= most and self._global(args)]
         usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
         if not usable and least == 0:
             usable = [()]
@@ -131,21 +131,21 @@ class Instantiations:
     @cached_property
     def constants(self) -> Mapping[bytes, bytes]:
         """What the unit's constants and type aliases stand for."""
-        found: dict[bytes, bytes] = {}
+        values: dict[bytes, bytes] = {}
         for item in self.parsed.items:
             if item.kind in ("variable", "using", "type") and len(item.names) == 1 and not item.template:
                 text = self.bare[item.start : item.end]
                 value = with_locals(item.names[0], text) if len(text) < MAX_CONSTANT_BYTES else b""
                 if value and value != item.names[0]:
-                    found[item.names[0]] = value
-        return found
+                    values[item.names[0]] = value
+        return values
 
     @cached_property
     def macros(self) -> Mapping[bytes, bytes]:
         """The unit's macros without parameters, with their bodies."""
         macros = (item for item in self.parsed.items if item.kind == "macro")
-        found = (_OBJECT.match(self.bare, item.start) for item in macros)
-        return {match[1]: match[2].strip() for match in found if match and match[2].strip()}
+        definitions = (_OBJECT.match(self.bare, item.start) for item in macros)
+        return {match[1]: match[2].strip() for match in definitions if match and match[2].strip()}
 
     def _global(self, arguments: tuple[bytes, ...]) -> bool:
         """Whether arguments name only what the file of a kernel can name."""
@@ -180,10 +180,10 @@ class Instantiations:
             self._fits(other, launch) for other in self.scopes.meant(launch)
         ):
             return  # of an overload
-        given = tuple(argument.encode() for argument in launch.template_args)
+        template_args = tuple(argument.encode() for argument in launch.template_args)
         arguments = [argument.expression.encode() for argument in launch.arguments]
         place = self._place(launch.at, launch.within)
-        yield from self._resolved(self._completed(kernel, given, arguments, place), place, 0)
+        yield from self._resolved(self._completed(kernel, template_args, arguments, place), place, 0)
 
     def _fits(self, kernel: Item, launch: Launch) -> bool:
         """Whether a launch passes as many arguments as a kernel has parameters."""
@@ -191,30 +191,34 @@ class Instantiations:
         return len(launch.arguments) == len(params) or any("..." in param.type for param in params)
 
     def _completed(
-        self, function: Item, given: tuple[bytes, ...], arguments: Sequence[bytes], place: _Place
+        self, function: Item, template_args: tuple[bytes, ...], arguments: Sequence[bytes], place: _Place
     ) -> tuple[bytes, ...]:
         """The template arguments of a call, those left to deduction included as far as they can be told."""
         wanted = template_params(self._head(function))
-        if len(given) >= len(wanted):
-            return given
+        if len(template_args) >= len(wanted):
+            return template_args
         names = [param.name for param in wanted]
         head = self._head(function)
         at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
-        found = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text)
-        for param in wanted[len(given) :]:
-            value = found.get(param.name, b"")
+        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text)
+        for param in wanted[len(template_args) :]:
+            value = deduced_args.get(param.name, b"")
             if not value:
                 break  # the default applies, or nothing tells
-            given += (value,)
-        return given
+            template_args += (value,)
+        return template_args
 
-    def _resolved(self, given: tuple[bytes, ...], place: _Place, depth: int) -> Iterator[tuple[bytes, ...]]:
+    def _resolved(
+        self, template_args: tuple[bytes, ...], place: _Place, depth: int
+    ) -> Iterator[tuple[bytes, ...]]:
         """`given` with local names replaced, and template parameters around by what they are used with."""
-        given = tuple(with_locals(argument, place.text) for argument in given)
+        template_args = tuple(with_locals(argument, place.text) for argument in template_args)
         around = place.around
-        for values in lambda_values(given, place.text, around, self.bare, self.by_name):
-            bound_here = tuple(substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in given)
-            replaced = bound_here if values else given
+        for values in lambda_values(template_args, place.text, around, self.bare, self.by_name):
+            bound_here = tuple(
+                substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in template_args
+            )
+            replaced = bound_here if values else template_args
             params = template_params(self._head(around)) if around and around.template else ()
             names = [param.name for param in params]
             used = {name for argument in replaced for name in IDENTIFIER.findall(argument)} & set(names)
@@ -245,11 +249,15 @@ class Instantiations:
             ]
             texts += [(at, text, text) for at, text in self.calls if name in text]
             for start, within, text in texts:
-                for at, given, arguments in calls_of(text, name, deduce):
+                for at, template_args, arguments in calls_of(text, name, deduce):
                     place = self._place(start, within) if within else self._place(start + at)
                     if within:
                         place = _Place(self._place(start).text + within[:at], place.around)
-                    full = self._completed(function, given, arguments, place) if deduce else given
+                    full = (
+                        self._completed(function, template_args, arguments, place)
+                        if deduce
+                        else template_args
+                    )
                     if full:
                         yield from self._resolved(full, place, depth + 1)
 
@@ -283,8 +291,8 @@ def _key(expression: str) -> tuple[bytes, tuple[bytes, ...]]:
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
     """The template argument lists that follow a name."""
-    for _, given, _ in calls_of(text, name, deduce=False):
-        yield given
+    for _, template_args, _ in calls_of(text, name, deduce=False):
+        yield template_args
 
 
 def by_start(kernels: Sequence[Item], instantiations: Instantiations) -> Mapping[int, tuple[str, ...]]:

@@ -35,8 +35,8 @@ class Scopes:
         scope = [] if launch.qualified.startswith(b"::") else self._scope(launch.at)
         for depth in range(len(scope), -1, -1):
             exact = b"::".join([*scope[:depth], written])
-            if found := [item for item in named if item.qualified == exact]:
-                return found
+            if exactly_named := [item for item in named if item.qualified == exact]:
+                return exactly_named
         if b"::" not in written or written.split(b"::")[0] in self._aliases:
             return named
         return [item for item in named if item.qualified.endswith(b"::" + written)]

@@ -64,17 +64,22 @@ def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = 
     bare = blank_literals(text)
     data = _allocations(bare), _directions(bare)
     host = Host(bare, tree, _declared(bare))
-    found = [(one, b"") for one in sorted([*_written(bare), *runtime_launches(bare)], key=lambda one: one.at)]
+    written = [
+        (launch_text, b"")
+        for launch_text in sorted(
+            [*_written(bare), *runtime_launches(bare)], key=lambda launch_text: launch_text.at
+        )
+    ]
     for at, expansion in calls:
         plain, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
         inside = (*_written(plain), *runtime_launches(plain, before))
-        found += [(replace(one, at=at), plain) for one in inside]
-    for one, within in found:
-        for meant in host.meant(one, within):
+        written += [(replace(launch_text, at=at), plain) for launch_text in inside]
+    for launch_text, within in written:
+        for meant in host.meant(launch_text, within):
             launch = _launch(meant, data)
             if launch is not None:
-                own = _as_text(meant) if meant.at != one.at else within
-                yield replace(launch, loops=_loops(tree, meant.at, bare), within=own)
+                expansion_here = _as_text(meant) if meant.at != launch_text.at else within
+                yield replace(launch, loops=_loops(tree, meant.at, bare), within=expansion_here)
 
 
 def _written(bare: bytes) -> Iterator[Written]:
@@ -170,7 +175,7 @@ def _head(kernel: bytes) -> tuple[bytes, tuple[str, ...]] | None:
 def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
     """The loops around a position, outermost first, each as written up to its body."""
     node = tree.root_node.descendant_for_byte_range(at, at + 1)
-    found: list[str] = []
+    heads: list[str] = []
     while node is not None:
         if node.type in _LOOPS:
             body = node.child_by_field_name("body")
@@ -179,9 +184,9 @@ def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
                 text = b"do while " + (bare[condition.start_byte : condition.end_byte] if condition else b"")
             else:
                 text = bare[node.start_byte : body.start_byte if body is not None else node.end_byte]
-            found.append(_shown(text))
+            heads.append(_shown(text))
         node = node.parent
-    return tuple(reversed(found))
+    return tuple(reversed(heads))
 
 
 def _argument(
@@ -239,12 +244,12 @@ def _allocations(bare: bytes) -> dict[bytes, bytes]:
 
 def _directions(bare: bytes) -> dict[bytes, frozenset[str]]:
     """Per variable: `in` if the host copies to it, `out` if the host copies from it."""
-    found: dict[bytes, set[str]] = defaultdict(set)
+    directions: dict[bytes, set[str]] = defaultdict(set)
     for name, _, args in runtime_calls(bare):
         if name not in (b"cudaMemcpy", b"cudaMemcpyAsync") or len(args) < 4:
             continue
         if b"HostToDevice" in args[3]:
-            found[_target(args[0])].add("in")
+            directions[_target(args[0])].add("in")
         elif b"DeviceToHost" in args[3]:
-            found[_target(args[1])].add("out")
-    return {name: frozenset(kinds) for name, kinds in found.items()}
+            directions[_target(args[1])].add("out")
+    return {name: frozenset(kinds) for name, kinds in directions.items()}

@@ -24,11 +24,11 @@ def expanded_calls(parsed: Parsed, bare: bytes) -> Iterator[tuple[int, bytes]]:
     launching: set[bytes] = set()
     inside: list[tuple[int, int]] = []
     for item in parsed.items:
-        if item.kind == "macro" and (found := definition(parsed.text, item.start)):
-            macros[found.name] = found.body
-            inside.append((item.start, found.end))
-            if found.body.startswith(b"(") and _LAUNCH.search(found.body):
-                launching.add(found.name)
+        if item.kind == "macro" and (macro := definition(parsed.text, item.start)):
+            macros[macro.name] = macro.body
+            inside.append((item.start, macro.end))
+            if macro.body.startswith(b"(") and _LAUNCH.search(macro.body):
+                launching.add(macro.name)
     size = -1
     while launching and size != len(launching):
         size = len(launching)

@@ -83,22 +83,22 @@ def deduced(
 
     `text` holds the declarations of what is passed, comments and literals blanked.
     """
-    found: dict[bytes, bytes] = {}
+    types: dict[bytes, bytes] = {}
     for param, argument in zip(params, arguments, strict=False):
         words = [w for w in IDENTIFIER.findall(param.type.encode()) if w not in _NO_TYPE]
-        if len(words) != 1 or words[0] not in wanted or words[0] in found:
+        if len(words) != 1 or words[0] not in wanted or words[0] in types:
             continue
         type_, stars = type_of(argument, text)
         if type_:
-            found[words[0]] = type_ + b"*" * max(0, stars - param.type.count("*"))
-    return found
+            types[words[0]] = type_ + b"*" * max(0, stars - param.type.count("*"))
+    return types
 
 
 def type_of(argument: bytes, text: bytes) -> tuple[bytes | None, int]:
     """The type of an expression without its stars, and how many; None: not known."""
     plain = argument.strip()
-    if made := _MADE.match(plain):
-        return made[1], 0
+    if construction := _MADE.match(plain):
+        return construction[1], 0
     if number := _NUMBER.match(plain):
         if number[1]:
             return (b"unsigned int" if b"u" in number[1].lower() else b"int"), 0
@@ -129,8 +129,8 @@ def _declared(name: bytes, text: bytes, stars: int) -> tuple[bytes | None, int]:
     )
     if holder is not None:
         return holder[1], 1
-    for found in reversed(list(re.finditer(rb"\b" + word + rb"\b\s*([=;,)\[{]|\Z)", text))):
-        before = text[max(0, found.start() - MAX_DECLARATION_BYTES) : found.start()]
+    for mention in reversed(list(re.finditer(rb"\b" + word + rb"\b\s*([=;,)\[{]|\Z)", text))):
+        before = text[max(0, mention.start() - MAX_DECLARATION_BYTES) : mention.start()]
         before = before[max(before.rfind(sign) for sign in (b";", b"{", b"}", b"(", b")", b"=")) + 1 :]
         first, _, last = before.rpartition(b",") if b"," in before else (b"", b"", before)
         if b"," in before and not last.strip(b" *&\n\t"):  # `float *a, *b`
@@ -140,7 +140,7 @@ def _declared(name: bytes, text: bytes, stars: int) -> tuple[bytes | None, int]:
             match = _DECLARED_LAST.fullmatch(last)
             stars_here = match[2].count(b"*") if match else 0
         if match is not None and (type_ := _bare_type(match[1])):
-            return type_, stars_here + (found[1] == b"[") + stars
+            return type_, stars_here + (mention[1] == b"[") + stars
     return None, 0
 
 

@@ -119,16 +119,16 @@ def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
     bare = blank_literals(text)
-    made = list(macro_statements(text, bare)) if MARK.search(bare) else []
+    statements = list(macro_statements(text, bare)) if MARK.search(bare) else []
     annotations = annotating(bare) if MARK.search(bare) else {}
     places = list(annotations_in(bare, annotations))
     plain = blanked(readable(text, bare), places)
-    tree = parse_tree(blanked(plain, ((each.start, each.end) for each in made)))
+    tree = parse_tree(blanked(plain, ((each.start, each.end) for each in statements)))
     words, before = global_macros(bare).words, {end: start for start, end in places}
     named = (_annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare))
-    found = [_as_kernel(item, bare, words) for item in named]
-    found += filter(None, (_made(statement, bare) for statement in made))
-    items = tuple(sorted(found, key=lambda item: (item.start, -item.end)))
+    declarations = [_as_kernel(item, bare, words) for item in named]
+    declarations += filter(None, (_made(statement, bare) for statement in statements))
+    items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
     return Parsed(source, text, tree, items, annotations, before)
 
 

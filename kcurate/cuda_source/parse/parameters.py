@@ -81,8 +81,8 @@ def header_of(item: Item, text: bytes) -> bytes:
 @lru_cache(maxsize=4)  # of all kernels of a text
 def _word_macros(text: bytes) -> Mapping[bytes, bytes]:
     """Macros whose expansion is words or empty: name to expansion."""
-    found = ((one.name, one.body.strip()) for one in definitions(blank_comments(text)))
-    return {name: body for name, body in found if not body or _WORDS.fullmatch(body)}
+    macros = ((macros.name, macros.body.strip()) for macros in definitions(blank_comments(text)))
+    return {name: body for name, body in macros if not body or _WORDS.fullmatch(body)}
 
 
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:

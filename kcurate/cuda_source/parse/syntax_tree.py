@@ -106,8 +106,8 @@ class Tree:
                 continue
             name = self.text(function)
             if not names or name in names:
-                given = tuple(child for child in arguments.named_children if child.type != "comment")
-                yield node, name, given
+                values = tuple(child for child in arguments.named_children if child.type != "comment")
+                yield node, name, values
 
     def functions(self) -> tuple[Function, ...]:
         """Functions with bodies, in order."""
@@ -126,15 +126,15 @@ class Tree:
             name = declarator.child_by_field_name("declarator")
             head = self.source[node.start_byte : declarator.start_byte]
             listed = declarator.child_by_field_name("parameters").named_children
-            params = [one for param in listed for one in self.declared_by(param)]
+            params = [declaration for param in listed for declaration in self.declared_by(param)]
             yield Function(self.text(name), b"__global__" in head, tuple(params), node, body)
 
     def declared(self, within: Node) -> tuple[Declared, ...]:
         """Everything declared inside a node (parameters are not included)."""
         known = self._declared.get(within.id)
         if known is None:
-            found = self.nodes("declaration", within=within)
-            known = tuple(one for node in found for one in self.declared_by(node))
+            declarations = self.nodes("declaration", within=within)
+            known = tuple(declaration for node in declarations for declaration in self.declared_by(node))
             self._declared[within.id] = known
         return known
 
@@ -202,9 +202,9 @@ def expression(text: bytes) -> Node | None:
     """The syntax of one C expression; None unless the grammar accepts the whole text as one."""
     before, after = b"auto x = (", b");"
     root = parse_tree(before + text + after).root_node
-    found = root.descendant_for_byte_range(len(before) - 1, len(before) + len(text) + 1)
-    whole = not root.has_error and found is not None and found.type == "parenthesized_expression"
-    return found.named_children[0] if whole else None
+    node = root.descendant_for_byte_range(len(before) - 1, len(before) + len(text) + 1)
+    whole = not root.has_error and node is not None and node.type == "parenthesized_expression"
+    return node.named_children[0] if whole else None
 
 
 def ancestors(node: Node) -> Iterator[Node]:

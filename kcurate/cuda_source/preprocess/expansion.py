@@ -128,9 +128,9 @@ class _Expander:
     left: int = MAX_TOKENS
     depth: int = 0
 
-    def expand(self, given: Iterable[Token], argument: bool = False) -> list[Token]:
+    def expand(self, tokens_in: Iterable[Token], argument: bool = False) -> list[Token]:
         """Everything expanded; in an argument of a macro, `defined` is a name like others, as for g++."""
-        todo, out = [*given][::-1], list[Token]()
+        todo, out = [*tokens_in][::-1], list[Token]()
         while todo:
             self.spend(1)
             text, hidden = todo.pop()
@@ -203,7 +203,7 @@ class _Expander:
                 else:
                     joined += part
             self.spend(len(joined))
-            out += [(text, own | hidden) for text, own in joined]
+            out += [(text, origins | hidden) for text, origins in joined]
         return out
 
     def part(self, word: bytes, arguments: Mapping[bytes, list[Token]], whole: bool) -> list[Token]:
@@ -265,7 +265,7 @@ def expanded(text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) 
 
 def without_macros(text: bytes) -> tuple[bytes, Mapping[str, str]]:
     """The text without directives and with macros expanded, except those that are kept as names."""
-    macros = {one.name: one.body for one in definitions(text)}
+    macros = {definition.name: definition.body for definition in definitions(text)}
     kept = {
         n for n, body in macros.items() if body[:1] != b"(" and body.strip() and not _STRUCTURE.search(body)
     }

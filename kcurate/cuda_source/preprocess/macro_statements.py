@@ -34,7 +34,11 @@ class MacroStatement:
 
 def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     """The statements of a text that calls of its own function-like macros make; `bare` has no literals."""
-    macros = {one.name: one.body for one in definitions(bare) if one.body.startswith(b"(")}
+    macros = {
+        definition.name: definition.body
+        for definition in definitions(bare)
+        if definition.body.startswith(b"(")
+    }
     if not macros:
         return
     code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
@@ -55,9 +59,9 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
             b"{",
             b"}",
         ):
-            found = _statement(code, match, macros)
-            if found is not None:
-                last, expansion = found
+            statement = _statement(code, match, macros)
+            if statement is not None:
+                last, expansion = statement
                 yield MacroStatement(at, last, tuple(filter(None, blocks)), expansion)
 
 

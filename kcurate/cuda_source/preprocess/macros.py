@@ -70,7 +70,7 @@ def global_macros(bare: bytes) -> GlobalMacros:
     """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
     if MARK.search(bare) is None:
         return GlobalMacros()
-    defines = [(one.name, one.body.startswith(b"("), one.body) for one in definitions(bare)]
+    defines = [(macro.name, macro.body.startswith(b"("), macro.body) for macro in definitions(bare)]
     words: set[bytes] = set()
     headers: set[bytes] = set()
     makers: set[bytes] = set()
@@ -92,18 +92,18 @@ def annotating(bare: bytes) -> Mapping[bytes, frozenset[bytes]]:
     `ALIGNED(n)`, or (without parameters) to nothing; with the words that they expand to.
     """
     bodies: dict[bytes, list[bytes]] = defaultdict(list)
-    for one in definitions(bare):
-        bodies[one.name].append(one.body)
-    found: dict[bytes, frozenset[bytes]] = {}
+    for macro in definitions(bare):
+        bodies[macro.name].append(macro.body)
+    words_of: dict[bytes, frozenset[bytes]] = {}
     size = -1
-    while size != len(found):
-        size = len(found)
-        for name in bodies.keys() - found.keys():
-            words = [_annotations(_PARAMETERS.sub(b"", body), found) for body in bodies[name]]
+    while size != len(words_of):
+        size = len(words_of)
+        for name in bodies.keys() - words_of.keys():
+            words = [_annotations(_PARAMETERS.sub(b"", body), words_of) for body in bodies[name]]
             call = any(body.startswith(b"(") for body in bodies[name])
             if None not in words and (any(words) or (not call and bare.count(name) > 1)):
-                found[name] = frozenset[bytes]().union(*filter(None, words))
-    return found
+                words_of[name] = frozenset[bytes]().union(*filter(None, words))
+    return words_of
 
 
 def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozenset[bytes] | None:

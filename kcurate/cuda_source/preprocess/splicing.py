@@ -268,8 +268,8 @@ class _Splicer:
 
 def _line_end(text: bytes, at: int) -> int:
     """Just behind the end of a directive; a backslash before the line end carries it on."""
-    while (found := text.find(b"\n", at)) >= 0:
-        at = found + 1
+    while (line_end := text.find(b"\n", at)) >= 0:
+        at = line_end + 1
         if not text.endswith((b"\\\n", b"\\\r\n"), max(0, at - 3), at):
             return at
     return len(text)
@@ -285,8 +285,8 @@ def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes
     source = read(root)
     if source is None:
         return None
-    given = {name: b" " + value for name, value in macros.items()}
-    splicer = _Splicer(read, resolve, {**PREDEFINED, **given})
+    from_flags = {name: b" " + value for name, value in macros.items()}
+    splicer = _Splicer(read, resolve, {**PREDEFINED, **from_flags})
     splicer.file(root, source)
     return Text(
         b"".join(splicer.out),
@@ -317,6 +317,6 @@ def local_includes(source: bytes) -> tuple[str, ...]:
     clean = blank_comments(
         source[: end if end >= 0 else len(source)]
     )  # what is behind the last one is no matter
-    found = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
-    names = (_included(match) for match in found if match)
+    includes = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
+    names = (_included(match) for match in includes if match)
     return tuple(dict.fromkeys(name for name, quoted in names if quoted or not _STANDARD.match(name)))

@@ -27,25 +27,25 @@ def wider_accumulation(code: bytes) -> bytes | None:
     tree = tree_of(code)
     functions = {function.name: function for function in tree.functions()}
     known = {
-        (function.name, one.name): one
+        (function.name, param.name): param
         for function in functions.values()
-        for one in (*function.params, *tree.declared(function.body))
+        for param in (*function.params, *tree.declared(function.body))
     }
-    found: set[Variable] = set()
+    accumulators: set[Variable] = set()
     for function in functions.values():
         for name in _accumulated(tree, function.body):
-            one = known.get((function.name, name))
-            if one is None or one.type != b"float":
+            variable = known.get((function.name, name))
+            if variable is None or variable.type != b"float":
                 continue
-            if not (function.kernel and one.stars):
-                found.add((function.name, name))
+            if not (function.kernel and variable.stars):
+                accumulators.add((function.name, name))
     if any(function.kernel and _adds_in_buffers(tree, function) for function in functions.values()):
         return None
-    _spread(tree, functions, known, found)
-    chosen = {one for one in found if _can_change(tree, functions[one[0]], known[one])}
+    _spread(tree, functions, known, accumulators)
+    chosen = {key for key in accumulators if _can_change(tree, functions[key[0]], known[key])}
     if not chosen:
         return None
-    edits = {_widened(known[one]) for one in chosen}
+    edits = {_widened(known[key]) for key in chosen}
     for function in functions.values():
         edits |= set(_fused(tree, function, {name for owner, name in chosen if owner == function.name}))
     return edited(code, edits)
@@ -77,7 +77,7 @@ def _base(tree: Tree, node: Node | None) -> bytes | None:
 
 def _adds_in_buffers(tree: Tree, function: Function) -> bool:
     """Whether a kernel adds to a buffer of floats again and again: by atomics, or with `+=` in a loop."""
-    floats = {one.name for one in function.params if one.type == b"float" and one.stars}
+    floats = {param.name for param in function.params if param.type == b"float" and param.stars}
     for _, _, arguments in tree.calls(b"atomicAdd", within=function.body):
         if arguments and any(
             tree.text(use) in floats for use in tree.nodes("identifier", within=arguments[0])
@@ -95,33 +95,33 @@ def _spread(
     tree: Tree,
     functions: dict[bytes, Function],
     known: dict[Variable, Declared],
-    found: set[Variable],
+    accumulators: set[Variable],
 ) -> None:
     """Add what is passed by pointer or reference between functions: both ends must have one type."""
     links: list[tuple[Variable, Variable]] = []
     for function in functions.values():
         for _, callee, arguments in tree.calls(*functions, within=function.body):
-            for one, argument in zip(functions[callee].params, arguments, strict=False):
+            for param, argument in zip(functions[callee].params, arguments, strict=False):
                 name = _base(tree, argument)
-                if name is not None and (one.stars or one.reference or one.sizes):
-                    links.append(((function.name, name), (callee, one.name)))
+                if name is not None and (param.stars or param.reference or param.sizes):
+                    links.append(((function.name, name), (callee, param.name)))
     before = -1
-    while before != len(found):
-        before = len(found)
+    while before != len(accumulators):
+        before = len(accumulators)
         for ends in links:
-            if found & set(ends) and all(end in known and known[end].type == b"float" for end in ends):
-                found |= set(ends)
+            if accumulators & set(ends) and all(end in known and known[end].type == b"float" for end in ends):
+                accumulators |= set(ends)
 
 
-def _can_change(tree: Tree, function: Function, one: Declared) -> bool:
+def _can_change(tree: Tree, function: Function, variable: Declared) -> bool:
     """Whether a variable may become `double`: nothing in the function looks at it through another type."""
-    if function.kernel and any(one is param for param in function.params):
+    if function.kernel and any(variable is param for param in function.params):
         return False
-    if {b"extern", b"volatile"} & one.qualifiers:
+    if {b"extern", b"volatile"} & variable.qualifiers:
         return False
     return not any(
         _is_reinterpreted(tree, parent)
-        for use in tree.uses(one.name, function.body)
+        for use in tree.uses(variable.name, function.body)
         for parent in ancestors(use)
     )
 
@@ -133,8 +133,8 @@ def _is_reinterpreted(tree: Tree, node: Node) -> bool:
     return node.type == "call_expression" and tree.text(node).startswith(b"reinterpret_cast")
 
 
-def _widened(one: Declared) -> Edit:
-    base = one.declaration.child_by_field_name("type")
+def _widened(variable: Declared) -> Edit:
+    base = variable.declaration.child_by_field_name("type")
     return Edit(base.start_byte, base.end_byte, b"double")
 
 

@@ -91,11 +91,11 @@ def parse(text: str) -> Node | None:
     text = _NAME_IN_BRACKETS.sub(
         lambda match: match[0] if _TYPE.fullmatch(match[1]) else f" {match[1]} ", text
     )
-    found = syntax_tree.expression(_NAME_COMPARED.sub(r"(\1)", text).encode())
+    syntax = syntax_tree.expression(_NAME_COMPARED.sub(r"(\1)", text).encode())
     try:
-        return _tree(found) if found is not None else None
+        return _tree(syntax) if syntax is not None else None
     except _Product as product:
-        return _with_product(found, product.inside)
+        return _with_product(syntax, product.inside)
     except (_Refused, ValueError, RecursionError):
         return None
 
@@ -160,8 +160,8 @@ def _choice(parts: tuple[Node, ...]) -> Node:
 
 
 def _call(syntax: syntax_tree.Node) -> Node:
-    function, given = syntax_tree.bare(syntax.named_children[0]), syntax.named_children[-1]
-    args = tuple(_tree(child) for child in given.named_children)
+    function, arguments = syntax_tree.bare(syntax.named_children[0]), syntax.named_children[-1]
+    args = tuple(_tree(child) for child in arguments.named_children)
     text = function.text.decode()
     if function.type == "field_expression":
         called = _tree(function)
@@ -204,9 +204,9 @@ def _unqualified(text: str) -> str:
 
 def substitute(node: Node, meaning: Callable[[Node], Node | None]) -> Node:
     """The tree with every part known to `meaning` replaced, outermost first; replacements are final."""
-    found = meaning(node)
-    if found is not None:
-        return found
+    replacement = meaning(node)
+    if replacement is not None:
+        return replacement
     if not node.args:
         return node
     return Node(node.op, tuple(substitute(arg, meaning) for arg in node.args), node.text, node.real)
@@ -221,8 +221,8 @@ def plain(node: Node) -> Node:
 
 def names(node: Node) -> frozenset[str]:
     """Every variable in a tree."""
-    own = frozenset((node.text,)) if node.op == "name" else frozenset()
-    return own.union(*(names(arg) for arg in node.args))
+    own_name = frozenset((node.text,)) if node.op == "name" else frozenset()
+    return own_name.union(*(names(arg) for arg in node.args))
 
 
 def is_real(node: Node) -> bool:

@@ -93,15 +93,15 @@ class Code:
     @cached_property
     def _nodes(self) -> Mapping[str, list[Node]]:
         """The nodes that the index is made from, by kind, from one walk."""
-        found: dict[str, list[Node]] = defaultdict(list)
+        by_kind: dict[str, list[Node]] = defaultdict(list)
         for node in self.tree.nodes(*_INDEXED):
-            found[node.type].append(node)
-        return found
+            by_kind[node.type].append(node)
+        return by_kind
 
     @cached_property
     def types(self) -> Mapping[str, str]:
         """What `typedef` and `using` names stand for; array types with their extents, as in `float[4][4]`."""
-        found = {}
+        meanings = {}
         for node in (*self._nodes["type_definition"], *self._nodes["alias_declaration"]):
             named = node.child_by_field_name("declarator") or node.child_by_field_name("name")
             meant = node.child_by_field_name("type")
@@ -113,42 +113,42 @@ class Code:
                 sizes = f"[{self.of(size) if size is not None else ''}]{sizes}"
                 named = named.child_by_field_name("declarator")
             if named is not None and meant is not None and named.type == "type_identifier":
-                found[self.of(named)] = self.of(meant) + sizes
-        return found
+                meanings[self.of(named)] = self.of(meant) + sizes
+        return meanings
 
     @cached_property
     def _settings(self) -> Mapping[str, tuple[Setting, ...]]:
-        found: dict[str, list[Setting]] = defaultdict(list)
+        by_name: dict[str, list[Setting]] = defaultdict(list)
         nodes = (node for kind in SETTING for node in self._nodes[kind])
         for node in sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)):
             for setting in set_by(node, self._scope(node)):
-                found[setting.name].append(setting)
-        return {name: tuple(some) for name, some in found.items()}
+                by_name[setting.name].append(setting)
+        return {name: tuple(some) for name, some in by_name.items()}
 
     @cached_property
     def calls(self) -> Mapping[str, tuple[Call, ...]]:
         """Calls of functions (not of methods) by unqualified name, in order."""
-        found: dict[str, list[Call]] = defaultdict(list)
+        by_name: dict[str, list[Call]] = defaultdict(list)
         for node in self._nodes["call_expression"]:
             call = self.call_of(node)
             if call is not None:
-                found[call.name].append(call)
-        return {name: tuple(some) for name, some in found.items()}
+                by_name[call.name].append(call)
+        return {name: tuple(some) for name, some in by_name.items()}
 
     @cached_property
     def methods(self) -> Mapping[str, tuple[Call, ...]]:
         """Calls of methods by the variable or member that they are called on, such as `a.b`, in order."""
-        found: dict[str, list[Call]] = defaultdict(list)
+        by_owner: dict[str, list[Call]] = defaultdict(list)
         for node in self._nodes["call_expression"]:
-            function, given = (node.child_by_field_name(field) for field in ("function", "arguments"))
-            if function is not None and function.type == "field_expression" and given is not None:
+            function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
+            if function is not None and function.type == "field_expression" and arguments is not None:
                 method, owner = (
                     function.child_by_field_name("field"),
                     function.child_by_field_name("argument"),
                 )
-                args = tuple(map(self.of, given.named_children))
-                found[path_of(owner)].append(Call(self.of(method), node.start_byte, args, (), node))
-        return {name: tuple(some) for name, some in found.items() if name}
+                args = tuple(map(self.of, arguments.named_children))
+                by_owner[path_of(owner)].append(Call(self.of(method), node.start_byte, args, (), node))
+        return {name: tuple(some) for name, some in by_owner.items() if name}
 
     def of(self, node: Node) -> str:
         """A node's text."""
@@ -166,7 +166,9 @@ class Code:
     @cached_property
     def _reach(self) -> tuple[list[int], list[int]]:
         """Where each function starts, and how far it or one before it goes."""
-        return [one.start for one in self.functions], [*accumulate((one.end for one in self.functions), max)]
+        return [function.start for function in self.functions], [
+            *accumulate((function.end for function in self.functions), max)
+        ]
 
     def settings(self, name: str, at: int | None = None) -> tuple[Setting, ...]:
         """Everything that sets a name as it is meant at a position, in order.
@@ -179,45 +181,49 @@ class Code:
         if function is not None and at is not None:
             meant = self.declared(name, at)
             local = self.in_function(name, function)
-            return tuple(one for one in local if self.declared(name, one.at) == meant)
-        return tuple(one for one in self._settings.get(name, ()) if self._means_outside(one))
+            return tuple(setting for setting in local if self.declared(name, setting.at) == meant)
+        return tuple(setting for setting in self._settings.get(name, ()) if self._means_outside(setting))
 
-    def _means_outside(self, one: Setting) -> bool:
-        function = self.function_at(one.at)
+    def _means_outside(self, setting: Setting) -> bool:
+        function = self.function_at(setting.at)
         if function is None:
             return True
-        known = any(other.type and self.function_at(other.at) is None for other in self._settings[one.name])
-        taken = any(own == one.name for _, own in function.params)
-        return known and not taken and self.declared(one.name, one.at) is None
+        known = any(
+            other.type and self.function_at(other.at) is None for other in self._settings[setting.name]
+        )
+        taken = any(param_name == setting.name for _, param_name in function.params)
+        return known and not taken and self.declared(setting.name, setting.at) is None
 
     def in_function(self, name: str, function: Function) -> tuple[Setting, ...]:
         """Everything that sets a name inside a function, whatever it means there."""
         key = name, function.start
         if key not in self._local:
             every = self._settings.get(name, ())
-            self._local[key] = tuple(one for one in every if function.body <= one.at < function.end)
+            self._local[key] = tuple(
+                setting for setting in every if function.body <= setting.at < function.end
+            )
         return self._local[key]
 
     def declared(self, name: str, at: int) -> Setting | None:
         """The declaration inside a function that a name refers to at a position; None: there is none."""
         function = self.function_at(at)
         around = [
-            one
-            for one in (self.in_function(name, function) if function is not None else ())
-            if one.type and one.scope[0] <= at < one.scope[1] and one.at <= at
+            setting
+            for setting in (self.in_function(name, function) if function is not None else ())
+            if setting.type and setting.scope[0] <= at < setting.scope[1] and setting.at <= at
         ]
-        return max(around, key=lambda one: one.at, default=None)
+        return max(around, key=lambda setting: setting.at, default=None)
 
     def declared_in(self, function: Function) -> Iterator[str]:
         """The names that a function declares, its parameters apart."""
         for name in self._settings:
-            if any(one.type for one in self.in_function(name, function)):
+            if any(setting.type for setting in self.in_function(name, function)):
                 yield name
 
     def outside(self, word: str) -> Iterator[Setting]:
         """The variables declared outside of functions whose types contain a word, by name."""
         for name in self._settings:
-            yield from (one for one in self.settings(name) if word in one.type.split())
+            yield from (setting for setting in self.settings(name) if word in setting.type.split())
 
     def constants(self) -> Iterator[str]:
         """The names that a declaration marked `const` or `constexpr` gives a number, in any scope.
@@ -225,9 +231,11 @@ class Code:
         The number may be made from macros and from such names before.
         """
         known = set(self.macros)
-        for name, found in self._settings.items():
-            marked = (one.value for one in found if one.type.startswith(("const", "static const")))
-            nodes = (c_expressions.parse(one) for one in marked if one)
+        for name, settings in self._settings.items():
+            marked = (
+                setting.value for setting in settings if setting.type.startswith(("const", "static const"))
+            )
+            nodes = (c_expressions.parse(value) for value in marked if value)
             if any(node is not None and c_expressions.names(node) <= known for node in nodes):
                 known.add(name)
                 yield name
@@ -236,30 +244,30 @@ class Code:
         """The declared type of a variable, parameter or global, with stars."""
         function = self.function_at(at) if at is not None else None
         local = self.declared(name, at) if at is not None else None
-        for type_text, own in function.params if function is not None and local is None else ():
-            if own == name:
+        for type_text, param_name in function.params if function is not None and local is None else ():
+            if param_name == name:
                 return type_text
-        found = local or self.variable(name)
-        return found.type + "*" * bool(found.sizes) if found is not None else None
+        declaration = local or self.variable(name)
+        return declaration.type + "*" * bool(declaration.sizes) if declaration is not None else None
 
     def variable(self, name: str, at: int | None = None) -> Setting | None:
         """The declaration of a variable, in the function or outside; not of a parameter."""
         local = self.declared(name, at) if at is not None else None
-        return local or next((one for one in self.settings(name) if one.type), None)
+        return local or next((setting for setting in self.settings(name) if setting.type), None)
 
     def uses(self, name: str, function: Function) -> Iterator[Node]:
         """Every occurrence of a name, or of a member such as `a.b`, in a body, declarations included."""
         if function.start not in self._used:
-            found: dict[str, list[Node]] = defaultdict(list)
+            uses: dict[str, list[Node]] = defaultdict(list)
             body = function.node.child_by_field_name("body")
             for node in self.tree.nodes("identifier", "field_expression", within=body):
-                found[self.of(node).replace("->", ".")].append(node)
-            self._used[function.start] = found
+                uses[self.of(node).replace("->", ".")].append(node)
+            self._used[function.start] = uses
         yield from self._used[function.start].get(name, ())
 
     def given(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
         """What other functions pass for a parameter: where, and the argument."""
-        names = [own for _, own in function.params]
+        names = [param_name for _, param_name in function.params]
         for call in self.calls.get(function.name, ()) if name in names else ():
             fits = names.index(name) < len(call.args) <= len(names)
             if fits and not function.start <= call.at < function.end:
@@ -267,8 +275,8 @@ class Code:
 
     def hands_on(self, name: str, function: Function | None) -> bool:
         """Whether a call may set a variable because it receives `&name`, or the name as a reference."""
-        for one in [function] if function is not None else self.functions:
-            for use in self.uses(name, one):
+        for user in [function] if function is not None else self.functions:
+            for use in self.uses(name, user):
                 up = use.parent
                 address = up.type == "pointer_expression" and up.children[0].type == "&"
                 if address and up.parent.type in ("argument_list", "cast_expression"):
@@ -277,16 +285,16 @@ class Code:
                     return True
         return False
 
-    def _refers(self, given: Node, argument: Node) -> bool:
+    def _refers(self, arguments: Node, argument: Node) -> bool:
         """Whether a function of this unit takes an argument as a reference that it may set."""
-        call = self.call_of(given.parent)
-        at = given.named_children.index(argument)
+        call = self.call_of(arguments.parent)
+        at = arguments.named_children.index(argument)
         return call is not None and any(
-            one.name == call.name
-            and at < len(one.params)
-            and one.params[at][0].endswith("&")
-            and "const" not in one.params[at][0].split()
-            for one in self.functions
+            function.name == call.name
+            and at < len(function.params)
+            and function.params[at][0].endswith("&")
+            and "const" not in function.params[at][0].split()
+            for function in self.functions
         )
 
     def call_of(self, node: Node) -> Call | None:
@@ -294,17 +302,17 @@ class Code:
         node = without_casts(node)
         if node.type != "call_expression" or any(c.type == "kernel_call_syntax" for c in node.children):
             return None
-        function, given = (node.child_by_field_name(field) for field in ("function", "arguments"))
+        function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
         while function is not None and function.type == "qualified_identifier":
             function = function.child_by_field_name("name")
         template: tuple[str, ...] = ()
         if function is not None and function.type == "template_function":
             template = tuple(map(self.of, function.child_by_field_name("arguments").named_children))
             function = function.child_by_field_name("name")
-        if function is None or given is None or function.type != "identifier":
+        if function is None or arguments is None or function.type != "identifier":
             return None
         return Call(
-            self.of(function), node.start_byte, tuple(map(self.of, given.named_children)), template, node
+            self.of(function), node.start_byte, tuple(map(self.of, arguments.named_children)), template, node
         )
 
     def _function(self, node: Node) -> Function | None:
@@ -314,36 +322,36 @@ class Code:
         name = self.of(inner.child_by_field_name("declarator"))
         name = name if "operator" in name else name.partition("<")[0].rpartition("::")[2].strip()
         declared = [
-            one
-            for one in inner.child_by_field_name("parameters").named_children
-            if "parameter_declaration" in one.type and self.of(one) != "void"
+            child
+            for child in inner.child_by_field_name("parameters").named_children
+            if "parameter_declaration" in child.type and self.of(child) != "void"
         ]
         params = tuple(map(self._param, declared))
-        given = (one.child_by_field_name("default_value") for one in declared)
-        defaults = tuple(self.of(one) for one in given if one is not None)
+        values = (values.child_by_field_name("default_value") for values in declared)
+        defaults = tuple(self.of(value) for value in values if value is not None)
         outer = node.parent
         start, template = node.start_byte, ()
         if outer is not None and outer.type == "template_declaration":
             start = outer.start_byte
             template = tuple(
-                IDENTIFIER.findall(self.of(one).partition("=")[0].encode())[-1].decode()
-                for one in outer.child_by_field_name("parameters").named_children
+                IDENTIFIER.findall(self.of(child).partition("=")[0].encode())[-1].decode()
+                for child in outer.child_by_field_name("parameters").named_children
             )
         kernel = "__global__" in self.text[start : inner.start_byte]
         places = start, body.start_byte, node.end_byte
         return Function(name, params, template, kernel, returned_by(body), *places, node, defaults)
 
     def _param(self, node: Node) -> tuple[str, str]:
-        found = declarator(node, node.child_by_field_name("declarator"))
-        return (found.type + "*" * bool(found.sizes), found.name) if found else (self.of(node), "")
+        param = declarator(node, node.child_by_field_name("declarator"))
+        return (param.type + "*" * bool(param.sizes), param.name) if param else (self.of(node), "")
 
     def set_within(self, node: Node) -> Iterator[Setting]:
         """What the declarations and assignments inside a node set."""
-        for one in self.tree.nodes(*SETTING, within=node):
-            yield from set_by(one, self._scope(one))
+        for setting_node in self.tree.nodes(*SETTING, within=node):
+            yield from set_by(setting_node, self._scope(setting_node))
 
     def _scope(self, node: Node) -> tuple[int, int]:
-        block = next((one for one in ancestors(node) if one.type in _BLOCKS), None)
+        block = next((outer for outer in ancestors(node) if outer.type in _BLOCKS), None)
         if block is None or node.type == "field_declaration":
             return 0, len(self.text)
         return block.start_byte, block.end_byte

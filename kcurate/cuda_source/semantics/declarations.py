@@ -59,15 +59,15 @@ def text_of(node: Node) -> str:
 def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
     """Every variable of a declaration."""
     for outer in node.children_by_field_name("declarator"):
-        found = declarator(node, outer, scope)
-        if found is not None:
-            yield found
+        variable = declarator(node, outer, scope)
+        if variable is not None:
+            yield variable
 
 
 def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Setting | None:
     """What one declarator of a declaration or parameter declares."""
     base, inner = node.child_by_field_name("type"), outer
-    words = [text_of(one) for one in node.children if one.type in _QUALIFIERS]
+    words = [text_of(child) for child in node.children if child.type in _QUALIFIERS]
     stars, sizes, value, how = "", list[str](), None, ""
     while inner is not None and inner.type not in _NAMES:
         if inner.type == "init_declarator":
@@ -124,22 +124,22 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
 
 def returned_by(body: Node) -> str | None:
     """What a body of declarations and one return statement gives: its locals are replaced by their values."""
-    statements = [one for one in body.named_children if one.type != "comment"]
+    statements = [child for child in body.named_children if child.type != "comment"]
     if not statements or statements[-1].type != "return_statement" or statements[-1].named_child_count != 1:
         return None
     values: dict[str, str] = {}
 
     def without_locals(text: str) -> str:
-        return _FREE_NAME.sub(lambda found: values.get(found[0], found[0]), text)
+        return _FREE_NAME.sub(lambda word: values.get(word[0], word[0]), text)
 
-    for one in (each for statement in statements[:-1] for each in _local(statement)):
-        if one is None or one.how != "=" or one.sizes:
+    for variable in (each for statement in statements[:-1] for each in _local(statement)):
+        if variable is None or variable.how != "=" or variable.sizes:
             return None
-        values[one.name] = f"({without_locals(one.value)})"
-        if len(values[one.name]) > MAX_RETURNED:
+        values[variable.name] = f"({without_locals(variable.value)})"
+        if len(values[variable.name]) > MAX_RETURNED:
             return None
-    found = without_locals(text_of(statements[-1].named_children[0]))
-    return found if len(found) <= MAX_RETURNED else None
+    returned = without_locals(text_of(statements[-1].named_children[0]))
+    return returned if len(returned) <= MAX_RETURNED else None
 
 
 def _local(statement: Node) -> Iterator[Setting | None]:
@@ -155,7 +155,7 @@ def enumerations(code: str) -> Mapping[str, str]:
     """The type that the values of each enumeration have."""
     source = parseable(code.encode("latin-1", "replace"))
     tree = Tree(source, parse_tree(source).root_node)
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for node in tree.nodes("enum_specifier"):
         base, outer = node.child_by_field_name("base"), node.parent
         named = [node.child_by_field_name("name")]
@@ -163,8 +163,8 @@ def enumerations(code: str) -> Mapping[str, str]:
             named.append(outer.child_by_field_name("declarator"))
         if node.child_by_field_name("body") is not None:
             behind = text_of(base) if base is not None else "int"
-            found |= {text_of(name): behind for name in named if name is not None}
-    return found
+            types |= {text_of(name): behind for name in named if name is not None}
+    return types
 
 
 @lru_cache(maxsize=16)
@@ -176,30 +176,30 @@ def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], .
     """
     source = parseable(code.encode("latin-1", "replace"))
     tree = Tree(source, parse_tree(source).root_node)
-    found: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+    by_name: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
     several: set[str] = set()
     for node in tree.nodes("struct_specifier", "class_specifier"):
         body, outer = node.child_by_field_name("body"), node.parent
         named = [node.child_by_field_name("name")]
         if outer is not None and outer.type == "type_definition":
             named.append(outer.child_by_field_name("declarator"))
-        if body is None or any(one.type in _OTHER_LAYOUT for one in node.children):
+        if body is None or any(child.type in _OTHER_LAYOUT for child in node.children):
             continue
-        declared = [one for one in body.named_children if one.type in DECLARING]
-        if any(one.type in _OTHER_LAYOUT for field in body.named_children for one in field.children):
+        declared = [child for child in body.named_children if child.type in DECLARING]
+        if any(child.type in _OTHER_LAYOUT for field in body.named_children for child in field.children):
             continue
-        if any(_unnamed(one) or _unclear(one) for one in declared):
+        if any(_unnamed(declaration) or _unclear(declaration) for declaration in declared):
             continue
         fields = [
-            (one.type, one.name, one.sizes)
+            (declaration.type, declaration.name, declaration.sizes)
             for field in declared
-            for one in declared_by(field)
-            if one.how != "(" and "static" not in one.type.split()
+            for declaration in declared_by(field)
+            if declaration.how != "(" and "static" not in declaration.type.split()
         ]
-        for name in (one.text.decode() for one in named if one is not None):
-            if found.setdefault(name, tuple(fields)) != tuple(fields):
+        for name in (name_node.text.decode() for name_node in named if name_node is not None):
+            if by_name.setdefault(name, tuple(fields)) != tuple(fields):
                 several.add(name)
-    return {name: fields for name, fields in found.items() if name not in several}
+    return {name: fields for name, fields in by_name.items() if name not in several}
 
 
 def _unclear(field: Node) -> bool:
@@ -211,7 +211,7 @@ def _unclear(field: Node) -> bool:
     return (
         inside
         or any(word in text for word in ("__attribute__", "alignas", "__align__"))
-        or any(one.type == "parenthesized_declarator" for one in parts)
+        or any(part.type == "parenthesized_declarator" for part in parts)
     )
 
 

@@ -20,10 +20,10 @@ def without_casts(node: Node) -> Node:
         if inner.type == "cast_expression":
             inner = inner.child_by_field_name("value")
         elif inner.type == "call_expression":
-            function, given = (inner.child_by_field_name(field) for field in ("function", "arguments"))
+            function, arguments = (inner.child_by_field_name(field) for field in ("function", "arguments"))
             text = function.text.decode().partition("<")[0].rpartition("::")[2].strip() if function else ""
-            if text in _NAMED_CASTS and given is not None and given.named_child_count == 1:
-                inner = given.named_children[0]
+            if text in _NAMED_CASTS and arguments is not None and arguments.named_child_count == 1:
+                inner = arguments.named_children[0]
         if inner == node:
             return node
         node = inner
@@ -70,8 +70,8 @@ def path_of(node: Node) -> str:
 @lru_cache(maxsize=4096)
 def path_in(text: str) -> str:
     """`path_of` an expression given as text; the text itself where it is no expression."""
-    found = expression(text.encode("latin-1", "replace"))
-    return (path_of(found) if found is not None else "") or text.strip()
+    node = expression(text.encode("latin-1", "replace"))
+    return (path_of(node) if node is not None else "") or text.strip()
 
 
 def offset_in(text: str) -> str | None:

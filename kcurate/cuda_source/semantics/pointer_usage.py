@@ -57,25 +57,25 @@ def usage(code: Code, function: Function, name: str) -> Usage:
 class _Reader:
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.functions = {one.name: one for one in reversed(code.functions)}
+        self.functions = {function.name: function for function in reversed(code.functions)}
 
     def parameter(self, function: Function, name: str, element: bool, depth: int) -> Usage:
         """What is done with a pointer parameter (with `element`: a reference to what it points to)."""
-        found: list[tuple[int, Usage]] = []
+        accesses: list[tuple[int, Usage]] = []
         queue: list[tuple[str, Setting | None, bool]] = [(name, None, element)]
-        for own, declared, refers in queue:
-            for node in self.code.uses(own, function):
-                if self.code.declared(own, node.start_byte) != declared:
+        for pointer, declared, refers in queue:
+            for node in self.code.uses(pointer, function):
+                if self.code.declared(pointer, node.start_byte) != declared:
                     continue
                 part, alias = self._access(node, refers, depth)
-                found.append((_when(node), part))
+                accesses.append((_when(node), part))
                 if alias is not None:
                     target = self.code.of(alias)
                     meant = self.code.declared(target, alias.start_byte)
-                    known = any(one[:2] == (target, meant) for one in queue)
+                    known = any(pointer_seen[:2] == (target, meant) for pointer_seen in queue)
                     if not known:
                         queue.append((target, meant, meant is not None and meant.type[-1:] == "&"))
-        return reduce(or_, (part for _, part in sorted(found, key=itemgetter(0))), Usage())
+        return reduce(or_, (part for _, part in sorted(accesses, key=itemgetter(0))), Usage())
 
     def _access(self, node: Node, reached: bool, depth: int) -> tuple[Usage, Node | None]:
         """One occurrence: what it does, and the name that it gives to the same memory, if any."""
@@ -129,17 +129,17 @@ class _Reader:
             return Usage(), None
         return Usage(), target
 
-    def _passed(self, given: Node, node: Node, reached: bool, depth: int) -> Usage:
+    def _passed(self, arguments: Node, node: Node, reached: bool, depth: int) -> Usage:
         """An argument of a call, or of a constructor."""
-        call = self.code.call_of(given.parent)
-        function = given.parent.child_by_field_name("function")
+        call = self.code.call_of(arguments.parent)
+        function = arguments.parent.child_by_field_name("function")
         name = call.name if call is not None else re.split(r"\.|->|::", self.code.of(function))[-1]
-        callee, index = self.functions.get(name), given.named_children.index(node)
+        callee, index = self.functions.get(name), arguments.named_children.index(node)
         fits = callee is not None and index < len(callee.params) and depth < MAX_DEPTH
-        type_text, own = callee.params[index] if callee is not None and fits else ("", "")
+        type_text, param_name = callee.params[index] if callee is not None and fits else ("", "")
         if reached:
             refers = "&" in type_text and "const" not in type_text
-            return self.parameter(callee, own, True, depth + 1) if callee and refers else _READ
+            return self.parameter(callee, param_name, True, depth + 1) if callee and refers else _READ
         if _ATOMIC.fullmatch(name):
             return Usage(True, True, True, first="read")
         if _READ_ONLY_CALLS.fullmatch(name):
@@ -147,7 +147,7 @@ class _Reader:
         if callee is None or not fits:
             return Usage(True, True, unknown=True, first="read")
         if "*" in type_text or "&" in type_text:
-            return self.parameter(callee, own, "*" not in type_text, depth + 1)
+            return self.parameter(callee, param_name, "*" not in type_text, depth + 1)
         return Usage()
 
 

@@ -198,7 +198,7 @@ class Unit:
 
     def _emit(self, items: Sequence[Item], kernels: set[int], instantiations: Sequence[str]) -> Closure:
         out: list[tuple[Item | None, bytes]] = []
-        made: set[str] = set()
+        repairs: set[str] = set()
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
         real = self._needs_constexpr(items)
@@ -208,13 +208,13 @@ class Unit:
         for item in items:
             text = self._own_text(item, used)
             if item.host:
-                made.add("host-method")
+                repairs.add("host-method")
             if item.kind in ("macro", "undef"):
                 text = without_saving(text, item.names[0], macros, saved)
                 if not text:
                     continue
             repaired = self._repaired(item, text, item.start in kernels, item.start in real)
-            made.update(name for name, after in repaired if after != text)
+            repairs.update(name for name, after in repaired if after != text)
             text = repaired[-1][1] if repaired else text
             wanted = () if item.kind == "include" else item.wrapper  # a header brings its own namespaces
             if item.template:  # templates have no C linkage; a misread header may leave its block open
@@ -234,7 +234,7 @@ class Unit:
         shim = frozenset(
             n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
         )
-        return Closure(tuple(items), code, shim, frozenset(made | changed))
+        return Closure(tuple(items), code, shim, frozenset(repairs | changed))
 
     def _stated(self, expression: str, items: Sequence[Item]) -> bytes:
         """An explicit instantiation; one from an unnamed namespace must stand in that namespace."""
@@ -249,10 +249,10 @@ class Unit:
 
     def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
         """The repairs of one item's text: the name of each, and the text after it."""
-        found: list[tuple[str, bytes]] = []
+        repairs: list[tuple[str, bytes]] = []
         if item.kind == "function":
             text = without_compound_literals(text)
-            found.append(("compound-literal", text))
+            repairs.append(("compound-literal", text))
         if item.end <= self.shim_bytes:
             return []
         if item.kind == "variable" and b"texture" in item.qualifiers and not item.device:
@@ -262,12 +262,12 @@ class Unit:
             constant = re.search(rb"\bconstexpr\b", self.bare(item)[: item.header_end - item.start])
             words = b"__host__ __device__" if constant else b"__device__"
             if b"__host__" not in item.qualifiers:
-                found.append(("device-annotation", annotate(text, item.template, words)))
+                repairs.append(("device-annotation", annotate(text, item.template, words)))
         elif item.kind == "type":
-            found.append(("device-annotation", annotate_methods(text)))
+            repairs.append(("device-annotation", annotate_methods(text)))
         elif real:
-            found.append(("constexpr", re.sub(rb"\bconst\b", b"constexpr", text, count=1)))
-        return found
+            repairs.append(("constexpr", re.sub(rb"\bconst\b", b"constexpr", text, count=1)))
+        return repairs
 
     def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
         source, end = self.parsed.source, item.end
@@ -286,24 +286,24 @@ class Unit:
             if item.kind == "variable" and item.names and not item.device
             and b"constexpr" not in item.qualifiers and _REAL_CONSTANT.search(self.bare(item))
         ]  # fmt: skip
-        found: set[int] = set()
+        starts: set[int] = set()
         for item in real:
             named = {*_NAME.findall(self.bare(item).partition(b"=")[2])} - {*item.names}
             if named:
-                found.add(item.start)
-                found.update(other.start for other in real if named & {*other.names})
-        return frozenset(found)
+                starts.add(item.start)
+                starts.update(other.start for other in real if named & {*other.names})
+        return frozenset(starts)
 
 
 def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
     """The namespace paths that contain the items, each with the start of its first item."""
-    found: dict[bytes, int] = {}
+    starts: dict[bytes, int] = {}
     for item in items:
         path = item.space
         while path:
-            found[path] = min(found.get(path, item.start), item.start)
+            starts[path] = min(starts.get(path, item.start), item.start)
             path = path.rpartition(b"::")[0]
-    return found
+    return starts
 
 
 _LINES = frozenset(("macro", "undef", "include", "using"))

@@ -127,17 +127,17 @@ def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
     `bare` is the code behind `std_names` with comments and literals blanked, `used` the names in it, and
     `declared` those that it declares.
     """
-    found = [
+    headers_needed = [
         header
         for header, names in _IMPLIED_RE
         if any(names.match(name) and name not in declared for name in used)
     ]
-    found += sorted({_HEADER_OF[name] for name in _named(bare)})
-    found += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
+    headers_needed += sorted({_HEADER_OF[name] for name in _named(bare)})
+    headers_needed += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
     for header, text in _CUB_GONE.values():
         if text in bare:
-            found.append(header)
-    return list(dict.fromkeys(found))
+            headers_needed.append(header)
+    return list(dict.fromkeys(headers_needed))
 
 
 def _named(bare: bytes) -> Iterable[bytes]:

@@ -43,13 +43,13 @@ def with_host_methods(parsed: Parsed) -> Parsed:
 def _with_methods(item: Item, parsed: Parsed, bare: bytes) -> Item:
     if b"(" not in bare[item.start : item.end]:
         return item
-    methods = tuple(sorted(_methods(item, parsed, bare), key=lambda one: one.start))
+    methods = tuple(sorted(_methods(item, parsed, bare), key=lambda method: method.start))
     if not methods:
         return item
     kept, at = list[bytes](), item.start
-    for one in methods:
-        kept.append(bare[at : one.start])
-        at = max(at, one.end)
+    for method in methods:
+        kept.append(bare[at : method.start])
+        at = max(at, method.end)
     used = frozenset(IDENTIFIER.findall(b" ".join([*kept, bare[at : item.end]])))
     return replace(item, host=methods, used=used)
 
@@ -65,9 +65,9 @@ def _methods(item: Item, parsed: Parsed, bare: bytes) -> Iterator[HostMethod]:
         if inner.type == "field_declaration_list":
             names = declared_name(inner.parent, bare)
             for member in inner.children:
-                found = _method(member, parsed, bare, names)
-                if found is not None:
-                    yield found
+                method = _method(member, parsed, bare, names)
+                if method is not None:
+                    yield method
                 elif member.type not in ("function_definition", "friend_declaration"):
                     stack.append(member)
         elif inner.type in _AROUND:
@@ -98,8 +98,12 @@ def _method(member: Node, parsed: Parsed, bare: bytes, of: bytes) -> HostMethod 
     head += b" " + b" ".join(word for name in words for word in parsed.annotations[name])
     if _ON_DEVICE.search(head):
         return None
-    found = declared(inner, bare)
-    name = found[-1] if found and not _SPECIAL.match(head) and found[-1] != of else _CALLED_SPECIALLY
+    declared_names = declared(inner, bare)
+    name = (
+        declared_names[-1]
+        if declared_names and not _SPECIAL.match(head) and declared_names[-1] != of
+        else _CALLED_SPECIALLY
+    )
     friend = member.type == "friend_declaration"
     lists = (child.start_byte for child in inner.children if child.type == "field_initializer_list")
     first = next(lists, body.start_byte) if body is not None else None
@@ -119,18 +123,18 @@ def without_host_methods(item: Item, source: bytes, used: Set[bytes]) -> bytes:
     decide how large an object is.
     """
     out, at = list[bytes](), item.start
-    for one in item.host:
-        if one.start < at:
+    for method in item.host:
+        if method.start < at:
             continue
-        stays = one.name in used
-        if not (stays or one.virtual):
-            line = source.rfind(b"\n", 0, one.start) + 1
-            begin = line if not source[line : one.start].strip() and line >= at else one.start
+        stays = method.name in used
+        if not (stays or method.virtual):
+            line = source.rfind(b"\n", 0, method.start) + 1
+            begin = line if not source[line : method.start].strip() and line >= at else method.start
             out.append(source[at:begin].rstrip(b"\n") + b"\n" if begin == line else source[at:begin])
-            at = one.end + (source[one.end : one.end + 1] == b"\n" and begin == line)
+            at = method.end + (source[method.end : method.end + 1] == b"\n" and begin == line)
             continue
-        end = one.end if stays or one.body is None else one.body
-        text = _HOST.sub(b"", source[one.head : end]).strip()
-        out += [source[at : one.head], b"__host__ __device__ ", text, b";" if end != one.end else b""]
-        at = one.end
+        end = method.end if stays or method.body is None else method.body
+        text = _HOST.sub(b"", source[method.head : end]).strip()
+        out += [source[at : method.head], b"__host__ __device__ ", text, b";" if end != method.end else b""]
+        at = method.end
     return b"".join([*out, source[at : item.end]])

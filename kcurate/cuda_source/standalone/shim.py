@@ -137,11 +137,11 @@ def _declares(name: bytes, text: bytes) -> bool:
 def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
     """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
     plain = {name for name in shim_names if not name.startswith((b"cuda", b"__"))} - TEXTURE_NAMES - STD_NAMES
-    made = others | {
+    names = others | {
         *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
         *(["constant"] if any(name.isupper() for name in plain) else []),
         *(["integer-type"] if any(name.islower() for name in plain) else []),
         *(["library-type"] if any(not name.islower() and not name.isupper() for name in plain) else []),
         *(["std-name"] if shim_names & STD_NAMES else []),
     }
-    return tuple(sorted(made))
+    return tuple(sorted(names))

@@ -89,8 +89,8 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
     parsed = with_host_methods(parse(shim + text.source))
     unit = Unit(parsed, len(shim), len(flags))
     calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
-    found = find_launches(parsed.text, parsed.tree, calls)
-    launches = [launch for launch in found if launch.at >= len(shim)]
+    all_launches = find_launches(parsed.text, parsed.tree, calls)
+    launches = [launch for launch in all_launches if launch.at >= len(shim)]
     scopes = Scopes(parsed)
     sites: list[tuple[str, LaunchSite]] = []
     sites_of: dict[int, list[LaunchSite]] = defaultdict(list)
@@ -104,15 +104,15 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
     for item in unit.kernels:
         if item.start >= len(shim):
             by_path[text.origin(item.start - len(shim))[0]].append(item)
-    own = [item for items in by_path.values() for item in items]
+    kernel_items = [item for items in by_path.values() for item in items]
     instantiations = Instantiations(parsed, launches, calls)
-    expressions = by_start(own, instantiations)
+    expressions = by_start(kernel_items, instantiations)
     guessed = instantiations.guessed
     kernels = tuple(
         _kernel(
             unit, text, item, sites_of[item.start], expressions.get(item.start, ()), item.start in guessed
         )
-        for item in sorted(own, key=lambda item: item.start)
+        for item in sorted(kernel_items, key=lambda item: item.start)
     )
     return UnitReport(
         root,

@@ -114,22 +114,22 @@ def features(code: bytes) -> tuple[str, ...]:
 def techniques(code: bytes) -> tuple[str, ...]:
     """Optimisation techniques visible in the code, sorted; names from `schemas/techniques.json`."""
     bare = _bare(code)
-    found = _shown(_TECHNIQUES, bare)
+    techniques_shown = _shown(_TECHNIQUES, bare)
     if b"asm" in code:
-        found |= _shown(_IN_ASM, blank_comments(code))
+        techniques_shown |= _shown(_IN_ASM, blank_comments(code))
     if b"unroll" in code and _TECHNIQUES["loop-unrolling"].search(code):
-        found.add("loop-unrolling")
+        techniques_shown.add("loop-unrolling")
     declarations = _shared_declarations(bare)
     shared = {match[1] for text in declarations if (match := _DECLARED_NAME.match(text))}
     if any(_PADDED.search(text) for text in declarations):
-        found.add("bank-conflict-padding")
+        techniques_shown.add("bank-conflict-padding")
     if shared and _FEATURES["barrier"].search(bare):
-        found.add("shared-memory-tiling")
+        techniques_shown.add("shared-memory-tiling")
     if shared & set(_SHARED_ATOMIC.findall(bare)):
-        found.add("privatization")
+        techniques_shown.add("privatization")
     if b"gridDim" in bare and _GRID_STRIDE.search(bare):
-        found.add("grid-stride-loop")
-    return tuple(sorted(found))
+        techniques_shown.add("grid-stride-loop")
+    return tuple(sorted(techniques_shown))
 
 
 def _bare(code: bytes) -> bytes:

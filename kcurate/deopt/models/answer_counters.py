@@ -27,14 +27,14 @@ class Counting:
     def __call__(self, candidate: Candidate, sides: Sequence[SideName]) -> Mapping[str, Mapping[str, float]]:
         """By side, its counters; a side that cannot be profiled is missing."""
         asked = [(candidate, side) for side in sides if getattr(candidate, side).language == "cuda"]
-        found: dict[str, Mapping[str, float]] = {}
+        by_key: dict[str, Mapping[str, float]] = {}
         with self._lock, self._or_none():
             if self._profiler is None or not asked:
                 return {}
-            for number, one in self._profiler.profile(asked):
-                if not isinstance(one, str):
-                    found[asked[number][1]] = counters.of_side(one.counted)
-        return found
+            for number, side_profile in self._profiler.profile(asked):
+                if not isinstance(side_profile, str):
+                    by_key[asked[number][1]] = counters.of_side(side_profile.counted)
+        return by_key
 
     def close(self) -> None:
         """End the profiler."""

@@ -64,7 +64,7 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
         outcomes = [_end(search) for search in group.searches]
         ends.update(outcomes)
         for search in group.searches:
-            for attempt in (one.attempt for one in search.tried):
+            for attempt in (attempt.attempt for attempt in search.tried):
                 judged = attempt.outcome is AttemptOutcome.JUDGED and attempt.verdict
                 attempts[str(judged.outcome if judged else attempt.outcome)] += 1
         kernels[group.skipped or _start_outcome(outcomes)] += 1
@@ -85,12 +85,14 @@ def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> Non
         then = ("problem", "draft") if outcome is StartOutcome.NO_PROBLEM else ("show", name)
         record.item("kernels", name, outcome, _WHY.get(outcome, ""), passed=passed, file=file, then=then)
         for search in group.searches:
-            for one in search.tried:
-                verdict = one.attempt.verdict if one.attempt.outcome is AttemptOutcome.JUDGED else None
-                label = f"{search.target.label}, {one.attempt.place}"
-                why = one.attempt.detail or (verdict.detail if verdict else "")
-                ended = verdict.outcome if verdict else one.attempt.outcome
-                record.item("attempts", label, ended, why, passed=one.accepted, file=file)
+            for attempt in search.tried:
+                verdict = (
+                    attempt.attempt.verdict if attempt.attempt.outcome is AttemptOutcome.JUDGED else None
+                )
+                label = f"{search.target.label}, {attempt.attempt.place}"
+                why = attempt.attempt.detail or (verdict.detail if verdict else "")
+                ended = verdict.outcome if verdict else attempt.attempt.outcome
+                record.item("attempts", label, ended, why, passed=attempt.accepted, file=file)
 
 
 def skipped(start: Start, new_goals: int) -> StartOutcome | None:

@@ -21,7 +21,7 @@ from kcurate.cuda_source.parse.syntax_tree import Function, Tree
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.deopt.rules.barrier_parts import Parts, Refused, barriers
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.chunks import WARP, chunk, narrowed, parameters_change, waits
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
@@ -33,14 +33,14 @@ _BLOCK_WIDE = (b"__shared__", b"__syncthreads", b"__threadfence")
 _JUMPS = ("return_statement", "goto_statement", "labeled_statement", "lambda_expression")
 
 
-def between_barriers(given: Given) -> Side | NotApplicable:
+def between_barriers(subject: Subject) -> Side | NotApplicable:
     """Give every thread a few neighbouring elements between barriers."""
-    tree = given.tree
+    tree = subject.tree
     reason = "no kernel with barriers and a known block size"
     edits: list[Edit] = []
     sizes: dict[str, int] = {}
     for function in tree.functions():
-        extents = same_block(given.side, function.name)
+        extents = same_block(subject.side, function.name)
         within = len(barriers(tree, function.body)) - len(last_barriers(tree, function))
         if not function.kernel or not extents or not within:
             continue
@@ -56,7 +56,7 @@ def between_barriers(given: Given) -> Side | NotApplicable:
         else:
             edits += parts.edits
             sizes[function.name.decode("latin-1")] = size
-    return narrowed(given, edits, sizes, reason)
+    return narrowed(subject, edits, sizes, reason)
 
 
 def _of_few(extents: tuple[int, int, int]) -> int | None:
@@ -78,15 +78,21 @@ def _check(tree: Tree, function: Function) -> None:
     macros = b"".join(tree.text(node) for node in tree.nodes("preproc_def", "preproc_function_def"))
     if function.node.has_error or any(tree.nodes(*_JUMPS, within=body)):
         raise Refused("the code does not parse, or uses return or goto")
-    if needs_warps(tree, called) or any(word in one.node.text for one in called[1:] for word in _BLOCK_WIDE):
+    if needs_warps(tree, called) or any(
+        word in function_called.node.text for function_called in called[1:] for word in _BLOCK_WIDE
+    ):
         raise Refused("the code may depend on which threads form a warp")
     if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
         raise Refused("memory is ordered by more than barriers")
-    if not all_in_sight(tree) or any(any(builtins(tree, one.node)) for one in called[1:]):
+    if not all_in_sight(tree) or any(
+        any(builtins(tree, function_called.node)) for function_called in called[1:]
+    ):
         raise Refused("a macro or a called function uses built-in variables")
-    if any(waits(tree, one) for one in called):
+    if any(waits(tree, function_called) for function_called in called):
         raise Refused("a thread may wait for another")
-    kept = any(one.reference or b"static" in one.qualifiers for one in tree.declared(body))
+    kept = any(
+        declaration.reference or b"static" in declaration.qualifiers for declaration in tree.declared(body)
+    )
     if kept or parameters_change(tree, function):
         raise Refused("one element's work may change state that the next one's would see")
 

@@ -38,8 +38,8 @@ class Refused(Exception):  # noqa: N818 - ends a search for a proof, not an erro
 
 def barriers(tree: Tree, within: Node) -> list[Node]:
     """Barriers that are statements of their own."""
-    found = tree.nodes("expression_statement", within=within)
-    return [node for node in found if is_barrier(tree, node)]
+    statements = tree.nodes("expression_statement", within=within)
+    return [node for node in statements if is_barrier(tree, node)]
 
 
 def is_barrier(tree: Tree, node: Node) -> bool:
@@ -93,30 +93,32 @@ class Parts:
 
     def _stays(self, declaration: Node) -> bool:
         """Whether a declaration belongs to no part: made of indices and parameters only, or unset."""
-        found = list(self.tree.declared_by(declaration))
-        if not found or any(one.sizes or one.stars or one.reference for one in found):
+        variables = list(self.tree.declared_by(declaration))
+        if not variables or any(
+            variable.sizes or variable.stars or variable.reference for variable in variables
+        ):
             return False
-        if all(one.value is None for one in found):
+        if all(variable.value is None for variable in variables):
             return True
-        fixed = all(one.value is not None and self._pure(one.value) for one in found)
-        if not fixed or any(self._unsteady(one) for one in found):
+        fixed = all(variable.value is not None and self._pure(variable.value) for variable in variables)
+        if not fixed or any(self._unsteady(variable) for variable in variables):
             return False
-        if any(self._own(one.value) for one in found):
+        if any(self._own(variable.value) for variable in variables):
             self.again.append(declaration)
             self.edits.append(Edit(*line_of(self.tree.source, declaration)))
         else:
             self.edits += spread(self.ranges, declaration, self.size, self.item)
         return True
 
-    def _unsteady(self, one: Declared) -> bool:
+    def _unsteady(self, variable: Declared) -> bool:
         """Whether a local may change, or its name has several meanings."""
-        same = [other for other in self.tree.declared(self.body) if other.name == one.name]
-        return len(same) != 1 or bool(self._changes(one)) or in_macros(self.tree, one.name)
+        same = [other for other in self.tree.declared(self.body) if other.name == variable.name]
+        return len(same) != 1 or bool(self._changes(variable)) or in_macros(self.tree, variable.name)
 
-    def _changes(self, one: Declared) -> list[Node]:
+    def _changes(self, variable: Declared) -> list[Node]:
         """Where a local, or a member of it, is assigned, incremented, or passed so that it may change."""
-        found = []
-        for use in self._uses(one):
+        changes = []
+        for use in self._uses(variable):
             place = use
             while place.parent.type in (
                 "field_expression",
@@ -125,21 +127,21 @@ class Parts:
             ):
                 place = place.parent
             parent = place.parent
-            given = parent.type == "argument_list" and not takes_values(self.tree, parent.parent)
+            passed = parent.type == "argument_list" and not takes_values(self.tree, parent.parent)
             kind = "left" if parent.type == "assignment_expression" else "argument"
             target = parent.type in CHANGES and parent.child_by_field_name(kind) == place
-            if given or (target and parent.text[:1] != b"*"):
-                found.append(parent)
-        return found
+            if passed or (target and parent.text[:1] != b"*"):
+                changes.append(parent)
+        return changes
 
-    def _uses(self, one: Declared) -> list[Node]:
+    def _uses(self, variable: Declared) -> list[Node]:
         """The uses of a name that refer to this declaration."""
-        found = []
-        for use in self.tree.uses(one.name, within=self.body):
-            meant = declaration_of(self.tree, self.ranges.function, use) if use != one.node else None
-            if meant is not None and meant.node == one.node:
-                found.append(use)
-        return found
+        uses = []
+        for use in self.tree.uses(variable.name, within=self.body):
+            meant = declaration_of(self.tree, self.ranges.function, use) if use != variable.node else None
+            if meant is not None and meant.node == variable.node:
+                uses.append(use)
+        return uses
 
     def _pure(self, value: Node) -> bool:
         """Whether a value depends only on indices, parameters, constants and similar locals."""
@@ -156,27 +158,27 @@ class Parts:
     def _known(self, node: Node) -> bool:
         if node.parent.type == "field_expression" and node.text in BUILTINS:
             return True
-        one = declaration_of(self.tree, self.ranges.function, node)
-        if one is not None:
-            if one.sizes or one.stars or one.reference:
+        variable = declaration_of(self.tree, self.ranges.function, node)
+        if variable is not None:
+            if variable.sizes or variable.stars or variable.reference:
                 return False
-            if self._counts_around(one, node):
+            if self._counts_around(variable, node):
                 return True
-            return one.value is not None and not self._unsteady(one) and self._pure(one.value)
+            return variable.value is not None and not self._unsteady(variable) and self._pure(variable.value)
         params = [param for param in self.ranges.function.params if param.name == node.text]
         if params:
             return not params[0].stars and not params[0].sizes
         return self.ranges.constant(node) is not None
 
-    def _counts_around(self, one: Declared, node: Node) -> bool:
+    def _counts_around(self, variable: Declared, node: Node) -> bool:
         """Whether a local is the counter of an enclosing loop with barriers, and changes only in its head."""
         for loop in ancestors(node):
             start = loop.child_by_field_name("initializer") if loop.type == "for_statement" else None
             if start is None or not barriers(self.tree, loop):
                 continue
             body = loop.child_by_field_name("body").start_byte
-            changes = [at for at in self._changes(one) if encloses(loop, at)]
-            if start == one.declaration or any(at == start for at in changes):
+            changes = [at for at in self._changes(variable) if encloses(loop, at)]
+            if start == variable.declaration or any(at == start for at in changes):
                 return all(change.end_byte <= body for change in changes)
         return False
 
@@ -184,7 +186,9 @@ class Parts:
         """Whether an expression uses the thread's index, or a local derived from it."""
         if any(text == b"threadIdx.x" for _, text in builtins(self.tree, node)):
             return True
-        again = {one.name for declaration in self.again for one in self.tree.declared_by(declaration)}
+        again = {
+            variable.name for declaration in self.again for variable in self.tree.declared_by(declaration)
+        }
         return any(name.text in again for name in self.tree.nodes("identifier", within=node))
 
     def _around(self, node: Node) -> None:
@@ -220,17 +224,17 @@ class Parts:
         if self._own(head) or memory or not all(pure):
             raise Refused("whether a barrier is reached depends on per-thread values or memory")
         for node in self.tree.nodes("identifier", within=head):
-            one = declaration_of(self.tree, self.ranges.function, node)
-            if one is not None and not self._same_for_all(one, node):
+            variable = declaration_of(self.tree, self.ranges.function, node)
+            if variable is not None and not self._same_for_all(variable, node):
                 raise Refused("a condition around a barrier uses a local that is computed in between")
         self.edits += spread(self.ranges, head, self.size, self.item)
 
-    def _same_for_all(self, one: Declared, node: Node) -> bool:
+    def _same_for_all(self, variable: Declared, node: Node) -> bool:
         """Whether a local is uniform across threads, or counts a loop around barriers."""
-        if one.sizes or one.stars:
+        if variable.sizes or variable.stars:
             return False
-        steady = one.value is not None and not self._unsteady(one) and self._pure(one.value)
-        return steady or self._counts_around(one, node)
+        steady = variable.value is not None and not self._unsteady(variable) and self._pure(variable.value)
+        return steady or self._counts_around(variable, node)
 
     def part(self, statements: Sequence[Node]) -> None:
         """Turn the statements between two barriers into a loop over elements.
@@ -242,50 +246,50 @@ class Parts:
             return
         start, end = statements[0].start_byte, statements[-1].end_byte
         needed: set[bytes] = set()
-        for one in self.tree.declared(self.body):
-            uses = self._uses(one)
+        for declaration in self.tree.declared(self.body):
+            uses = self._uses(declaration)
             here = [use for use in uses if start <= use.start_byte < end]
-            if start <= one.declaration.start_byte < end:
+            if start <= declaration.declaration.start_byte < end:
                 if len(here) != len(uses):
-                    self._declare_before(one, statements)
-            elif here and self._takes(one, here, statements):
-                needed.add(one.name)
+                    self._declare_before(declaration, statements)
+            elif here and self._takes(declaration, here, statements):
+                needed.add(declaration.name)
         for statement in statements:
             self._leaves(statement)
         self._loop(statements, needed)
 
-    def _declare_before(self, one: Declared, statements: Sequence[Node]) -> None:
+    def _declare_before(self, variable: Declared, statements: Sequence[Node]) -> None:
         """Hoist a declaration without its value: other parts reuse the name for their own values.
 
         Raises:
             Refused: it cannot be hoisted.
         """
-        declaration = one.declaration
+        declaration = variable.declaration
         alone = len(list(self.tree.declared_by(declaration))) == 1 and declaration in statements
-        if not alone or one.sizes or one.stars or one.value is None or one.qualifiers:
+        if not alone or variable.sizes or variable.stars or variable.value is None or variable.qualifiers:
             raise Refused("a per-thread value crosses a barrier")
         source = self.tree.source
         start, _ = _lines(source, statements[0].start_byte, statements[-1].end_byte)
         margin = source[start : statements[0].start_byte]
-        type_ = source[declaration.start_byte : one.node.start_byte]
-        text = (margin if not margin.strip() else b"") + type_ + one.name + b";\n"
-        self.edits += [Edit(start, start, text), Edit(declaration.start_byte, one.node.start_byte)]
+        type_ = source[declaration.start_byte : variable.node.start_byte]
+        text = (margin if not margin.strip() else b"") + type_ + variable.name + b";\n"
+        self.edits += [Edit(start, start, text), Edit(declaration.start_byte, variable.node.start_byte)]
 
-    def _takes(self, one: Declared, here: Sequence[Node], statements: Sequence[Node]) -> bool:
+    def _takes(self, variable: Declared, here: Sequence[Node], statements: Sequence[Node]) -> bool:
         """Whether a part must repeat the declaration of an outer local.
 
         Raises:
             Refused: its value would belong to another element.
         """
-        if b"__shared__" in one.qualifiers or any(one.declaration == node for node in self.again):
-            return b"__shared__" not in one.qualifiers
-        if in_macros(self.tree, one.name):
+        if b"__shared__" in variable.qualifiers or any(variable.declaration == node for node in self.again):
+            return b"__shared__" not in variable.qualifiers
+        if in_macros(self.tree, variable.name):
             raise Refused("a macro uses a per-thread value")
-        if one.value is not None and not self._unsteady(one) and self._pure(one.value):
+        if variable.value is not None and not self._unsteady(variable) and self._pure(variable.value):
             return False
-        if all(self._counts_around(one, use) for use in here):
+        if all(self._counts_around(variable, use) for use in here):
             return False  # uniform across threads
-        if one.sizes or uses_first(statements, here):
+        if variable.sizes or uses_first(statements, here):
             raise Refused("a per-thread value crosses a barrier")
         return False
 
@@ -297,7 +301,7 @@ class Parts:
         """
         loops = (*LOOPS, "switch_statement")
         for node in self.tree.nodes("break_statement", "continue_statement", within=statement):
-            around = next((one for one in ancestors(node) if one.type in loops), None)
+            around = next((outer for outer in ancestors(node) if outer.type in loops), None)
             if around is None or around.start_byte < statement.start_byte:
                 raise Refused("a loop around a barrier may end early")
 
@@ -318,18 +322,18 @@ class Parts:
     def _needed(self, names: set[bytes]) -> list[Node]:
         """Declarations to repeat, with those that they depend on, in order."""
         wanted = set(names)
-        found = []
+        declarations = []
         for declaration in reversed(self.again):
-            if any(one.name in wanted for one in self.tree.declared_by(declaration)):
-                found.append(declaration)
+            if any(variable.name in wanted for variable in self.tree.declared_by(declaration)):
+                declarations.append(declaration)
                 wanted |= {node.text for node in self.tree.nodes("identifier", within=declaration)}
-        return found[::-1]
+        return declarations[::-1]
 
     def _spread(self, declaration: Node) -> bytes:
         """The text of a declaration with the thread's index replaced by the element's."""
         start, end = declaration.start_byte, declaration.end_byte
-        made = spread(self.ranges, declaration, self.size, self.item)
-        moved = [Edit(one.start - start, one.end - start, one.text) for one in made]
+        edits = spread(self.ranges, declaration, self.size, self.item)
+        moved = [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits]
         return edited(self.tree.source[start:end], moved)
 
 

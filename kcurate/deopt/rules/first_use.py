@@ -22,9 +22,9 @@ def uses_first(statements: Sequence[Node], uses: Sequence[Node]) -> bool:
 
 def _in_order(nodes: Sequence[Node | None], at: list[int]) -> str:
     for node in nodes:
-        found = _first(node, at) if node is not None else _NEITHER
-        if found != _NEITHER:
-            return found
+        effect = _first(node, at) if node is not None else _NEITHER
+        if effect != _NEITHER:
+            return effect
     return _NEITHER
 
 
@@ -57,10 +57,10 @@ def _branches(node: Node, at: list[int]) -> str:
     if condition != _NEITHER:
         return condition
     sides = [node.child_by_field_name(name) for name in ("consequence", "alternative")]
-    found = [_first(side, at) if side is not None else _NEITHER for side in sides]
-    if _READS in found:
+    effects = [_first(side, at) if side is not None else _NEITHER for side in sides]
+    if _READS in effects:
         return _READS
-    return _SETS if found == [_SETS, _SETS] else _NEITHER
+    return _SETS if effects == [_SETS, _SETS] else _NEITHER
 
 
 def _loop(node: Node, at: list[int]) -> str:

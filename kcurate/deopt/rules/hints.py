@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from kcurate.cuda_source.rewrite.edits import Edit
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import block_threads, launches
 from kcurate.records import Side
 
@@ -26,30 +26,30 @@ FORBIDS_UNROLLING = re.compile(rb"\(?\s*[01]\s*\)?\Z")
 ALWAYS_FITS = 256
 
 
-def drop_unroll(given: Given) -> Side | NotApplicable:
+def drop_unroll(subject: Subject) -> Side | NotApplicable:
     """Remove `#pragma unroll`: loops are then unrolled only where the compiler chooses to."""
     edits = []
-    for node in given.tree.nodes("preproc_call"):
-        found = UNROLL.match(given.tree.text(node).strip())
-        if found and not FORBIDS_UNROLLING.match(found["count"]):
-            edits.append(Edit(*_whole_line(given.tree.source, node.start_byte)))
-    return given.with_edits(edits, "no #pragma unroll that requests unrolling")
+    for node in subject.tree.nodes("preproc_call"):
+        pragma = UNROLL.match(subject.tree.text(node).strip())
+        if pragma and not FORBIDS_UNROLLING.match(pragma["count"]):
+            edits.append(Edit(*_whole_line(subject.tree.source, node.start_byte)))
+    return subject.with_edits(edits, "no #pragma unroll that requests unrolling")
 
 
-def drop_launch_bounds(given: Given) -> Side | NotApplicable:
+def drop_launch_bounds(subject: Subject) -> Side | NotApplicable:
     """Remove `__launch_bounds__` from kernels that only run in blocks of at most 256 threads."""
     edits, reason = [], "no __launch_bounds__"
-    for function in given.tree.functions():
+    for function in subject.tree.functions():
         bounds = [child for child in function.node.children if child.type == "launch_bounds"]
         if not bounds:
             continue
-        threads = [block_threads(launch) for launch in launches(given.side, function.name)]
+        threads = [block_threads(launch) for launch in launches(subject.side, function.name)]
         if threads and all(count is not None and count <= ALWAYS_FITS for count in threads):
             start, end = bounds[0].start_byte, bounds[0].end_byte
-            edits.append(Edit(*_with_space_after(given.tree.source, start, end)))
+            edits.append(Edit(*_with_space_after(subject.tree.source, start, end)))
         else:
             reason = f"blocks of more than {ALWAYS_FITS} threads may not fit without __launch_bounds__"
-    return given.with_edits(edits, reason)
+    return subject.with_edits(edits, reason)
 
 
 def _with_space_after(code: bytes, start: int, end: int) -> tuple[int, int]:

@@ -42,21 +42,21 @@ class _Untraceable(Exception):  # noqa: N818 - ends a search, not an error
 
 def bounds(ranges: Ranges, node: Node) -> Bounds | None:
     """Inclusive bounds of an index at its position; None if it cannot be enumerated."""
-    found = _Enumeration(ranges)
+    enumeration = _Enumeration(ranges)
     try:
-        value = found.read(node, 0)
+        value = enumeration.read(node, 0)
     except _Untraceable:
         return None
-    made = [found.condition(one) for one in _conditions(node)]
-    conditions = [one for one in made if one is not None]
+    predicates = [enumeration.condition(comparison) for comparison in _conditions(node)]
+    conditions = [predicate for predicate in predicates if predicate is not None]
     count = 1
-    for values in found.variables.values():
+    for values in enumeration.variables.values():
         count *= len(values)
-    if not found.variables or count > MOST:
+    if not enumeration.variables or count > MOST:
         return None
     reached = []
-    for chosen in itertools.product(*found.variables.values()):
-        names = dict(zip(found.variables, chosen, strict=True))
+    for chosen in itertools.product(*enumeration.variables.values()):
+        names = dict(zip(enumeration.variables, chosen, strict=True))
         try:
             if all(condition(names) for condition in conditions):
                 reached.append(value(names))
@@ -138,32 +138,34 @@ class _Enumeration:
         return lambda names: names[text]
 
     def _name(self, node: Node, depth: int) -> Reading:
-        one = declaration_of(self.ranges.tree, self.ranges.function, node)
-        if one is None:
+        variable = declaration_of(self.ranges.tree, self.ranges.function, node)
+        if variable is None:
             if (constant := self.ranges.constant(node)) is None:
                 raise _Untraceable
             return lambda names: constant
-        if one.value is None or one.sizes or one.stars or one.reference:
+        if variable.value is None or variable.sizes or variable.stars or variable.reference:
             raise _Untraceable
-        scope = one.declaration.parent
-        if scope.type == "for_statement" and scope.child_by_field_name("initializer") == one.declaration:
-            key = one.node.start_byte
-            self.variables[key] = self._counted(one, scope)
+        scope = variable.declaration.parent
+        if scope.type == "for_statement" and scope.child_by_field_name("initializer") == variable.declaration:
+            key = variable.node.start_byte
+            self.variables[key] = self._counted(variable, scope)
             return lambda names: names[key]
-        if changed_at(self.ranges.tree, scope, one.name):
+        if changed_at(self.ranges.tree, scope, variable.name):
             raise _Untraceable
-        return self.read(one.value, depth + 1)
+        return self.read(variable.value, depth + 1)
 
-    def _counted(self, one: Declared, loop: Node) -> range:
+    def _counted(self, counter: Declared, loop: Node) -> range:
         """The values of a loop counter that steps by one, up or down, between constants."""
         condition, update = (loop.child_by_field_name(name) for name in ("condition", "update"))
-        first = self.ranges.constant(one.value)
+        first = self.ranges.constant(counter.value)
         if first is None or condition is None or condition.type != "binary_expression" or update is None:
             raise _Untraceable
         limit = self.ranges.constant(condition.child_by_field_name("right"))
-        plain = condition.child_by_field_name("left").text == one.name and update.type == "update_expression"
-        changes = changed_at(self.ranges.tree, loop, one.name)
-        if limit is None or not plain or changes != [update] or one.type != b"int":
+        plain = (
+            condition.child_by_field_name("left").text == counter.name and update.type == "update_expression"
+        )
+        changes = changed_at(self.ranges.tree, loop, counter.name)
+        if limit is None or not plain or changes != [update] or counter.type != b"int":
             raise _Untraceable
         relation, up = condition.children[1].text, b"++" in update.text
         if up and relation in (b"<", b"<="):

@@ -12,31 +12,31 @@ Not covered: constant arguments; texture references, which the shim already read
 from __future__ import annotations
 
 from kcurate.cuda_source.rewrite.edits import Edit
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.records import Side, Upload, steps
 
 
-def constant_to_global(given: Given) -> Side | NotApplicable:
+def constant_to_global(subject: Subject) -> Side | NotApplicable:
     """Turn file-level `__constant__` variables into `__device__` ones, if the plan or the code sets them."""
-    uploaded = {step.upload.encode() for step in steps(given.side.plan) if isinstance(step, Upload)}
+    uploaded = {step.upload.encode() for step in steps(subject.side.plan) if isinstance(step, Upload)}
     edits = []
-    for node in given.tree.nodes("type_qualifier"):
+    for node in subject.tree.nodes("type_qualifier"):
         declaration = node.parent
         declares = declaration is not None and declaration.type == "declaration"
-        if given.tree.text(node) != b"__constant__" or not declares:
+        if subject.tree.text(node) != b"__constant__" or not declares:
             continue
-        words = given.tree.text(declaration).split()
-        declared = tuple(given.tree.declared_by(declaration))
+        words = subject.tree.text(declaration).split()
+        declared = tuple(subject.tree.declared_by(declaration))
         if not declared or b"extern" in words or b"__device__" in words:
             continue
-        if all(one.name in uploaded for one in declared):
+        if all(declaration.name in uploaded for declaration in declared):
             word = b"__device__"
-        elif all(one.value is not None for one in declared):
+        elif all(declaration.value is not None for declaration in declared):
             word = b"__device__" if {b"const", b"constexpr"} & set(words) else b"__device__ const"
         else:  # the judge would take it for state
             continue
         edits.append(Edit(node.start_byte, node.end_byte, word))
-    return given.with_edits(edits, "no __constant__ variable that the plan or the code sets")
+    return subject.with_edits(edits, "no __constant__ variable that the plan or the code sets")
 
 
 RULES: tuple[Rule, ...] = (

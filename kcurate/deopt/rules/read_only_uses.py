@@ -41,8 +41,8 @@ def takes_values(tree: Tree, call: Node) -> bool:
     if function is None or function.type != "identifier":
         return False
     return not any(
-        one.name == tree.text(function) and any(param.reference for param in one.params)
-        for one in tree.functions()
+        other.name == tree.text(function) and any(param.reference for param in other.params)
+        for other in tree.functions()
     )
 
 

@@ -1,6 +1,6 @@
 """Rewrites an expression for another place in its function, in terms of what is known there.
 
-`Meaning.text(node)` gives the text of an expression at the store, as it must be written at the read, with
+`Relocation.text(node)` gives the text of an expression at the store, as it must be written at the read, with
 the store's thread indices replaced by the read's. Not covered: what may be replaced at all
 (`kcurate.deopt.rules.staging`).
 """
@@ -52,7 +52,7 @@ class Own:
     loop: Node | None
     name: Declared | None = None
 
-    def guard(self, ranges: Ranges, index: Node, meaning: Meaning) -> list[bytes]:
+    def guard(self, ranges: Ranges, index: Node, relocation: Relocation) -> list[bytes]:
         """Conditions under which an index refers to a stored element; empty if it always does.
 
         Raises:
@@ -80,7 +80,7 @@ class Own:
         if bounds is not None and known is not None and shift is not None and bounds[1] - shift < known[0]:
             return []
         key = self.name.node.start_byte if self.name is not None else self.key
-        return [b"%b < %b" % (meaning.owned[key], meaning.text(limit))]
+        return [b"%b < %b" % (relocation.owned[key], relocation.text(limit))]
 
 
 def own_index(tree: Tree, function: Function, index: Node) -> Own:
@@ -97,21 +97,21 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
         index, minus = bare(left), right.text
     if index.type == "field_expression" and index.text.startswith(b"threadIdx."):
         return Own(index.text, b"unsigned", minus, None)
-    one = declaration_of(tree, function, index) if index.type == "identifier" else None
-    if one is None or one.value is None or one.stars:
+    variable = declaration_of(tree, function, index) if index.type == "identifier" else None
+    if variable is None or variable.value is None or variable.stars:
         raise Unknown("a subscript is not one of the thread's own indices")
-    loop = one.declaration.parent
-    if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
-        if changed_at(tree, loop.child_by_field_name("body"), one.name):
+    loop = variable.declaration.parent
+    if loop.type == "for_statement" and loop.child_by_field_name("initializer") == variable.declaration:
+        if changed_at(tree, loop.child_by_field_name("body"), variable.name):
             raise Unknown("the counter of the loop that stores it changes in the body")
-        return Own(one.node.start_byte, one.type, minus, loop, one)
-    value = bare(one.value)
+        return Own(variable.node.start_byte, variable.type, minus, loop, variable)
+    value = bare(variable.value)
     if (
         value.type == "field_expression"
         and value.text.startswith(b"threadIdx.")
-        and not changed_at(tree, function.body, one.name)
+        and not changed_at(tree, function.body, variable.name)
     ):
-        return Own(value.text, one.type, minus, None, one)
+        return Own(value.text, variable.type, minus, None, variable)
     raise Unknown("a subscript is not one of the thread's own indices")
 
 
@@ -126,43 +126,49 @@ def scope_of(tree: Tree, function: Function) -> bool:
 
 
 @dataclass(eq=False)
-class Meaning:
+class Relocation:
     """Rewrites expressions at the store for the place of one read."""
 
     tree: Tree
     function: Function
-    found: Sequence[Launch]
+    launches: Sequence[Launch]
     store: Node
     read: Node
     owned: dict[bytes | int, bytes] = field(default_factory=dict)
     kept: set[bytes | int] = field(default_factory=set)
     replaced: bool = False
 
-    def bind(self, own: Own, index: Node) -> None:
+    def bind(self, own_index: Own, index: Node) -> None:
         """Replace an own index of the store by the read's index."""
-        places: list[tuple[bytes | int, bytes]] = [(own.key, own.type if own.loop else b"unsigned")]
-        if own.name is not None:
-            places.append((own.name.node.start_byte, own.type))
+        places: list[tuple[bytes | int, bytes]] = [
+            (own_index.key, own_index.type if own_index.loop else b"unsigned")
+        ]
+        if own_index.name is not None:
+            places.append((own_index.name.node.start_byte, own_index.type))
             same = declaration_of(self.tree, self.function, index) if index.type == "identifier" else None
-            if same is not None and same.node == own.name.node and not own.minus:
-                self.kept.add(own.name.node.start_byte)
-        elif index.text == own.key and not own.minus:
-            self.kept.add(own.key)
+            if same is not None and same.node == own_index.name.node and not own_index.minus:
+                self.kept.add(own_index.name.node.start_byte)
+        elif index.text == own_index.key and not own_index.minus:
+            self.kept.add(own_index.key)
         for key, type_ in places:
-            text = b"%b - %b" % (_wrapped(index.text), own.minus) if own.minus else bytes(index.text)
-            plain = type_ == b"int" and not own.minus and self._is_int(index)
+            text = (
+                b"%b - %b" % (_wrapped(index.text), own_index.minus) if own_index.minus else bytes(index.text)
+            )
+            plain = type_ == b"int" and not own_index.minus and self._is_int(index)
             own_words = type_ == b"unsigned" and re.fullmatch(rb"threadIdx\.[xyz]", text) is not None
             self.owned[key] = _wrapped(text) if plain or own_words else b"(%b)%b" % (type_, _wrapped(text))
-        if own.name is not None and own.name.node.start_byte in self.kept:
-            self.kept.add(own.key)
-            self.owned[own.key] = bytes(own.key) if isinstance(own.key, bytes) else own.name.name
+        if own_index.name is not None and own_index.name.node.start_byte in self.kept:
+            self.kept.add(own_index.key)
+            self.owned[own_index.key] = (
+                bytes(own_index.key) if isinstance(own_index.key, bytes) else own_index.name.name
+            )
 
     def _is_int(self, node: Node) -> bool:
         """Whether an expression at the read is pure `int` arithmetic."""
         for leaf in self.tree.nodes("identifier", "field_expression", "call_expression", within=node):
-            one = declaration_of(self.tree, self.function, leaf) if leaf.type == "identifier" else None
+            variable = declaration_of(self.tree, self.function, leaf) if leaf.type == "identifier" else None
             params = [param for param in self.function.params if param.name == leaf.text]
-            declared = one if one is not None else (params[0] if params else None)
+            declared = variable if variable is not None else (params[0] if params else None)
             named = constants(self.tree).get(leaf.text) if declared is None else None
             if named is not None and literal(named.text) is not None and named.text.isdigit():
                 continue
@@ -176,10 +182,10 @@ class Meaning:
         Raises:
             Unknown: it may have another meaning there.
         """
-        made = self._text(node, 0)
-        if len(made) > MAX_CHARS:
+        rewritten = self._text(node, 0)
+        if len(rewritten) > MAX_CHARS:
             raise Unknown("the rewritten expression is too long")
-        return made
+        return rewritten
 
     def condition(self, node: Node) -> bytes:
         """A condition, in parentheses unless it can be an operand of `&&`."""
@@ -224,60 +230,65 @@ class Meaning:
             raise Unknown(f"its value comes from {name.decode('latin-1')}()")
 
     def _name(self, node: Node, depth: int) -> bytes:
-        one = declaration_of(self.tree, self.function, node)
-        if one is None:
+        variable = declaration_of(self.tree, self.function, node)
+        if variable is None:
             return self._outer(node)
-        if one.node.start_byte in self.owned:
-            self.replaced |= one.node.start_byte not in self.kept
-            return self.owned[one.node.start_byte]
-        loop = one.declaration.parent
-        if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
-            return self._counter(one, loop)
-        if one.value is None or one.sizes or one.reference or b"__shared__" in one.qualifiers:
-            raise Unknown(f"its value depends on {one.name.decode('latin-1')}")
-        changes = changed_at(self.tree, self.function.body, one.name)
+        if variable.node.start_byte in self.owned:
+            self.replaced |= variable.node.start_byte not in self.kept
+            return self.owned[variable.node.start_byte]
+        loop = variable.declaration.parent
+        if loop.type == "for_statement" and loop.child_by_field_name("initializer") == variable.declaration:
+            return self._counter(variable, loop)
+        if (
+            variable.value is None
+            or variable.sizes
+            or variable.reference
+            or b"__shared__" in variable.qualifiers
+        ):
+            raise Unknown(f"its value depends on {variable.name.decode('latin-1')}")
+        changes = changed_at(self.tree, self.function.body, variable.name)
         for change in changes:
             later = change.start_byte > self.store.end_byte and change.type != "pointer_expression"
             if not later or in_loop_with(change, self.store):
-                raise Unknown(f"{one.name.decode('latin-1')} changes")
+                raise Unknown(f"{variable.name.decode('latin-1')} changes")
         before, self.replaced = self.replaced, False
-        inner = self._text(one.value, depth + 1)
-        scope = one.declaration.parent
-        seen = encloses(scope, self.read) and not self._hidden(one)
+        inner = self._text(variable.value, depth + 1)
+        scope = variable.declaration.parent
+        seen = encloses(scope, self.read) and not self._hidden(variable)
         if seen and not self.replaced and not changes:
             self.replaced = before
-            return one.name
+            return variable.name
         self.replaced |= before
-        return _wrapped(inner) if one.stars else b"(%b)%b" % (one.type, _wrapped(inner))
+        return _wrapped(inner) if variable.stars else b"(%b)%b" % (variable.type, _wrapped(inner))
 
-    def _counter(self, one: Declared, loop: Node) -> bytes:
+    def _counter(self, counter: Declared, loop: Node) -> bytes:
         """A counter of a loop around both places, with the same value for the whole block."""
         update, body = loop.child_by_field_name("update"), loop.child_by_field_name("body")
         around = body.start_byte <= self.store.start_byte and self.read.end_byte <= body.end_byte
-        if not around or update is None or changed_at(self.tree, body, one.name):
-            raise Unknown(f"its value depends on {one.name.decode('latin-1')}")
+        if not around or update is None or changed_at(self.tree, body, counter.name):
+            raise Unknown(f"its value depends on {counter.name.decode('latin-1')}")
         # Uniform across threads: it must not contain an own index of the storing thread.
-        uniform = Meaning(self.tree, self.function, self.found, self.store, self.read)
-        uniform.text(one.value)
+        uniform = Relocation(self.tree, self.function, self.launches, self.store, self.read)
+        uniform.text(counter.value)
         if update.type == "assignment_expression":
             uniform.text(update.child_by_field_name("right"))
-        if self._hidden(one):
-            raise Unknown(f"{one.name.decode('latin-1')} means something else at the read")
-        return one.name
+        if self._hidden(counter):
+            raise Unknown(f"{counter.name.decode('latin-1')} means something else at the read")
+        return counter.name
 
-    def _hidden(self, one: Declared) -> bool:
+    def _hidden(self, variable: Declared) -> bool:
         return any(
-            other.name == one.name
-            and other.node != one.node
+            other.name == variable.name
+            and other.node != variable.node
             and encloses(other.declaration.parent, self.read)
-            and other.declaration.parent.start_byte > one.declaration.parent.start_byte
+            and other.declaration.parent.start_byte > variable.declaration.parent.start_byte
             for other in self.tree.declared(self.function.body)
         )
 
     def _outer(self, node: Node) -> bytes:
         """A parameter that never changes, or a file-level constant, not shadowed at the read."""
         name: bytes = node.text
-        if any(one.name == name for one in self.tree.declared(self.function.body)):
+        if any(declaration.name == name for declaration in self.tree.declared(self.function.body)):
             raise Unknown(f"{name.decode('latin-1')} has several meanings")
         for place, param in enumerate(self.function.params):
             if param.name != name:
@@ -298,9 +309,9 @@ class Meaning:
                 return False
         elif any(self._cast_away(use) for use in self.tree.uses(param.name, within=self.function.body)):
             return False
-        if not self.found:
+        if not self.launches:
             return bool({b"__restrict__", b"__restrict"} & param.qualifiers) and b"const" in param.qualifiers
-        return not any(aliased(launch, place) for launch in self.found)
+        return not any(aliased(launch, place) for launch in self.launches)
 
     def _cast_away(self, use: Node) -> bool:
         """Whether a pointer is cast to one that allows writes."""
