@@ -85,24 +85,38 @@ def lambda_values(
         ]  # fmt: skip
         if not used & {*names, *autos} or around is None:
             continue
-        whole = bare[around.start : around.end]
-        any_use = False
-        for _, template, arguments in calls_of(whole, match[1], deduce=True):
-            values = dict(zip(names, template, strict=False))
-            for name, argument in zip(autos, arguments, strict=False):
-                if constant := _CONSTANT.search(argument):
-                    values[name] = constant[1].strip()
-            if values:
-                any_use = True
-                yield values
-        for passed in re.finditer(rb"\b(\w+)\s*\([^()]*\b" + re.escape(match[1]) + rb"\b[^()]*\)", whole):
-            for dispatcher in by_name.get(passed[1], ()):
-                for constant in _CONSTANT.finditer(bare[dispatcher.start : dispatcher.end]):
-                    any_use = True
-                    yield dict.fromkeys(autos, constant[1].strip())
-        if any_use:
+        values = list(
+            _values_of_calls(match[1], names, autos, bare[around.start : around.end], bare, by_name)
+        )
+        if values:
+            yield from values
             return
     yield {}
+
+
+def _values_of_calls(
+    name: bytes,
+    names: Sequence[bytes],
+    autos: Sequence[bytes],
+    function: bytes,
+    bare: bytes,
+    by_name: Mapping[bytes, Sequence[Item]],
+) -> Iterator[dict[bytes, bytes]]:
+    """What each call of a lambda binds its template parameters `names` and `auto` parameters to.
+
+    The calls are in the text of a function, or in functions that it passes the lambda to.
+    """
+    for _, template, arguments in calls_of(function, name, deduce=True):
+        values = dict(zip(names, template, strict=False))
+        for auto, argument in zip(autos, arguments, strict=False):
+            if constant := _CONSTANT.search(argument):
+                values[auto] = constant[1].strip()
+        if values:
+            yield values
+    for passing in re.finditer(rb"\b(\w+)\s*\([^()]*\b" + re.escape(name) + rb"\b[^()]*\)", function):
+        for dispatcher in by_name.get(passing[1], ()):
+            for constant in _CONSTANT.finditer(bare[dispatcher.start : dispatcher.end]):
+                yield dict.fromkeys(autos, constant[1].strip())
 
 
 def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tuple[bytes, ...], list[bytes]]]:

@@ -150,56 +150,66 @@ def _local(statement: Node) -> Iterator[Setting | None]:
         yield None
 
 
+def _tree(code: str) -> Tree:
+    source = parseable(code.encode("latin-1", "replace"))
+    return Tree(source, parse_tree(source).root_node)
+
+
+def _type_names(node: Node) -> list[str]:
+    """The names of a struct, class or enumeration: its tag, and what a `typedef` around it declares."""
+    outer, tag = node.parent, node.child_by_field_name("name")
+    typedef = outer is not None and outer.type == "type_definition"
+    alias = outer.child_by_field_name("declarator") if typedef else None
+    return [text_of(name) for name in (tag, alias) if name is not None]
+
+
 @lru_cache(maxsize=16)
 def enumerations(code: str) -> Mapping[str, str]:
     """The type that the values of each enumeration have."""
-    source = parseable(code.encode("latin-1", "replace"))
-    tree = Tree(source, parse_tree(source).root_node)
     types: dict[str, str] = {}
-    for node in tree.nodes("enum_specifier"):
-        base, outer = node.child_by_field_name("base"), node.parent
-        named = [node.child_by_field_name("name")]
-        if outer is not None and outer.type == "type_definition":
-            named.append(outer.child_by_field_name("declarator"))
+    for node in _tree(code).nodes("enum_specifier"):
+        base = node.child_by_field_name("base")
         if node.child_by_field_name("body") is not None:
-            behind = text_of(base) if base is not None else "int"
-            types |= {text_of(name): behind for name in named if name is not None}
+            types |= dict.fromkeys(_type_names(node), text_of(base) if base is not None else "int")
     return types
 
 
+Member = tuple[str, str, tuple[str, ...]]
+
+
 @lru_cache(maxsize=16)
-def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
+def members(code: str) -> Mapping[str, tuple[Member, ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents.
 
     Left out: classes with bases, virtual functions, bit fields, unnamed unions, pointers to functions or
     arrays, or members aligned by hand, whose layout members do not tell; a name of several different structs.
     """
-    source = parseable(code.encode("latin-1", "replace"))
-    tree = Tree(source, parse_tree(source).root_node)
-    by_name: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+    by_name: dict[str, tuple[Member, ...]] = {}
     several: set[str] = set()
-    for node in tree.nodes("struct_specifier", "class_specifier"):
-        body, outer = node.child_by_field_name("body"), node.parent
-        named = [node.child_by_field_name("name")]
-        if outer is not None and outer.type == "type_definition":
-            named.append(outer.child_by_field_name("declarator"))
-        if body is None or any(child.type in _OTHER_LAYOUT for child in node.children):
-            continue
-        declared = [child for child in body.named_children if child.type in DECLARING]
-        if any(child.type in _OTHER_LAYOUT for field in body.named_children for child in field.children):
-            continue
-        if any(_unnamed(declaration) or _unclear(declaration) for declaration in declared):
-            continue
-        fields = [
-            (declaration.type, declaration.name, declaration.sizes)
-            for field in declared
-            for declaration in declared_by(field)
-            if declaration.how != "(" and "static" not in declaration.type.split()
-        ]
-        for name in (name_node.text.decode() for name_node in named if name_node is not None):
-            if by_name.setdefault(name, tuple(fields)) != tuple(fields):
+    for node in _tree(code).nodes("struct_specifier", "class_specifier"):
+        fields = _fields(node)
+        for name in _type_names(node) if fields is not None else ():
+            if fields is not None and by_name.setdefault(name, fields) != fields:
                 several.add(name)
     return {name: fields for name, fields in by_name.items() if name not in several}
+
+
+def _fields(node: Node) -> tuple[Member, ...] | None:
+    """The member variables of a struct; None: they do not tell its layout, or it is only declared."""
+    body = node.child_by_field_name("body")
+    if body is None or any(child.type in _OTHER_LAYOUT for child in node.children):
+        return None
+    declared = [child for child in body.named_children if child.type in DECLARING]
+    if any(child.type in _OTHER_LAYOUT for field in body.named_children for child in field.children):
+        return None
+    if any(_unnamed(declaration) or _unclear(declaration) for declaration in declared):
+        return None
+    variables = (variable for field in declared for variable in declared_by(field))
+    return tuple(
+        (variable.type, variable.name, variable.sizes)
+        for variable in variables
+        if variable.how != "(" and "static" not in variable.type.split()
+    )
 
 
 def _unclear(field: Node) -> bool:

@@ -216,9 +216,7 @@ class Unit:
             repaired = self._repaired(item, text, item.start in kernels, item.start in real)
             repairs.update(name for name, after in repaired if after != text)
             text = repaired[-1][1] if repaired else text
-            wanted = () if item.kind == "include" else item.wrapper  # a header brings its own namespaces
-            if item.template:  # templates have no C linkage; a misread header may leave its block open
-                wanted = tuple(opening for opening in wanted if not opening.startswith(b"extern"))
+            wanted = _blocks_around(item)
             if wanted != wrapper:
                 out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
                 wrapper = wanted
@@ -293,6 +291,15 @@ class Unit:
                 starts.add(item.start)
                 starts.update(other.start for other in real if named & {*other.names})
         return frozenset(starts)
+
+
+def _blocks_around(item: Item) -> tuple[bytes, ...]:
+    """The blocks that an item must be inside."""
+    if item.kind == "include":  # a header brings its own namespaces
+        return ()
+    if item.template:  # templates have no C linkage; a misread header may leave its block open
+        return tuple(opening for opening in item.wrapper if not opening.startswith(b"extern"))
+    return item.wrapper
 
 
 def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:

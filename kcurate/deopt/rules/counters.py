@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, bare
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.declaration_scopes import in_loop_with
@@ -46,13 +46,15 @@ def global_counters(subject: Subject) -> Side | NotApplicable:
     return subject.with_edits(edits, reason)
 
 
-def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[Edit]:
-    """The edits for one array of counters.
+def _occurrences(
+    tree: Tree, function: Function, array: Declared
+) -> tuple[list[Node], list[tuple[Node, Node]], list[Node]]:
+    """The statements that zero counters, the atomic additions with the use of the array in each, other reads.
 
     Raises:
         Unknown: it is used differently.
     """
-    tree, zeros, additions, flushes = subject.tree, [], [], []
+    zeros, additions, flushes = list[Node](), list[tuple[Node, Node]](), list[Node]()
     for use in tree.uses(array.name, within=function.body):
         if use == array.node:
             continue
@@ -68,6 +70,17 @@ def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[
             zeros.append(store.parent)
         else:
             flushes.append(place)
+    return zeros, additions, flushes
+
+
+def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[Edit]:
+    """The edits for one array of counters.
+
+    Raises:
+        Unknown: it is used differently.
+    """
+    tree = subject.tree
+    zeros, additions, flushes = _occurrences(tree, function, array)
     if not zeros or not additions or len(flushes) != 1:
         raise Unknown("not zeroed, counted and flushed exactly once")
     first = min((call for call, _ in additions), key=lambda call: call.start_byte)

@@ -13,9 +13,10 @@ grid-stride loops.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from kcurate.cuda_source.parse.syntax_tree import Node
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.loops import independent, only_values, plan_expression
@@ -53,18 +54,24 @@ def swap_axes(subject: Subject) -> Side | NotApplicable:
         return NotApplicable("the code may depend on which threads form a warp")
     if any(function.node.id in touched and any(builtins(tree, function.node)) for function in others):
         return NotApplicable("a function with thread indices also runs in one-dimensional blocks")
-    builtins_used = [pair for function in touched.values() for pair in builtins(tree, function.node)]
-    if not {b"threadIdx.x", b"threadIdx.y"} <= {text for _, text in builtins_used}:
+    edits = _swapped_builtins(tree, touched.values())
+    if not {b"threadIdx.x", b"threadIdx.y"} <= {edit.text for edit in edits}:
         return NotApplicable("the code does not use both axes")
-    edits = [
-        Edit(node.start_byte, node.end_byte, SWAPPED[text]) for node, text in builtins_used if text in SWAPPED
-    ]
     names = {kernel.name.decode("latin-1") for kernel in tall}
     return subject.with_edits(
         edits,
         "no built-in variable",
         lambda launch: _swapped(launch) if own_name(launch) in names else launch,
     )
+
+
+def _swapped_builtins(tree: Tree, functions: Iterable[Function]) -> list[Edit]:
+    return [
+        Edit(node.start_byte, node.end_byte, SWAPPED[text])
+        for function in functions
+        for node, text in builtins(tree, function.node)
+        if text in SWAPPED
+    ]
 
 
 def _swapped(launch: Launch) -> Launch:
