@@ -38,7 +38,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kcurate.capture import building, running
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 
 ROOT = Path(__file__).resolve().parent.parent
 KCURATE = [sys.executable, "-m", "kcurate"]

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from kcurate.cuda_source.normalise import normalised_tokens
-from kcurate.cuda_source.similarity import is_name
+from kcurate.cuda_source.compare.similarity import is_name
+from kcurate.cuda_source.text.normalise import normalised_tokens
 from kcurate.hub.published_rows import read_rows
 
 FOLDS, PENALTY, STEPS, RATE, LEAST_DOCUMENTS = 5, 1.0, 300, 0.1, 5

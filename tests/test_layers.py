@@ -205,3 +205,8 @@ def test_modules_and_functions_stay_short(path: Path) -> None:
 def takes_options(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """A command: its parameters are declarations of options, which do not count."""
     return any("Annotated" in ast.dump(arg) for arg in node.args.args + node.args.kwonlyargs)
+
+
+def test_one_module_imports_the_parser() -> None:
+    importers = {path for path in FILES for _, name in imports(path) if name.startswith("tree_sitter")}
+    assert importers == {PACKAGE / "cuda_source" / "parse" / "syntax_tree.py"}

@@ -19,8 +19,8 @@ import numpy as np
 from kcurate.capture.describing import described
 from kcurate.capture.raw import RawProcess, demangled, of_a_recorder
 from kcurate.core import store
-from kcurate.cuda_source.demangled import Demangled
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.problem.c_types import Element, element
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.triton_launch import C_TYPES

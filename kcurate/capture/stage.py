@@ -23,7 +23,7 @@ from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.errors import InputError, RecordError
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
 

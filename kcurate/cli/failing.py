@@ -22,8 +22,8 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
     ),
     "deopt": (
         "kcurate.deopt.stage:StartOutcome",
-        "kcurate.deopt.models.counting:StartOutcome",
-        "kcurate.deopt.models.counting:SearchOutcome",
+        "kcurate.deopt.models.run_counts:StartOutcome",
+        "kcurate.deopt.models.run_counts:SearchOutcome",
         "kcurate.records:AttemptOutcome",
         "kcurate.records:Outcome",
     ),

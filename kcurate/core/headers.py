@@ -1,8 +1,8 @@
 """One table of device headers: allowed in a side, kept by extract, shipped with the emulator.
 
 A side includes nothing else. Extract keeps these includes of a kernel's file and adds none of its own (what
-legacy code lacks is declared by `kcurate.cuda_source.shim`). Not covered: what the headers contain (the
-toolkit, `kcurate.backends.cuda.host_headers`, `kcurate/backends/emulator/include/`).
+legacy code lacks is declared by `kcurate.cuda_source.standalone.shim`). Not covered: what the headers contain
+(the toolkit, `kcurate.backends.cuda.host_headers`, `kcurate/backends/emulator/include/`).
 """
 
 from __future__ import annotations

@@ -2,34 +2,26 @@
 
 Spans are half-open byte ranges of the original files. Nothing here reads a file or runs code.
 
-| module | owns |
+| where | what |
 |---|---|
-| `text` | blanks comments and whatever the grammar rejects, at equal length |
-| `conditions`, `expansion` | `#if` evaluation, with macros expanded |
-| `preprocess` | splicing local includes, and the map back to the files |
-| `macros` | macro calls and attributes that hide a kernel, macros that expand to `__global__`, `push_macro` |
-| `items` | the parse: declarations, their names, the names they use |
-| `closure`, `shim`, `repairs`, `library` | a kernel's whole file: shims, annotations, headers |
-| `host_methods` | methods of classes that only the host may call |
-| `instantiations`, `template_heads`, `host_names`, `macro_calls` | template arguments of launches |
-| `launches`, `launch_calls` | launch sites and argument roles; launches not written with `<<<` |
-| `params`, `features`, `brackets` | parameters; techniques |
-| `scopes` | which kernels a launch refers to |
-| `unit` | all of the above for one translation unit |
-| `normalise` | code as it is published and compared |
-| `statements`, `declarations`, `paths` | code to be understood: functions, calls, what sets a name |
-| `expressions`, `usage` | C expressions as trees of our own; what a kernel reads and writes |
-| `edit`, `wider` | rewriting by byte spans; `float` accumulators as `double` |
+| `text/` | CUDA as bytes: comments, literals, brackets; code as it is published |
+| `preprocess/` | includes, conditions, macros |
+| `parse/` | the syntax tree, and what a unit declares |
+| `launches/` | what host code says about kernels: launches, arguments, template arguments |
+| `semantics/` | what names, expressions and pointers mean |
+| `standalone/` | a kernel's whole file, from one translation unit |
+| `rewrite/` | code rewritten by byte spans |
+| `compare/` | how alike two pieces of code are |
 """
 
-from kcurate.cuda_source.features import features, techniques
-from kcurate.cuda_source.items import Item, Parsed, parse
-from kcurate.cuda_source.macros import global_macros
-from kcurate.cuda_source.normalise import normalise, normalised_tokens
-from kcurate.cuda_source.params import kernel_signatures
-from kcurate.cuda_source.preprocess import local_includes
-from kcurate.cuda_source.text import blank_comments, blank_literals
-from kcurate.cuda_source.unit import KernelSource, UnitReport, extract_unit, whole_file
+from kcurate.cuda_source.parse.items import Item, Parsed, parse
+from kcurate.cuda_source.parse.parameters import kernel_signatures
+from kcurate.cuda_source.preprocess.macros import global_macros
+from kcurate.cuda_source.preprocess.splicing import local_includes
+from kcurate.cuda_source.standalone.unit import KernelSource, UnitReport, extract_unit, whole_file
+from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
+from kcurate.cuda_source.text.features import features, techniques
+from kcurate.cuda_source.text.normalise import normalise, normalised_tokens
 
 __all__ = [
     "Item",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcurate import __version__
-from kcurate.cuda_source.containment import HELD, MIN_TOKENS, RUN
+from kcurate.cuda_source.compare.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet
 from kcurate.dataset.gates import Gates
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kcurate.core import progress, store, time_limits
 from kcurate.core.notes import Note, silent
-from kcurate.core.runs import ordered, recorded
+from kcurate.core.runs import Run, ordered, recorded
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
@@ -79,24 +79,9 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
             with store.without_collector():
                 every = tuple(starts(config.paths, workspace, note=record.note))
             record.begin(config, rules=rules)
-            found = [start for start in every if isinstance(start, Start)]
-            tasks = _tasks(found, rules, workspace.pairs)
-            kernels = Counter[str]({StartOutcome.NO_PROBLEM: sum(start.problem is None for start in found)})
-            for broken in every:
-                if isinstance(broken, Unreadable):
-                    kernels[StartOutcome.MALFORMED] += 1
-                    record.add(items.unreadable("kernels", StartOutcome.MALFORMED, broken, workspace))
-            for start in found:
-                if start.problem is None:
-                    why = "no problem is known for it"
-                    record.item(
-                        "kernels",
-                        start.id,
-                        StartOutcome.NO_PROBLEM,
-                        why,
-                        passed=False,
-                        then=("problem", "draft"),
-                    )
+            readable = [start for start in every if isinstance(start, Start)]
+            tasks = _tasks(readable, rules, workspace.pairs)
+            kernels = _left_out(every, record, workspace)
             rewrites: Counter[str] = Counter()
             answers = pool.run(_write, tasks, timeout_s=time_limits.REWRITE_KERNEL_S)
             for index, answer in progress.each(answers, "deopt", len(tasks), "kernel"):
@@ -107,31 +92,50 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
                     for start in tasks[index].starts:
                         record.item("kernels", start.id, StartOutcome.FAILED, what, passed=False)
                     continue
-                for start, made in zip(tasks[index].starts, answer, strict=True):
-                    some = made[RewriteOutcome.CANDIDATE]
-                    outcome = StartOutcome.DEOPTIMISED if some else StartOutcome.NO_RULE_APPLIES
-                    kernels[outcome] += 1
-                    why = f"{some} slow sides written" if some else "none of the rules applies to its code"
-                    folder, asking = workspace.pairs / start.id, ("deopt", start.id, "--model", "claude")
-                    record.item(
-                        "kernels",
-                        start.id,
-                        outcome,
-                        why,
-                        passed=bool(some),
-                        file=folder if some else None,
-                        then=() if some else asking,
-                    )
-                    rewrites += made
+                for start, outcomes in zip(tasks[index].starts, answer, strict=True):
+                    kernels[_rewritten(record, start, outcomes, workspace)] += 1
+                    rewrites += outcomes
         return record.finish(
             {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
         )
 
 
-def _tasks(found: Sequence[Start], rules: tuple[str, ...], folder: Path) -> list[_Task]:
+def _left_out(every: Sequence[Start | Unreadable], record: Run, workspace: Workspace) -> Counter[str]:
+    """Reports the starts from which nothing can be made; how many there are of each kind."""
+    kernels = Counter[str]()
+    for start in sorted(every, key=lambda start: isinstance(start, Start)):  # unreadable ones first
+        if isinstance(start, Unreadable):
+            kernels[StartOutcome.MALFORMED] += 1
+            record.add(items.unreadable("kernels", StartOutcome.MALFORMED, start, workspace))
+        elif start.problem is None:
+            kernels[StartOutcome.NO_PROBLEM] += 1
+            why, then = "no problem is known for it", ("problem", "draft")
+            record.item("kernels", start.id, StartOutcome.NO_PROBLEM, why, passed=False, then=then)
+    return kernels
+
+
+def _rewritten(record: Run, start: Start, outcomes: Counter[str], workspace: Workspace) -> StartOutcome:
+    """Reports what the rules made of one start."""
+    count = outcomes[RewriteOutcome.CANDIDATE]
+    outcome = StartOutcome.DEOPTIMISED if count else StartOutcome.NO_RULE_APPLIES
+    why = f"{count} slow sides written" if count else "none of the rules applies to its code"
+    folder, asking = workspace.pairs / start.id, ("deopt", start.id, "--model", "claude")
+    record.item(
+        "kernels",
+        start.id,
+        outcome,
+        why,
+        passed=bool(count),
+        file=folder if count else None,
+        then=() if count else asking,
+    )
+    return outcome
+
+
+def _tasks(all_starts: Sequence[Start], rules: tuple[str, ...], folder: Path) -> list[_Task]:
     """One task per id, the longest code first, so that it is not what the others wait for in the end."""
     by_id: dict[str, tuple[Start, ...]] = {}
-    for start in found:
+    for start in all_starts:
         if start.problem is not None:
             by_id[start.id] = (*by_id.get(start.id, ()), start)
     longest = sorted(by_id.values(), key=lambda same: -len(same[0].given.code))
@@ -143,9 +147,9 @@ def _write(task: _Task) -> list[Counter[str]]:
     rules = _chosen(task.rules)
     counts = []
     for start in task.starts:
-        counts.append(made := Counter[str]())
+        counts.append(outcomes := Counter[str]())
         for candidate in rewritten(start, rules):
-            made[RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE] += 1
+            outcomes[RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE] += 1
             if candidate is not None:
                 store.write_candidate(task.folder / candidate.id, candidate)
     return counts

@@ -58,7 +58,7 @@ def starts(
     Raises:
         InputError: a path does not exist, or there is nothing to start from: none, or none that can be read.
     """
-    found, broken = 0, list[InputError]()
+    count, broken = 0, list[InputError]()
     for path in paths or (workspace.kernels,):
         if paths and not path.exists():
             raise InputError("no such file or folder", where=str(path), hint="check the path")
@@ -74,11 +74,11 @@ def starts(
                 yield Unreadable.of(record.parent, error)
                 continue
             if start is not None:
-                found += 1
+                count += 1
                 yield start
-    if not found and broken:
+    if not count and broken:
         raise broken[0]
-    if not found:
+    if not count:
         where = ", ".join(map(str, paths)) or str(workspace.root)
         raise InputError("no kernel or pair here", where=where, hint="run kcurate extract TREE first")
 
@@ -89,8 +89,8 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"
-    if (own := own_problem(record.parent, code)) is not None:
-        known, described = own, own.source or "drafted"
+    if (problem_beside := own_problem(record.parent, code)) is not None:
+        known, described = problem_beside, problem_beside.source or "drafted"
     elif (path := record.with_name(PROBLEM_NAME)).is_file():
         note(f"{path}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, (), language=kernel.language)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcurate.cuda_source.expressions import Node, is_real, parse, plain
+from kcurate.cuda_source.semantics.c_expressions import Node, is_real, parse, plain
 
 Monomial = tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")

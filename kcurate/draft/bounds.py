@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.declarations import Setting
-from kcurate.cuda_source.edit import Node as Syntax
-from kcurate.cuda_source.edit import bare
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.paths import cast_type, path_of
-from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.parse.syntax_tree import Node as Syntax
+from kcurate.cuda_source.parse.syntax_tree import bare
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.declarations import Setting
+from kcurate.cuda_source.semantics.pointer_paths import cast_type, path_of
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 
 MAX_DEPTH = 10

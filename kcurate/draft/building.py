@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kcurate.cuda_source.paths import holder_in, offset_in
-from kcurate.cuda_source.statements import Code, Function
-from kcurate.cuda_source.usage import Usage, usage
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.pointer_paths import holder_in, offset_in
+from kcurate.cuda_source.semantics.pointer_usage import Usage, usage
 from kcurate.draft import containers, launching, sizes, structs
 from kcurate.draft.algebra import Poly, factor, number, quotient
 from kcurate.draft.bounds import Bounds

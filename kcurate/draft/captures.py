@@ -12,7 +12,7 @@ from kcurate.core import store
 from kcurate.core.notes import Note
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import kernel_signatures
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.errors import RecordError
 from kcurate.problem import c_types as types
 from kcurate.records import Capture, Kernel, Param

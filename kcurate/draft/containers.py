@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.declarations import Setting
-from kcurate.cuda_source.edit import Node as Syntax
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.paths import path_in, path_of, without_casts
-from kcurate.cuda_source.statements import Call, Code
+from kcurate.cuda_source.parse.syntax_tree import Node as Syntax
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Call, Code
+from kcurate.cuda_source.semantics.declarations import Setting
+from kcurate.cuda_source.semantics.pointer_paths import path_in, path_of, without_casts
 
 # The tree of an expression at a position in the host code.
 Resolve = Callable[[str, int], Node | None]

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.usage import Usage
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.pointer_usage import Usage
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.launching import FUNCTIONS, at_sample, names_of

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
-from kcurate.cuda_source.launches import Launch
-from kcurate.cuda_source.paths import path_in
-from kcurate.cuda_source.statements import Code
-from kcurate.cuda_source.unit import TEMPLATE_GUESS
+from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.semantics.pointer_paths import path_in
+from kcurate.cuda_source.standalone.unit import TEMPLATE_GUESS
 from kcurate.draft.building import Builder
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning, split

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.launches import Launch
-from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.draft.algebra import Poly, ceil_div, factor, from_node, number, real
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.meaning import Meaning, Scope

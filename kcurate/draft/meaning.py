@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.brackets import split_arguments
-from kcurate.cuda_source.declarations import Setting
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.declarations import Setting
+from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft import containers, spelled
 from kcurate.draft.algebra import Poly, from_node, real
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.paths import path_in
-from kcurate.cuda_source.statements import Call, Code, Function
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Call, Code, Function
+from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.draft import containers
 from kcurate.draft.algebra import from_node
 from kcurate.draft.meaning import MAX_DEPTH, Meaning, Scope

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
-from kcurate.cuda_source.demangled import Demangled
-from kcurate.cuda_source.statements import Code, Function
-from kcurate.cuda_source.usage import Usage, usage
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.pointer_usage import Usage, usage
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.draft import remade, sizes
 from kcurate.draft.algebra import Poly, number
 from kcurate.draft.arguments import Number, Pointer, Reader

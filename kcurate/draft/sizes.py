@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcurate.cuda_source.expressions import names, parse
+from kcurate.cuda_source.semantics.c_expressions import names, parse
 from kcurate.draft.algebra import Poly
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate

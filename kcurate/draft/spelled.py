@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from kcurate.cuda_source import expressions as cexpr
-from kcurate.cuda_source.declarations import Setting
-from kcurate.cuda_source.edit import ancestors, bare
-from kcurate.cuda_source.expressions import Node
-from kcurate.cuda_source.paths import path_in
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.parse.syntax_tree import ancestors, bare
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.semantics.declarations import Setting
+from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.problem import c_types as types
 
 _READ_IN = frozenset(

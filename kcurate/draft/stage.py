@@ -19,7 +19,7 @@ from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.draft import infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, AdmittingJudge

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from kcurate.cuda_source.paths import path_in
+from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.draft.algebra import Poly, factor
 from kcurate.draft.launching import GUESSED_WHOLE, Site
 from kcurate.draft.sketch import Remark

@@ -15,9 +15,10 @@ from itertools import chain
 from pathlib import Path
 
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source import blank_literals, expansion
-from kcurate.cuda_source.preprocess import definitions, splice
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source import blank_literals
+from kcurate.cuda_source.preprocess import expansion
+from kcurate.cuda_source.preprocess.splicing import definitions, splice
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.errors import InputError
 from kcurate.records import Kernel, LaunchSite
 from kcurate.suites import find_tree, generic_tree, load_manifests

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.brackets import split_arguments
-from kcurate.cuda_source.launches import Launch as Written
-from kcurate.cuda_source.paths import path_in
-from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.launches.launch_sites import Launch as Written
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.pointer_paths import path_in
+from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft.sketch import Draft
 from kcurate.draft.structs import PATH, with_pointers
 from kcurate.problem import c_types as types

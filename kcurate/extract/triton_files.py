@@ -26,7 +26,7 @@ from kcurate.suites import Tree as SuiteTree
 from kcurate.triton_source import extracting
 from kcurate.triton_source.configurations import WARPS, Config
 from kcurate.triton_source.extracting import Cut, Launched
-from kcurate.triton_source.scopes import Defined, Tree
+from kcurate.triton_source.module_names import Defined, Tree
 
 READ_TOGETHER = 32
 _OPTIONS = ("num_warps", "num_stages")

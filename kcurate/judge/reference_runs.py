@@ -2,8 +2,9 @@
 
 `WideReference` is the reference's text compiled again with wider accumulation: its outputs show how much
 the reference itself rounds, and are compared with in its place. `outputs_again` runs the reference as it is,
-on inputs that the negative controls ask for. Not covered: rewriting (`kcurate.cuda_source.wider`), what is
-compared with what (`kcurate.judge.verifying`, `kcurate.judge.at_bench`).
+on inputs that the negative controls ask for. Not covered: rewriting
+(`kcurate.cuda_source.rewrite.double_accumulators`), what is compared with what (`kcurate.judge.verifying`,
+`kcurate.judge.at_bench`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 
 from kcurate.backends.base import Compiled
 from kcurate.core import time_limits
-from kcurate.cuda_source.wider import wider_accumulation
+from kcurate.cuda_source.rewrite.double_accumulators import wider_accumulation
 from kcurate.errors import BackendError
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling

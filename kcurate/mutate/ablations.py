@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate.core import codec
-from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, tree_of
+from kcurate.cuda_source.parse.items import tree_of
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
 from kcurate.records import For, Launch, Side, Step, Swap, WhileNonzero
 
 # What the guards compare: the number of the part that is left out, 0 for none.

@@ -10,16 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-_TOKEN = re.compile(
-    r"""
-    (?P<skip>[ \t\r\n\f\v]+|//[^\n]*|/\*.*?(?:\*/|\Z)|^[ \t]*\#(?:\\\n|[^\n])*)
-  | (?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')
-  | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
-  | (?P<word>[A-Za-z_]\w*)
-  | (?P<sign><<=|>>=|->|\+\+|--|::|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|.)
-    """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
+from kcurate.cuda_source.text.tokens import KINDS
+
 _TYPE = re.compile(
     r"\btypedef\b[^;{]*\b(\w+)\s*;|\busing\s+(\w+)\s*=|\b(?:struct|union|enum)\s+(\w+)|\b(?:typename|class)\s+(\w+)"
 )
@@ -65,7 +57,7 @@ class Code:
         """Tokenise a text; unbalanced brackets have no partner."""
         tokens = tuple(
             Span(match.lastgroup or "sign", match.group(), match.start(), match.end())
-            for match in _TOKEN.finditer(text)
+            for match in KINDS.finditer(text)
             if match.lastgroup != "skip"
         )
         partner: dict[int, int] = {}

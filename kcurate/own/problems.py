@@ -13,7 +13,7 @@ from pathlib import Path
 from kcurate.core import own_files, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source.brackets import split_arguments
+from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft import reading
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import check

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source import declarations
+from kcurate.cuda_source.semantics import declarations
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype, packed
 from kcurate.problem.expressions import evaluate

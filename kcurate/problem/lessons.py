@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from kcurate import prompts
-from kcurate.cuda_source.containment import held
+from kcurate.cuda_source.compare.containment import held
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.problem.techniques import vocabulary

@@ -1,4 +1,9 @@
-"""PTX as text: `parse` splits inline assembly into statements, `rows` says what each means, `table` finds it.
+"""PTX as text. The static checks and the emulator read the same rows: what is allowed is what is emulated.
 
-The static checks and the emulator read the same rows, so what is allowed and what is emulated cannot differ.
+| module | owns |
+|---|---|
+| `parse` | inline assembly split into statements |
+| `rows` | what each instruction means |
+| `table` | the row of an instruction |
+| `outside` | what compiled code takes from outside its launch |
 """

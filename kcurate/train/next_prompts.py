@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kcurate.cuda_source.similarity import fingerprint
+from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.problem.techniques import not_permitted
 from kcurate.train.form import Form
 from kcurate.train.reward import schemes

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcurate import prompts
-from kcurate.cuda_source.similarity import fingerprint
+from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.errors import InputError
 from kcurate.records import Outcome
 from kcurate.train import driving, models, sft

@@ -23,26 +23,26 @@ def accesses(
 ) -> Iterator[tuple[str, Access]]:
     """Each access in the order in which they happen, with the parameter that its address is made from."""
     values: defaultdict[str, list[ast.expr]] = defaultdict(list)
-    for one in ast.walk(node):
-        if isinstance(one, ast.Assign):
-            for target in one.targets:
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
                 if isinstance(target, ast.Name):
-                    values[target.id].append(one.value)
+                    values[target.id].append(statement.value)
     names = {arg.arg for arg in node.args.args}
-    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-    for call in sorted(calls, key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0)):
-        made = _name(call)
-        given = [*call.args, *(word.value for word in call.keywords)]
-        known = (functions or {}).get(made) if isinstance(call.func, ast.Name) else None
+    calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
+    for call in sorted(calls, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0)):
+        function_name = _name(call)
+        values_in = [*call.args, *(word.value for word in call.keywords)]
+        known = (functions or {}).get(function_name) if isinstance(call.func, ast.Name) else None
         if known is not None and depth < MAX_DEPTH:
             params = [*(arg.arg for arg in known.args.args[: len(call.args)]), *_words(call)]
-            passed = dict(zip(params, given, strict=False))
+            passed = dict(zip(params, values_in, strict=False))
             for param, kind in accesses(known, functions, depth + 1):
                 for name in sorted(_roots(passed.get(param), values, names, frozenset())):
                     yield name, kind
-        elif given and (made in _KINDS or made.startswith("atomic_")):
-            for name in sorted(_roots(given[0], values, names, frozenset())):
-                yield name, _KINDS.get(made, "atomic")
+        elif values_in and (function_name in _KINDS or function_name.startswith("atomic_")):
+            for name in sorted(_roots(values_in[0], values, names, frozenset())):
+                yield name, _KINDS.get(function_name, "atomic")
 
 
 def _name(call: ast.Call) -> str:
@@ -62,13 +62,13 @@ def _roots(
     if isinstance(node, ast.IfExp):
         return _roots(node.body, values, names, seen) | _roots(node.orelse, values, names, seen)
     if isinstance(node, ast.Call) and _name(node) in _SAME_MEMORY:
-        own = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
-        first = node.func.value if own and isinstance(node.func, ast.Attribute) else None
+        converts = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+        first = node.func.value if converts and isinstance(node.func, ast.Attribute) else None
         words = [word.value for word in node.keywords if word.arg in ("base", "input")]
         return _roots(first or next(iter([*words, *node.args]), None), values, names, seen)
     if not isinstance(node, ast.Name) or node.id in seen:
         return frozenset()
     if node.id in names:
         return frozenset({node.id})
-    found = (_roots(one, values, names, seen | {node.id}) for one in values.get(node.id, ()))
-    return frozenset[str]().union(*found)
+    roots = (_roots(value, values, names, seen | {node.id}) for value in values.get(node.id, ()))
+    return frozenset[str]().union(*roots)

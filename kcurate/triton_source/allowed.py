@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcurate.errors import ProblemError
-from kcurate.triton_source.text import is_constexpr, parsed
+from kcurate.triton_source.module_text import is_constexpr, parsed
 
 # The functions and types of `triton.language` that a kernel needs. Not: assembly, prints, asserts on the
 # device, libraries, tensor descriptors (which need scratch memory), the types of pointers.
@@ -172,14 +172,16 @@ class _Module:
             return False
         if not isinstance(node, _ARITHMETIC):
             return False
-        return all(self._is_constant(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
+        return all(
+            self._is_constant(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)
+        )
 
     def _allowed_member(self, member: str) -> bool:
         module, _, name = member.rpartition(".")
         return name in MEMBERS.get(module, ())
 
     def _function(self, node: ast.FunctionDef) -> Iterator[Refusal]:
-        if [self._member(one) for one in node.decorator_list] != ["triton.jit"]:
+        if [self._member(decorator) for decorator in node.decorator_list] != ["triton.jit"]:
             yield Refusal(f"{node.name} has decorators other than @triton.jit alone", node.lineno)
         if self._taken(node.name) or node.name in _RESERVED or _private(node.name):
             yield Refusal(f"{node.name!r} has a meaning already", node.lineno)
@@ -208,7 +210,11 @@ class _Function:
 
     def __init__(self, module: _Module, node: ast.FunctionDef) -> None:
         self._module, self._node = module, node
-        stored = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and _is_stored(one)}
+        stored = {
+            name_node.id
+            for name_node in ast.walk(node)
+            if isinstance(name_node, ast.Name) and _is_stored(name_node)
+        }
         self._locals = {arg.arg for arg in node.args.args} | stored
 
     def visit(self) -> Iterator[Refusal]:

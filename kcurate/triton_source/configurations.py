@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcurate.triton_source.scopes import Defined, File, Member, parts_of
+from kcurate.triton_source.module_names import Defined, File, Member, parts_of
 
 # The first so many configurations are kept.
 MAX_CONFIGURATIONS = 8
@@ -63,7 +63,7 @@ class _Values:
         return node.value
 
     def _tuple(self, node: ast.Tuple | ast.List) -> list[Any]:
-        return [self.of(one) for one in node.elts]
+        return [self.of(element) for element in node.elts]
 
     _list = _tuple
 
@@ -77,11 +77,11 @@ class _Values:
     def _name(self, node: ast.Name) -> Any:
         if node.id in self.names:
             return self.names[node.id]
-        found = self.file.resolve((node.id,))
-        if not isinstance(found, Defined) or isinstance(found.node, ast.FunctionDef):
+        definition = self.file.resolve((node.id,))
+        if not isinstance(definition, Defined) or isinstance(definition.node, ast.FunctionDef):
             raise NotLiteralError(node.id)
-        inner = _Values(found.file, left=self.left)
-        value, self.left = inner.of(found.node), inner.left
+        inner = _Values(definition.file, left=self.left)
+        value, self.left = inner.of(definition.node), inner.left
         return value
 
     def _unaryop(self, node: ast.UnaryOp) -> Any:
@@ -95,20 +95,20 @@ class _Values:
         lists = isinstance(left, list) or isinstance(right, list)
         if isinstance(node.op, ast.Pow) and not lists and 0 <= right <= 64:
             return left**right
-        made = _BINARY.get(type(node.op))
-        if made is None or (lists and not (isinstance(left, list) and isinstance(right, list))):
+        operation = _BINARY.get(type(node.op))
+        if operation is None or (lists and not (isinstance(left, list) and isinstance(right, list))):
             raise NotLiteralError(ast.unparse(node))
-        return made(left, right)
+        return operation(left, right)
 
     def _compare(self, node: ast.Compare) -> bool:
-        values = [self.of(one) for one in (node.left, *node.comparators)]
+        values = [self.of(operand) for operand in (node.left, *node.comparators)]
         pairs = zip(node.ops, itertools.pairwise(values), strict=True)
         if any(type(op) not in _COMPARE for op in node.ops):
             raise NotLiteralError(ast.unparse(node))
         return all(_COMPARE[type(op)](*pair) for op, pair in pairs)
 
     def _boolop(self, node: ast.BoolOp) -> bool:
-        values = [bool(self.of(one)) for one in node.values]
+        values = [bool(self.of(operand)) for operand in node.values]
         return all(values) if isinstance(node.op, ast.And) else any(values)
 
     def _ifexp(self, node: ast.IfExp) -> Any:
@@ -116,9 +116,9 @@ class _Values:
 
     def _listcomp(self, node: ast.ListComp) -> list[Any]:
         saved = dict(self.names)
-        made = list(self._each(node.generators, node.elt))
+        elements = list(self._each(node.generators, node.elt))
         self.names = saved
-        return made
+        return elements
 
     def _each(self, loops: list[ast.comprehension], element: ast.expr) -> Iterator[Any]:
         if not loops:
@@ -128,35 +128,39 @@ class _Values:
         targets = first.target.elts if isinstance(first.target, ast.Tuple) else [first.target]
         for value in self.of(first.iter):
             values = value if isinstance(first.target, ast.Tuple) else [value]
-            for target, one in zip(targets, values, strict=True):
+            for target, part in zip(targets, values, strict=True):
                 if not isinstance(target, ast.Name):
                     raise NotLiteralError(ast.unparse(target))
-                self.names[target.id] = one
+                self.names[target.id] = part
             if all(self.of(test) for test in first.ifs):
                 yield from self._each(rest, element)
 
     def _call(self, node: ast.Call) -> Any:
         parts = parts_of(node.func)
-        found = self.file.resolve(parts) if parts else None
-        if isinstance(found, Member) and found.name == "triton.Config":
+        callee = self.file.resolve(parts) if parts else None
+        if isinstance(callee, Member) and callee.name == "triton.Config":
             return self._config(node)
         if parts == ("range",) and not node.keywords:
-            return list(itertools.islice(range(*(self.of(one) for one in node.args)), MAX_VALUES))
-        own, body = _returned(self.file, node.func)
-        if isinstance(found, Defined) and body is not None and not (own or node.args or node.keywords):
-            return _Values(found.file, left=self.left).of(body)
+            return list(itertools.islice(range(*(self.of(bound) for bound in node.args)), MAX_VALUES))
+        parameters, body = _returned(self.file, node.func)
+        if (
+            isinstance(callee, Defined)
+            and body is not None
+            and not (parameters or node.args or node.keywords)
+        ):
+            return _Values(callee.file, left=self.left).of(body)
         raise NotLiteralError(ast.unparse(node.func) + "(...)")
 
     def _config(self, node: ast.Call) -> Config:
-        given = {
+        options = {
             word.arg: self.of(word.value)
             for word in node.keywords
             if word.arg in ("kwargs", "num_warps", "num_stages")
         }
-        constants = self.of(node.args[0]) if node.args else given.get("kwargs")
+        constants = self.of(node.args[0]) if node.args else options.get("kwargs")
         if not isinstance(constants, dict):
             raise NotLiteralError(ast.unparse(node))
-        warps, stages = given.get("num_warps", WARPS), given.get("num_stages", STAGES)
+        warps, stages = options.get("num_warps", WARPS), options.get("num_stages", STAGES)
         for at, value in enumerate(node.args[1:3]):
             warps, stages = (self.of(value), stages) if at == 0 else (warps, self.of(value))
         return Config(constants, warps, stages)
@@ -169,12 +173,12 @@ def listed(file: File, node: ast.expr) -> list[Config]:
         NotLiteralError: the text does not tell them.
     """
     try:
-        found = _Values(file).of(node)
+        values = _Values(file).of(node)
     except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise NotLiteralError(ast.unparse(node)) from error
-    if not isinstance(found, list) or not all(isinstance(one, Config) for one in found):
+    if not isinstance(values, list) or not all(isinstance(configuration, Config) for configuration in values):
         raise NotLiteralError(ast.unparse(node))
-    return found[:MAX_CONFIGURATIONS]
+    return values[:MAX_CONFIGURATIONS]
 
 
 def heuristics(file: File, node: ast.expr) -> dict[str, str]:
@@ -186,16 +190,16 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
     """
     if not isinstance(node, ast.Dict):
         raise NotLiteralError(ast.unparse(node))
-    found = {}
+    expressions = {}
     for key, value in zip(node.keys, node.values, strict=True):
-        own, body = _returned(file, value)
-        if not isinstance(key, ast.Constant) or len(own) != 1 or body is None:
+        parameters, body = _returned(file, value)
+        if not isinstance(key, ast.Constant) or len(parameters) != 1 or body is None:
             raise NotLiteralError(ast.unparse(value))
-        text = _Arguments(own[0].arg).visit(ast.parse(ast.unparse(body), mode="eval"))
-        if any(isinstance(one, ast.Name) and one.id == own[0].arg for one in ast.walk(text)):
+        text = _Arguments(parameters[0].arg).visit(ast.parse(ast.unparse(body), mode="eval"))
+        if any(isinstance(node, ast.Name) and node.id == parameters[0].arg for node in ast.walk(text)):
             raise NotLiteralError(ast.unparse(value))
-        found[str(key.value)] = ast.unparse(text)
-    return found
+        expressions[str(key.value)] = ast.unparse(text)
+    return expressions
 
 
 def _returned(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | None]:
@@ -203,19 +207,19 @@ def _returned(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | Non
     if isinstance(node, ast.Lambda):
         return node.args.args, node.body
     parts = parts_of(node)
-    found = file.resolve(parts) if parts else None
-    if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
+    definition = file.resolve(parts) if parts else None
+    if not isinstance(definition, Defined) or not isinstance(definition.node, ast.FunctionDef):
         return [], None
-    body = [one for one in found.node.body if not isinstance(one, ast.Expr)]
+    body = [statement for statement in definition.node.body if not isinstance(statement, ast.Expr)]
     last = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
-    return found.node.args.args, last
+    return definition.node.args.args, last
 
 
 class _Arguments(ast.NodeTransformer):
     """`args["NAME"]` as `NAME`."""
 
-    def __init__(self, own: str) -> None:
-        self._own = own
+    def __init__(self, argument_name: str) -> None:
+        self._own = argument_name
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
-from kcurate.triton_source.scopes import Defined, File, Meaning, Member, parts_of
+from kcurate.triton_source.module_names import Defined, File, Meaning, Member, parts_of
 
 JIT = ("triton.jit", "triton.runtime.jit")
 _TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1"
@@ -63,7 +63,7 @@ class Cut:
     @property
     def used(self) -> Iterator[tuple[str, str]]:
         """The functions and constants that it uses."""
-        yield from ((one.file.path, one.name) for one in self.parts if one.node is not self.node)
+        yield from ((part.file.path, part.name) for part in self.parts if part.node is not self.node)
 
 
 def cuts(file: File) -> Iterator[Cut]:
@@ -88,7 +88,7 @@ def cuts(file: File) -> Iterator[Cut]:
 
 def is_jit(file: File, node: ast.FunctionDef) -> bool:
     """Whether `@triton.jit` is among a function's decorators."""
-    return any(_decorator(file, one)[0] in JIT for one in node.decorator_list)
+    return any(_decorator(file, decorator)[0] in JIT for decorator in node.decorator_list)
 
 
 def _decorator(file: File, node: ast.expr) -> tuple[str, ast.Call | None]:
@@ -96,26 +96,29 @@ def _decorator(file: File, node: ast.expr) -> tuple[str, ast.Call | None]:
     call = node if isinstance(node, ast.Call) else None
     function = call.func if call else node
     parts = parts_of(function)
-    found = file.resolve(parts) if parts else None
-    return (found.name if isinstance(found, Member) else ast.unparse(function)), call
+    meaning = file.resolve(parts) if parts else None
+    return (meaning.name if isinstance(meaning, Member) else ast.unparse(function)), call
 
 
 def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Config, ...], dict[str, str]]:
     configurations: tuple[Config, ...] = ()
     computed: dict[str, str] = {}
     wrapped = None
-    for one in node.decorator_list:
-        name, call = _decorator(file, one)
+    for decorator in node.decorator_list:
+        name, call = _decorator(file, decorator)
         words = {word.arg: word.value for word in call.keywords} if call else {}
-        given = [*(call.args if call else ()), *(words[key] for key in ("configs", "values") if key in words)]
+        arguments = [
+            *(call.args if call else ()),
+            *(words[key] for key in ("configs", "values") if key in words),
+        ]
         if name == "triton.autotune" or (name not in JIT and "configs" in words):
             try:
-                configurations = tuple(listed(file, words.get("configs", given[0])))
+                configurations = tuple(listed(file, words.get("configs", arguments[0])))
             except (NotLiteralError, IndexError) as error:
                 raise LeftError(Reason.CONFIGURATIONS, str(error)) from error
         elif name == "triton.heuristics":
             try:
-                computed |= heuristics(file, given[0])
+                computed |= heuristics(file, arguments[0])
             except (NotLiteralError, IndexError) as error:
                 raise LeftError(Reason.HEURISTICS, str(error)) from error
         elif name not in JIT:
@@ -133,7 +136,7 @@ class _Module:
 
     def text(self) -> str:
         """The module."""
-        made = "import triton\nimport triton.language as tl\n"
+        module_text = "import triton\nimport triton.language as tl\n"
         last = "@"
         for text in self._texts:
             gap = (
@@ -141,27 +144,29 @@ class _Module:
                 if text.startswith("@") or (last.startswith("@") and last != "@")
                 else "\n" * (last == "@")
             )
-            made, last = f"{made}{gap}{text}\n", text
-        return made
+            module_text, last = f"{module_text}{gap}{text}\n", text
+        return module_text
 
-    def add(self, one: Defined) -> str:
+    def add(self, definition: Defined) -> str:
         """Write a definition unless it is there; its name in the module."""
-        key = (one.file.path, one.name)
+        key = (definition.file.path, definition.name)
         if key in self._names:
             return self._names[key]
-        taken, name, count = set(self._names.values()), one.name, 1
+        taken, name, count = set(self._names.values()), definition.name, 1
         while name in taken or name in ("tl", "triton"):
             count += 1
-            name = f"{one.name}_{count}"
+            name = f"{definition.name}_{count}"
         self._names[key] = name
-        if isinstance(one.node, ast.FunctionDef):
-            if not is_jit(one.file, one.node):
-                raise LeftError(Reason.NOT_JIT, f"{one.name} is not a @triton.jit function")
-            text = self._function(one.file, one.node, name)
+        if isinstance(definition.node, ast.FunctionDef):
+            if not is_jit(definition.file, definition.node):
+                raise LeftError(Reason.NOT_JIT, f"{definition.name} is not a @triton.jit function")
+            text = self._function(definition.file, definition.node, name)
         else:
-            value = ast.unparse(_Names(self, one.file, frozenset()).visit(copy.deepcopy(one.node)))
-            text = f"{name}: tl.constexpr = {value}" if one.constexpr else f"{name} = {value}"
-        self.parts.append(one)
+            value = ast.unparse(
+                _Names(self, definition.file, frozenset()).visit(copy.deepcopy(definition.node))
+            )
+            text = f"{name}: tl.constexpr = {value}" if definition.constexpr else f"{name} = {value}"
+        self.parts.append(definition)
         self._texts.append(text)
         return name
 
@@ -173,19 +178,23 @@ class _Module:
         return "own_tanh"
 
     def _function(self, file: File, node: ast.FunctionDef, name: str) -> str:
-        made = copy.deepcopy(node)
-        made.name, made.returns = name, None
-        made.decorator_list = [ast.parse("triton.jit", mode="eval").body]
-        if ast.get_docstring(made, clean=False) is not None:
-            made.body = made.body[1:] or [ast.Pass()]
-        for arg in [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]:
+        function = copy.deepcopy(node)
+        function.name, function.returns = name, None
+        function.decorator_list = [ast.parse("triton.jit", mode="eval").body]
+        if ast.get_docstring(function, clean=False) is not None:
+            function.body = function.body[1:] or [ast.Pass()]
+        for arg in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]:
             arg.annotation = _annotation(arg.annotation)
         stored = {
-            one.id for one in ast.walk(made) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            node.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        own = {arg.arg for arg in [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]}
-        _Names(self, file, frozenset(stored | own), name).visit(made)
-        return ast.unparse(ast.fix_missing_locations(made))
+        parameters = {
+            arg.arg for arg in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        }
+        _Names(self, file, frozenset(stored | parameters), name).visit(function)
+        return ast.unparse(ast.fix_missing_locations(function))
 
 
 def _annotation(node: ast.expr | None) -> ast.expr | None:
@@ -196,12 +205,12 @@ def _annotation(node: ast.expr | None) -> ast.expr | None:
 class _Names(ast.NodeTransformer):
     """Names and members as the module calls them; messages of assertions and type hints go."""
 
-    def __init__(self, module: _Module, file: File, locals_: frozenset[str], own: str = "") -> None:
-        self._module, self._file, self._locals, self._own = module, file, locals_, own
+    def __init__(self, module: _Module, file: File, locals_: frozenset[str], own_name: str = "") -> None:
+        self._module, self._file, self._locals, self._own = module, file, locals_, own_name
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.args.defaults = [self.visit(one) for one in node.args.defaults]
-        node.body = [self.visit(one) for one in node.body]
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
+        node.body = [self.visit(statement) for statement in node.body]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -217,7 +226,10 @@ class _Names(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "static_assert":
-            node.args, node.keywords = node.args[:1], [one for one in node.keywords if one.arg == "cond"]
+            node.args, node.keywords = (
+                node.args[:1],
+                [keyword for keyword in node.keywords if keyword.arg == "cond"],
+            )
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -234,22 +246,22 @@ class _Names(ast.NodeTransformer):
         first = parts[0]
         if first in self._locals or isinstance(node.ctx, ast.Store):
             return node
-        found: Meaning | None = None
+        meaning: Meaning | None = None
         members: tuple[str, ...] = ()
         for count in range(len(parts), 0, -1):  # the members of a constant or type follow its name
-            found, members = self._file.resolve(parts[:count]), parts[count:]
-            if found is not None:
+            meaning, members = self._file.resolve(parts[:count]), parts[count:]
+            if meaning is not None:
                 break
         if (
-            isinstance(found, Member)
-            and found.name.startswith("triton.language.")
-            and found.name.endswith(".tanh")
+            isinstance(meaning, Member)
+            and meaning.name.startswith("triton.language.")
+            and meaning.name.endswith(".tanh")
         ):
             text = self._module.tanh()
-        elif isinstance(found, Member):
-            text = found.name.replace("triton.language", "tl", 1)
-        elif isinstance(found, Defined):
-            text = self._module.add(found)
+        elif isinstance(meaning, Member):
+            text = meaning.name.replace("triton.language", "tl", 1)
+        elif isinstance(meaning, Defined):
+            text = self._module.add(meaning)
         elif first in BUILTINS and len(parts) == 1:
             return node
         else:
@@ -283,10 +295,10 @@ class Launched:
 def launches(file: File) -> Iterator[Launched]:
     """Every launch in a file; the grid of a lambda is what it returns, and a local's is its value."""
     locals_ = {
-        target.id: one.value
-        for one in ast.walk(file.syntax)
-        if isinstance(one, ast.Assign)
-        for target in one.targets
+        target.id: node.value
+        for node in ast.walk(file.syntax)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
         if isinstance(target, ast.Name)
     }
     for node in ast.walk(file.syntax):

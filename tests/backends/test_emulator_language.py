@@ -7,7 +7,7 @@ import pytest
 from emulation import Program, compile_side, refuse, run
 
 from kcurate.backends.base import EntryPoint, Grid, KernelFault, Pointer, ScalarValue
-from kcurate.cuda_source.shim import SHIM
+from kcurate.cuda_source.standalone.shim import SHIM
 
 
 def test_indices_count_as_on_a_gpu() -> None:

@@ -19,7 +19,7 @@ from kcurate.capture import raw, stage
 from kcurate.capture.running import Limits
 from kcurate.capture.stage import CaptureConfig
 from kcurate.core import store
-from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

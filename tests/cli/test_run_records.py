@@ -18,7 +18,7 @@ def test_every_stage_leaves_its_settings_summary_and_log(
     stages = {
         "extract": ["extract", tree, "--no-compile"],
         "problem-draft": ["problem", "draft"],
-        "deopt": ["deopt", "--rules", "restrict"],
+        "deopt": ["deopt", "--rules", "unroll"],
         "build": ["build"],
         "report": ["report"],
     }

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kcurate.cuda_source.conditions import evaluate
-from kcurate.cuda_source.expansion import BUILT_IN, UnevaluatedError
-from kcurate.cuda_source.preprocess import PREDEFINED, Text, local_includes, splice
-from kcurate.cuda_source.text import blank_comments
+from kcurate.cuda_source.preprocess.conditions import evaluate
+from kcurate.cuda_source.preprocess.expansion import BUILT_IN, UnevaluatedError
+from kcurate.cuda_source.preprocess.splicing import PREDEFINED, Text, local_includes, splice
+from kcurate.cuda_source.text.blanking import blank_comments
 
 # An example starts g++, which takes as long as the machine is busy.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)

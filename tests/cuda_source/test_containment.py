@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcurate.cuda_source.containment import held
-from kcurate.cuda_source.normalise import normalised_tokens
+from kcurate.cuda_source.compare.containment import held
+from kcurate.cuda_source.text.normalise import normalised_tokens
 
 DIRECTIVES = "#include <cuda_fp16.h>\n" + "".join(f"#define SIZE_{k} {k}\n" for k in range(40))
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.cuda_source import extract_unit, library
+from kcurate.cuda_source import extract_unit
+from kcurate.cuda_source.standalone import header_names
 from tests.cuda_source.test_unit import compiles, only, unit
 
 
@@ -80,7 +81,7 @@ def test_headers_that_no_name_needs_are_dropped() -> None:
 
 
 def test_a_name_of_std_without_a_counterpart_stays() -> None:
-    assert library.std_names(b"std::vector<int> v; my::std::max(1); std::sort(a);") == (
+    assert header_names.std_names(b"std::vector<int> v; my::std::max(1); std::sort(a);") == (
         b"std::vector<int> v; my::std::max(1); std::sort(a);"
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.cuda_source import KernelSource, UnitReport, extract_unit, techniques, whole_file
-from kcurate.cuda_source.features import features
+from kcurate.cuda_source.text.features import features
 
 
 def unit(files: Mapping[str, str | bytes], root: str = "main.cu") -> UnitReport:

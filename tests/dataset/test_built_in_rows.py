@@ -19,8 +19,8 @@ from kcurate.core import resources, store
 from kcurate.core.headers import IN_SIDES
 from kcurate.core.store import read_jsonl
 from kcurate.cuda_source import kernel_signatures
-from kcurate.cuda_source.normalise import normalised_tokens
-from kcurate.cuda_source.similarity import is_name
+from kcurate.cuda_source.compare.similarity import is_name
+from kcurate.cuda_source.text.normalise import normalised_tokens
 from kcurate.dataset import parquet, repairs
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcurate.cuda_source.edit import tree_of
+from kcurate.cuda_source.parse.items import tree_of
 from kcurate.deopt.rules.ranges import Ranges
 
 BLOCK = (6, 3, 1)

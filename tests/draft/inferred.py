@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcurate.cuda_source import whole_file
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft import infer
 from kcurate.draft.sketch import Draft
 from kcurate.records import Kernel, Launch, Source, Span

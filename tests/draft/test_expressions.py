@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcurate.cuda_source.expressions import parse
+from kcurate.cuda_source.semantics.c_expressions import parse
 from kcurate.draft.algebra import from_node
 from kcurate.problem.expressions import evaluate
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kcurate.cuda_source.expressions import parse
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.semantics.c_expressions import parse
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.algebra import from_node
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning

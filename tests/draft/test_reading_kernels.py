@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.cuda_source.expressions import parse
-from kcurate.cuda_source.statements import Code, Function
-from kcurate.cuda_source.usage import usage as usage_of
+from kcurate.cuda_source.semantics.c_expressions import parse
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.pointer_usage import usage as usage_of
 from kcurate.draft.algebra import factor, number
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.launching import at_sample

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft import structs
 from kcurate.draft.sketch import Reason
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft

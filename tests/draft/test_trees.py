@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcurate.cli import run
-from kcurate.cuda_source.statements import Code
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft import infer
 from kcurate.draft.sketch import Draft
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft

@@ -21,7 +21,7 @@ from kcurate.verdicts.keys import verdict_key
 
 # Nobody writes this but the pair's author: an answer that leaks shows it.
 SECRET = "float only_in_the_answer"
-# Too short to tie the families together (`kcurate.cuda_source.containment`).
+# Too short to tie the families together (`kcurate.cuda_source.compare.containment`).
 SERIAL = """
 extern "C" __global__ void scale(const float* x, float* y, float a, int n) {
     for (int i = threadIdx.x; i < n; i += 128) y[i] = a + x[i];

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small import scaled
 
 from kcurate.core import store
-from kcurate.cuda_source.similarity import fingerprint
+from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError

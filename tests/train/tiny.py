@@ -29,7 +29,7 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-# Too short to tie the families together (`kcurate.cuda_source.containment`).
+# Too short to tie the families together (`kcurate.cuda_source.compare.containment`).
 SERIAL = """
 extern "C" __global__ void scale(const float* x, float* y, float a, int n) {
     for (int i = threadIdx.x; i < n; i += 128) y[i] = a * x[i];

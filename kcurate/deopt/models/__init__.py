@@ -8,10 +8,10 @@
 | `gates` | what is refused before judging (and, for machine code, after) |
 | `policy` | the next step of a search (`plain`, `climb`, `sqd`) |
 | `history` | what a prompt for a fast side tells of the GPU and of earlier attempts |
-| `counted` | a profiler's counters of right answers |
+| `answer_counters` | a profiler's counters of right answers |
 | `search` | one search: prompt, answer, gates, judge, feedback |
 | `drivers` | many searches at once, with single requests or in batches |
-| `run`, `counting` | a whole run: searches set up, driven, counted |
+| `run`, `run_counts` | a whole run: searches set up, driven, counted |
 | `preview` | what a run would ask and may cost |
 
 Not covered: clients, prices, budgets and transcripts (`kcurate.models`), prompt wording

@@ -67,11 +67,11 @@ class Batches:
     def collect_open(self) -> None:
         """Wait for the batches of earlier runs and save their results."""
         for job in [job for job in self._jobs.values() if not job.collected]:
-            found = job if job.id else self._adopt(job)
-            if found is None:
+            current = job if job.id else self._adopt(job)
+            if current is None:
                 self._note_job(replace(job, collected=True))  # it never reached the server
             else:
-                self._collect(found)
+                self._collect(current)
 
     def answer_all(self, requests: Sequence[Request]) -> dict[str, Exchange]:
         """Answers to the requests by key, in as many batches as necessary.
@@ -83,11 +83,11 @@ class Batches:
         answers: dict[str, Exchange] = {}
         while waiting := [request for request in requests if request.key not in answers]:
             for request in waiting:
-                found = self.asking.transcripts.find(request.key) or self._rejected.get(request.key)
-                if found is None and self._returned[request.key] >= MAX_RETURNS:
-                    found = Exchange(ReplyStatus.REJECTED, detail="returned unanswered in every batch")
-                if found is not None:
-                    answers[request.key] = found
+                exchange = self.asking.transcripts.find(request.key) or self._rejected.get(request.key)
+                if exchange is None and self._returned[request.key] >= MAX_RETURNS:
+                    exchange = Exchange(ReplyStatus.REJECTED, detail="returned unanswered in every batch")
+                if exchange is not None:
+                    answers[request.key] = exchange
             rest = [request for request in waiting if request.key not in answers]
             if rest:
                 self._hand_in_and_collect(rest[:MAX_REQUESTS])
@@ -129,13 +129,13 @@ class Batches:
         def one_try() -> str:
             nonlocal tries
             tries += 1
-            if tries > 1 and (found := self._adopt(job)) is not None and found.id:
-                return found.id  # the previous try did reach the server
+            if tries > 1 and (adopted := self._adopt(job)) is not None and adopted.id:
+                return adopted.id  # the previous try did reach the server
             return str(self._call(lambda: self._api.create(requests=entries)).id)
 
-        made = replace(job, id=self._patiently(one_try))
-        self._note_job(made)
-        return made
+        submitted = replace(job, id=self._patiently(one_try))
+        self._note_job(submitted)
+        return submitted
 
     def _adopt(self, job: BatchJob) -> BatchJob | None:
         """Find the batch of a job whose id was lost: same size, created since, not taken by another job."""
@@ -154,10 +154,10 @@ class Batches:
                     return str(batch.id)
             return None
 
-        found = self._patiently(lambda: self._call(one_try))
-        if found is None:
+        results = self._patiently(lambda: self._call(one_try))
+        if results is None:
             return None
-        adopted = replace(job, id=found)
+        adopted = replace(job, id=results)
         self._note_job(adopted)
         return adopted
 

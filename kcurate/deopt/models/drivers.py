@@ -54,11 +54,12 @@ def drive_batched(
             if not pending:
                 return None
             every = [request for _, requests in pending for request in requests]
-            found = {request.key: asking.on_file(request) for request in every}
-            answers = {key: answer for key, answer in found.items() if answer is not None}
-            answers |= batches.answer_all([one for one in every if one.key not in answers])
+            on_file = {request.key: asking.on_file(request) for request in every}
+            answers = {key: answer for key, answer in on_file.items() if answer is not None}
+            answers |= batches.answer_all([request for request in every if request.key not in answers])
             tasks = [
-                partial(absorb, search, [answers[one.key] for one in asked]) for search, asked in pending
+                partial(absorb, search, [answers[request.key] for request in asked])
+                for search, asked in pending
             ]
             failure = _all(tasks, asking, threads)
             if failure is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
+from kcurate.cuda_source.compare.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.policy import GAIN
 from kcurate.deopt.models.targets import Target
 from kcurate.judge import check_source, hints, repeated_steps
@@ -55,16 +55,16 @@ def check_side(
     side: Side, target: Target, technique: Technique | None, permitted: frozenset[str] | None
 ) -> Refusal | None:
     """Refuse by the text of an answer, cheapest checks first."""
-    given = target.given
-    if fingerprint(side.code).exact == fingerprint(given.code).exact and side.plan == given.plan:
+    given_side = target.given
+    if fingerprint(side.code).exact == fingerprint(given_side.code).exact and side.plan == given_side.plan:
         return Refusal(AttemptOutcome.UNCHANGED, "")
-    given_already = repeated_steps(given.plan)
+    given_already = repeated_steps(given_side.plan)
     repeated = [what for what in repeated_steps(side.plan) if what not in given_already]
     padded = check_source(side, ("sham",)) if target.made == "slow" else ()
     findings = [*map(str, padded), *(f"sham: the plan {what}" for what in repeated)]
     if findings:
         return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
-    known = {finding.what for finding in hints(given)}
+    known = {finding.what for finding in hints(given_side)}
     leaks = [str(finding) for finding in hints(side) if finding.what not in known]
     if leaks:
         return Refusal(AttemptOutcome.LABEL_LEAK, "; ".join(leaks[:4]))

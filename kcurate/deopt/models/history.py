@@ -37,25 +37,27 @@ def told(history: Sequence[Tried]) -> str:
     """One line for the given code, if it was measured, and one for every attempt; empty without attempts."""
     if not history:
         return ""
-    return "\n".join([_GIVEN, *_given(history), *(_attempt(one) for one in history)])
+    return "\n".join([_GIVEN, *_given(history), *(_attempt(attempt) for attempt in history)])
 
 
 def _given(history: Sequence[Tried]) -> Iterator[str]:
     """The given side as it was measured beside the first attempt that was timed, and its counters."""
-    for one in history:
-        verdict = one.attempt.verdict
+    for attempt in history:
+        verdict = attempt.attempt.verdict
         if verdict is None or verdict.speedup is None:
             continue
-        given = other_side(one.attempt.made)
+        given_side = other_side(attempt.attempt.made)
         share = verdict.environment.copy_fraction
         share = None if share is None else share / verdict.speedup.ratio
-        found = (each.attempt.counters[given] for each in history if given in each.attempt.counters)
-        yield f"- given: {'; '.join(_facts(getattr(verdict, given), share, next(found, {})))}"
+        shares = (
+            each.attempt.counters[given_side] for each in history if given_side in each.attempt.counters
+        )
+        yield f"- given: {'; '.join(_facts(getattr(verdict, given_side), share, next(shares, {})))}"
         return
 
 
-def _attempt(one: Tried) -> str:
-    attempt, verdict = one.attempt, one.attempt.verdict
+def _attempt(tried: Tried) -> str:
+    attempt, verdict = tried.attempt, tried.attempt.verdict
     judged = attempt.outcome is AttemptOutcome.JUDGED and verdict is not None
     facts = [str(verdict.outcome if judged and verdict else attempt.outcome)]
     if verdict is not None:
@@ -72,20 +74,20 @@ def _facts(report: SideReport | None, share: float | None, counted: Mapping[str,
         yield f"{report.median_us:.4g} us"
     if share is not None:
         yield f"{100 * share:.3g}% of the copy bandwidth, with every buffer moved once"
-    for one in report.resources if report is not None else ():
-        if used := _used(one):
-            yield f"{one.kernel}: {used}"
-    found = [f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _NOT_TOLD]
-    if found:
-        yield f"counters: {', '.join(found)}"
+    for resources in report.resources if report is not None else ():
+        if used := _used(resources):
+            yield f"{resources.kernel}: {used}"
+    values = [f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _NOT_TOLD]
+    if values:
+        yield f"counters: {', '.join(values)}"
 
 
-def _used(one: Resources) -> str:
+def _used(resources: Resources) -> str:
     """A kernel's resources."""
     known = (
-        (one.registers, "registers a thread"),
-        (one.spill_bytes, "bytes spilled"),
-        (one.local_bytes, "bytes of local memory"),
-        (one.shared_bytes, "bytes of static shared memory"),
+        (resources.registers, "registers a thread"),
+        (resources.spill_bytes, "bytes spilled"),
+        (resources.local_bytes, "bytes of local memory"),
+        (resources.shared_bytes, "bytes of static shared memory"),
     )
     return ", ".join(f"{value} {what}" for value, what in known if value is not None)

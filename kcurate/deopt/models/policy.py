@@ -87,7 +87,7 @@ class Policy(Protocol):
 
 def hopeless(tried: Sequence[Tried], candidates: int = 1) -> bool:
     """Whether further requests are pointless: the model refuses, or our harness fails, for all of a round."""
-    return bool(tried) and all(_lost(one.attempt) for one in tried[-candidates:])
+    return bool(tried) and all(_lost(attempt.attempt) for attempt in tried[-candidates:])
 
 
 def _lost(attempt: Attempt) -> bool:
@@ -144,21 +144,23 @@ class Climb:
 
     def _level(self, tried: Sequence[Tried]) -> bool:
         """Whether the last rounds gained nothing, or no gain can be told."""
-        accepted = [one for one in tried if one.accepted]
+        accepted = [attempt for attempt in tried if attempt.accepted]
         before = _best(tried[: -self.idle])
-        return any(one.ratio is None for one in accepted) or (before > 0.0 and _best(tried) < GAIN * before)
+        return any(attempt.ratio is None for attempt in accepted) or (
+            before > 0.0 and _best(tried) < GAIN * before
+        )
 
 
 def _best(tried: Sequence[Tried]) -> float:
     """The highest speedup of an accepted answer; 0 without one."""
-    return max((one.ratio or 0.0 for one in tried if one.accepted), default=0.0)
+    return max((attempt.ratio or 0.0 for attempt in tried if attempt.accepted), default=0.0)
 
 
-def _reached(one: Tried) -> tuple[bool, float, int, int]:
+def _reached(attempt: Tried) -> tuple[bool, float, int, int]:
     """How good an attempt is: accepted, by its speedup; else by how far the judge came, later ones first."""
-    verdict = one.attempt.verdict
+    verdict = attempt.attempt.verdict
     far = list(Outcome).index(verdict.outcome) if verdict is not None and verdict.outcome.judged else -1
-    return one.accepted, one.ratio or 0.0, far, one.attempt.round
+    return attempt.accepted, attempt.ratio or 0.0, far, attempt.attempt.round
 
 
 class Stages:
@@ -179,7 +181,7 @@ class Stages:
         if not tried:
             return self._step("write", None, min(1, len(self.target.ladder)))
         rng = random.Random(f"{self._seed}-{len(tried)}")
-        possible = {action: found for action, _ in SHARES if (found := self._parents(action, tried))}
+        possible = {action: parents for action, _ in SHARES if (parents := self._parents(action, tried))}
         shares = [(action, share) for action, share in SHARES if action in possible]
         if not shares:
             return None
@@ -194,10 +196,12 @@ class Stages:
             open_ones = [t for t in tried if not t.right and t.attempt.id not in repaired]
             return open_ones[-1:]
         best: dict[int, Tried] = {}
-        for one in sorted((one for one in tried if one.accepted), key=lambda one: one.ratio or 0.0):
-            best[one.stage] = one
+        for attempt in sorted(
+            (attempt for attempt in tried if attempt.accepted), key=lambda attempt: attempt.ratio or 0.0
+        ):
+            best[attempt.stage] = attempt
         if action == "improve":
-            return [one for one in best.values() if one.ratio is not None] + [
+            return [attempt for attempt in best.values() if attempt.ratio is not None] + [
                 t for t in tried if t.right and not t.accepted
             ]
         deepest = max(best, default=len(self.target.ladder))

@@ -17,16 +17,16 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source.similarity import fingerprint
-from kcurate.deopt.models import counting
+from kcurate.cuda_source.compare.similarity import fingerprint
+from kcurate.deopt.models import run_counts
+from kcurate.deopt.models.answer_counters import Counting
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.batches import POLL_S, Batches
-from kcurate.deopt.models.counted import Counting
-from kcurate.deopt.models.counting import StartSearches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
 from kcurate.deopt.models.policy import IDLE_ROUNDS, Policy, PolicyName, Tried, make_policy
+from kcurate.deopt.models.run_counts import StartSearches
 from kcurate.deopt.models.search import CountFunction, JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.starts import Start, starts
@@ -82,11 +82,11 @@ class ModelConfig:
         """The policy of a search for a target."""
         return make_policy(self.policy, target, self.rounds, self.candidates, self.idle_rounds)
 
-    def wants(self, given: Side) -> Language:
+    def wants(self, side: Side) -> Language:
         """The language that is asked for."""
         if self.direction == "translate":
-            return "cuda" if given.language == "triton" else "triton"
-        return "triton" if given.language == "triton" else "cuda"
+            return "cuda" if side.language == "triton" else "triton"
+        return "triton" if side.language == "triton" else "cuda"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def search(
     seams = seams or Seams()
     workspace = Workspace(config.workspace)
     with recorded("deopt", config.workspace, note=note) as record:
-        found, name = find_starts(config, workspace, record.note), parse_model(config.model)
+        all_starts, name = find_starts(config, workspace, record.note), parse_model(config.model)
         asking = _asking(config, name, workspace, seams, record.note)
         record.begin(config, model=name.model, base_url=name.base_url)
         with contextlib.ExitStack() as stack:
@@ -132,16 +132,16 @@ def search(
             judge, device = _judge(config, seams, stack)
             count = _count(config, seams, stack, record.note)
             around = _surroundings(asking, judge, device, count, name, workspace)
-            searches = _searches(found, config, around, workspace)
+            searches = _searches(all_starts, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note, device.device)
-        items = counting.count(searches, asking)
+        items = run_counts.count(searches, asking)
         record.note(asking.spent())
-        counting.add_results(record, searches, around.attempts.path)
+        run_counts.add_results(record, searches, around.attempts.path)
         summary = record.finish(items)
         report(summary)
         if failure is not None:
             raise failure
-        return summary, [one for group in searches for each in group.searches for one in each.tried]
+        return summary, [attempt for group in searches for each in group.searches for attempt in each.tried]
 
 
 def spending(config: ModelConfig) -> Spending:
@@ -167,15 +167,15 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
         raise InputError(
             "--direction translate takes neither --techniques nor --policy", hint="leave them out"
         )
-    found = tuple(starts(config.paths, workspace, made=config.made, note=note))
-    for one in found:
-        if isinstance(one, Unreadable):
-            note(f"left out: {one}")
-    readable = (one for one in found if isinstance(one, Start))
+    all_starts = tuple(starts(config.paths, workspace, made=config.made, note=note))
+    for start in all_starts:
+        if isinstance(start, Unreadable):
+            note(f"left out: {start}")
+    readable = (start for start in all_starts if isinstance(start, Start))
     if config.direction != "slow":
         return tuple(readable)
     # Nothing counts what Triton runs, so a slow side that a model wrote in Triton cannot be judged.
-    return tuple(one for one in readable if one.given.language != "triton")
+    return tuple(start for start in readable if start.given.language != "triton")
 
 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
@@ -207,9 +207,9 @@ def _count(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack, note:
     local = seams.judge is None and config.ray is None and config.place.backend == "cuda"
     if not local or config.direction == "slow" or config.policy != "plain":
         return seams.count
-    counting = Counting(config.place.gpus[0], note)
-    stack.callback(counting.close)
-    return counting
+    counters = Counting(config.place.gpus[0], note)
+    stack.callback(counters.close)
+    return counters
 
 
 def _surroundings(
@@ -247,21 +247,21 @@ def goals(config: ModelConfig, start: Start) -> list[Target]:
 
 
 def _searches(
-    found: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
+    all_starts: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
 ) -> list[StartSearches]:
     """The searches of every start; goals that an earlier start already has are skipped."""
-    made: list[StartSearches] = []
+    searches_of: list[StartSearches] = []
     seen: set[str] = set()
     archives: dict[str, Variants] = {}
-    for start in found:
+    for start in all_starts:
         every = goals(config, start)
         wanted = [goal for goal in every if goal.key() not in seen]
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, config.made)
         searches = [Search(goal, config.make_policy(goal), around, variants) for goal in wanted]
-        made.append(StartSearches(start, searches, counting.skipped(start, len(wanted))))
-    return made
+        searches_of.append(StartSearches(start, searches, run_counts.skipped(start, len(wanted))))
+    return searches_of
 
 
 def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName) -> None:

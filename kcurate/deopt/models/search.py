@@ -120,7 +120,7 @@ class Search:
                     prompt = prompt_for(self.target, step, form, examples, around.device)
                     request = around.asking.request(prompt, sample=number)
                     self._waiting.append(_Waiting(step, self._attempt_id(number), number, request))
-        return [one.request for one in self._waiting]
+        return [waiting.request for waiting in self._waiting]
 
     def absorb(self, exchange: Exchange) -> Attempt:
         """Take the answer to the first pending request, judge it, and save the outcome."""
@@ -133,12 +133,12 @@ class Search:
 
     def _add(self, tried: Tried) -> None:
         self.tried.append(tried)
-        self.tried.sort(key=lambda one: (one.attempt.round, one.attempt.sample))
+        self.tried.sort(key=lambda attempt: (attempt.attempt.round, attempt.attempt.sample))
 
     @property
     def accepted(self) -> list[Tried]:
         """The attempts that became candidates."""
-        return [one for one in self.tried if one.accepted]
+        return [attempt for attempt in self.tried if attempt.accepted]
 
     def _attempt_id(self, number: int) -> str:
         around = self.around
@@ -171,9 +171,9 @@ class Search:
         verdict = self.around.judge(candidate)
         attempt = replace(attempt, verdict=verdict, outcome=AttemptOutcome.JUDGED)
         if verdict.outcome.correct and self.policy.name == "climb":
-            given = other_side(target.made)
-            counted = any(given in one.attempt.counters for one in self.tried)
-            sides = (target.made,) if counted else (given, target.made)
+            given_side = other_side(target.made)
+            counted = any(given_side in attempt.attempt.counters for attempt in self.tried)
+            sides = (target.made,) if counted else (given_side, target.made)
             attempt = replace(attempt, counters=self.around.count(candidate, sides))
         if verdict.outcome in GOOD:
             refusal = gates.same_machine_code(verdict, candidate) or self.variants.admit(
@@ -232,8 +232,8 @@ class Search:
         exchange = self.around.asking.transcripts.find(recorded.prompt)
         if exchange is None and recorded.outcome is not AttemptOutcome.REJECTED:
             return None
-        found = self._side(exchange) if exchange and exchange.status not in _UNANSWERED else ""
-        side = None if isinstance(found, str) else found
+        side_text = self._side(exchange) if exchange and exchange.status not in _UNANSWERED else ""
+        side = None if isinstance(side_text, str) else side_text
         if recorded.candidate is not None and side is not None and recorded.verdict is not None:
             candidate = self._candidate(step, number, side)
             self.variants.add(gates.known_of(candidate.id, candidate, side, recorded.verdict))
@@ -254,11 +254,11 @@ def prompt_for(
 ) -> Prompt:
     """The prompt for a step. A fast side is asked for on a `device`, if there is one."""
     earlier, parent = None, step.parent
-    found = f"{parent.findings}\n{history.told(step.history)}" if parent is not None else ""
+    findings = f"{parent.findings}\n{history.told(step.history)}" if parent is not None else ""
     if parent is not None and parent.side is not None:
-        earlier = shown.earlier(parent.side, target.given, found)
+        earlier = shown.earlier(parent.side, target.given, findings)
     elif parent is not None:
-        earlier = prompts.Earlier("", None, found)
+        earlier = prompts.Earlier("", None, findings)
     gpu = history.gpu_described(device) if device is not None and target.made == "fast" else ""
     return prompts.build(
         target.material(gpu),

@@ -54,10 +54,10 @@ class Target:
 
     def candidate(self, name: str, side: Side, model: str, technique: Technique | None) -> Candidate:
         """The pair of the given side and an answer."""
-        start, given = self.start, self.given
-        sides = (side, given) if self.made == "slow" else (given, side)
-        both = all(one.language == "cuda" for one in sides)
-        shown_in = [set(techniques(one.code.encode())) for one in sides] if both else [set(), set()]
+        start, given_side = self.start, self.given
+        sides = (side, given_side) if self.made == "slow" else (given_side, side)
+        both = all(side.language == "cuda" for side in sides)
+        shown_in = [set(techniques(side.code.encode())) for side in sides] if both else [set(), set()]
         gained = shown_in[1] - shown_in[0]
         named = {technique.name} if technique else gained
         about = f"without {technique.name}" if technique and self.made == "slow" else ""
@@ -109,20 +109,20 @@ def targets(
     """
     if start.problem is None:
         return []
-    given, known = start.given, vocabulary()
+    given_side, known = start.given, vocabulary()
     naive = not wanted and made == "slow"
     if naive:
-        names = [name for name in start.techniques if name in known] or techniques(given.code.encode())
+        names = [name for name in start.techniques if name in known] or techniques(given_side.code.encode())
         wanted = [known[name] for name in names if name in known]
     elif not wanted and ladders:
         wanted = [known[name] for name in LADDER_FAST]
     steps: list[tuple[Technique, ...]] = [(technique,) for technique in wanted] or [()]
     if ladders:
         steps = [tuple(wanted)]
-    found = [
-        Target(start, given, start.problem, made, step, variant, language)
+    targets = [
+        Target(start, given_side, start.problem, made, step, variant, language)
         for step in steps
         for variant in range(1, variants + 1)
     ]
     once = naive and not ladders and () not in steps
-    return [*found, Target(start, given, start.problem, made, ())] if once else found
+    return [*targets, Target(start, given_side, start.problem, made, ())] if once else targets

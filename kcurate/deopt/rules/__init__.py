@@ -7,21 +7,36 @@ rules first, so that no rule hides what a later one needs to see; compiler hints
 | module | rules |
 |---|---|
 | `reductions`, `counters` | tree-to-atomics, private-to-global |
-| `staging` | tile-to-global (with `meaning`, `reads`, `removing`) |
-| `mapping` | one-element, swap-axes (with `threads`, `loops`) |
-| `blocks` | small-blocks, one-thread-blocks, part-warps, strided-threads (with `threads`) |
-| `chunks`, `regions` | contiguous-chunks, chunks-between-barriers (with `threads`, `parts`) |
-| `padding` | padding (with `ranges`) |
+| `staging` | tile-to-global |
+| `mapping` | one-element, swap-axes |
+| `blocks` | small-blocks, one-thread-blocks, part-warps, strided-threads |
+| `chunks`, `barrier_chunks` | contiguous-chunks, chunks-between-barriers |
+| `padding` | padding |
 | `copies`, `vectors` | async-to-plain, vector-to-scalar |
 | `exchange` | shuffle-to-shared, vote-to-shared |
-| `memory` | constant-to-global, texture-to-global |
+| `memory` | constant-to-global |
 | `arithmetic` | full-precision, double-literals |
-| `hints` | read-only-loads, restrict, launch-bounds, unroll |
+| `hints` | launch-bounds, unroll |
 | `triton_values`, `triton_rules` | those for sides in Triton |
+
+| module | what rules ask |
+|---|---|
+| `base` | what a rule is, what it is given, how it refuses |
+| `plans` | a side's launches and blocks, and the plan with launches replaced |
+| `threads` | how a kernel refers to its threads |
+| `barrier_parts` | the code between barriers, as loops over elements |
+| `relocation` | an expression as it must be written at another place |
+| `ranges`, `index_enumeration` | bounds of integer expressions |
+| `declaration_scopes` | which declaration a name refers to, the loops around it |
+| `loops` | whether iterations are independent |
+| `first_use` | whether statements set a local before they use it |
+| `read_only_uses` | whether a value is only read, where an element is stored to |
+| `statement_removal` | statements removed with the code that becomes empty |
 """
 
 from kcurate.deopt.rules import (
     arithmetic,
+    barrier_chunks,
     blocks,
     chunks,
     copies,
@@ -32,7 +47,6 @@ from kcurate.deopt.rules import (
     memory,
     padding,
     reductions,
-    regions,
     staging,
     triton_values,
     vectors,
@@ -46,7 +60,7 @@ RULES: tuple[Rule, ...] = (
     *mapping.RULES,
     *blocks.RULES,
     *chunks.RULES,
-    *regions.RULES,
+    *barrier_chunks.RULES,
     *padding.RULES,
     *copies.RULES,
     *vectors.RULES,

@@ -19,8 +19,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Edit, Node, Tree, bare
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.records import Side
 
 # Same arguments, same meaning, full precision.
@@ -43,15 +44,15 @@ _FLOAT = re.compile(rb"(\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fF]\Z")
 OPERATORS = frozenset((b"+", b"-", b"*", b"/"))
 
 
-def full_precision(given: Given) -> Side | NotApplicable:
+def full_precision(subject: Subject) -> Side | NotApplicable:
     """Call library functions instead of fast-math intrinsics."""
-    defined = {function.name for function in given.tree.functions()}
+    defined = {function.name for function in subject.tree.functions()}
     edits = [
         Edit(node.start_byte, node.start_byte + len(name), LIBRARY[name])
-        for node, name, _ in given.tree.calls(*LIBRARY)
+        for node, name, _ in subject.tree.calls(*LIBRARY)
         if name not in defined
     ]
-    return given.with_edits([*edits, *_quotients(given.tree, defined)], "no fast-math intrinsic")
+    return subject.with_edits([*edits, *_quotients(subject.tree, defined)], "no fast-math intrinsic")
 
 
 def _quotients(tree: Tree, defined: set[bytes]) -> Iterator[Edit]:
@@ -68,9 +69,9 @@ def _quotients(tree: Tree, defined: set[bytes]) -> Iterator[Edit]:
         yield Edit(end, node.end_byte, b"))")
 
 
-def double_literals(given: Given) -> Side | NotApplicable:
+def double_literals(subject: Subject) -> Side | NotApplicable:
     """Remove the `f` from exact literals in float sums and products that are assigned to a float."""
-    tree, edits = given.tree, []
+    tree, edits = subject.tree, []
     for function in tree.functions():
         floats = _floats(tree, function.node)
         for node in tree.nodes("number_literal", within=function.body):
@@ -83,7 +84,7 @@ def double_literals(given: Given) -> Side | NotApplicable:
             if arithmetic and _is_float(tree, other, floats) and _stored(tree, parent, floats):
                 plain = text[:-1] if b"." in text or b"e" in text.lower() else text[:-1] + b".0"
                 edits.append(Edit(node.start_byte, node.end_byte, plain))
-    return given.with_edits(edits, "no exact float literal in a sum or product assigned to a float")
+    return subject.with_edits(edits, "no exact float literal in a sum or product assigned to a float")
 
 
 def _exact(text: bytes) -> bool:
@@ -96,8 +97,8 @@ def _floats(tree: Tree, function: Node) -> frozenset[bytes]:
     """Names that a function declares as float, float pointer or float array, and as nothing else."""
     kinds: dict[bytes, set[bytes]] = {}
     for node in tree.nodes("declaration", "parameter_declaration", within=function):
-        for one in tree.declared_by(node):
-            kinds.setdefault(one.name, set()).add(one.type)
+        for declaration in tree.declared_by(node):
+            kinds.setdefault(declaration.name, set()).add(declaration.type)
     return frozenset(name for name, types in kinds.items() if types == {b"float"})
 
 
@@ -119,8 +120,13 @@ def _stored(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
     if parent.type == "assignment_expression":
         return _is_float(tree, parent.child_by_field_name("left"), floats)
     if parent.type == "init_declarator":
-        declared = (one for one in tree.declared_by(parent.parent) if one.value is not None)
-        return any(one.name in floats and not one.sizes and one.node.parent == parent for one in declared)
+        declared = (
+            declaration for declaration in tree.declared_by(parent.parent) if declaration.value is not None
+        )
+        return any(
+            declaration.name in floats and not declaration.sizes and declaration.node.parent == parent
+            for declaration in declared
+        )
     return False
 
 

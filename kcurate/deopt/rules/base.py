@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kcurate.cuda_source.edit import Edit, Tree, edited, tree_of
+from kcurate.cuda_source.parse.items import tree_of
+from kcurate.cuda_source.parse.syntax_tree import Tree
+from kcurate.cuda_source.rewrite.edits import Edit, edited
 from kcurate.deopt.rules.plans import with_launches
 from kcurate.errors import ProblemError
 from kcurate.records import Language, Launch, Problem, Side
@@ -26,7 +28,7 @@ class NotApplicable:
 
 
 @dataclass(frozen=True)
-class Given:
+class Subject:
     """A side to rewrite; `problem` is None if unknown, `tree` is the parsed code, in Triton `module`."""
 
     side: Side
@@ -46,20 +48,20 @@ class Given:
         self, edits: Iterable[Edit], reason: str, change: Callable[[Launch], Launch] | None = None
     ) -> Side | NotApplicable:
         """The side with edited code and changed launches; without any edit, a refusal for `reason`."""
-        given = tuple(edits)
-        replaced = dict.fromkeys(edit for edit in given if edit.start < edit.end)
-        made = (*replaced, *(edit for edit in given if edit.start == edit.end))
-        if not made:
+        all_edits = tuple(edits)
+        replaced = dict.fromkeys(edit for edit in all_edits if edit.start < edit.end)
+        applied = (*replaced, *(edit for edit in all_edits if edit.start == edit.end))
+        if not applied:
             return NotApplicable(reason)
         try:
-            code = edited(self.tree.source, made)
+            code = edited(self.tree.source, applied)
         except ValueError:  # only if the grammar misparsed the code
             return NotApplicable("the code does not parse")
         plan = with_launches(self.side.plan, change) if change else self.side.plan
         return replace(self.side, code=code.decode("utf-8", "surrogateescape"), plan=plan)
 
 
-Change = Callable[[Given], Side | NotApplicable]
+Change = Callable[[Subject], Side | NotApplicable]
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,9 @@ class Rule:
         if side.language != self.language:
             return NotApplicable(f"the side is in {side.language}, not in {self.language}")
         try:
-            made = self.change(Given(side, problem))
+            changed = self.change(Subject(side, problem))
         except ProblemError as error:
             return NotApplicable(error.what)
-        if isinstance(made, Side) and made == side:
+        if isinstance(changed, Side) and changed == side:
             return NotApplicable("nothing changes")
-        return made
+        return changed

@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import block, launches, own_name, same_block, with_launches
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import (
@@ -52,19 +53,19 @@ _NOT_X = tuple(b"%b.%b" % (name, axis) for name in BUILTINS for axis in (b"y", b
 Index = Callable[[Ranges, Node], bool]
 
 
-def small_blocks(given: Given) -> Side | NotApplicable:
+def small_blocks(subject: Subject) -> Side | NotApplicable:
     """Launch blocks of one warp."""
-    return _resized(given, SMALL, "blocks are already small, or not whole warps")
+    return _resized(subject, SMALL, "blocks are already small, or not whole warps")
 
 
-def one_thread_blocks(given: Given) -> Side | NotApplicable:
+def one_thread_blocks(subject: Subject) -> Side | NotApplicable:
     """Launch a block per thread, for blocks of a warp or less."""
-    return _resized(given, 1, "blocks have one thread, or more than a warp")
+    return _resized(subject, 1, "blocks have one thread, or more than a warp")
 
 
-def part_warps(given: Given) -> Side | NotApplicable:
+def part_warps(subject: Subject) -> Side | NotApplicable:
     """Launch blocks of a quarter of a warp."""
-    return _resized(given, PART, "blocks have less than a warp, or not whole warps")
+    return _resized(subject, PART, "blocks have less than a warp, or not whole warps")
 
 
 def _fits(width: int, size: int) -> bool:
@@ -72,34 +73,36 @@ def _fits(width: int, size: int) -> bool:
     return 1 < width <= SMALL if size == 1 else width > size and width % max(size, SMALL) == 0
 
 
-def _resized(given: Given, size: int, otherwise: str) -> Side | NotApplicable:
-    tree = given.tree
+def _resized(subject: Subject, size: int, otherwise: str) -> Side | NotApplicable:
+    tree = subject.tree
     reason = "no kernel in one-dimensional blocks of known size"
     edits: list[Edit] = []
     changed: set[str] = set()
     for function in tree.functions():
-        extents = same_block(given.side, function.name)
+        extents = same_block(subject.side, function.name)
         if not function.kernel or not extents or extents[1:] != (1, 1):
             continue
         if not _fits(extents[0], size):
             reason = otherwise
             continue
         called = reachable(tree, function)
-        found = _width_edits(Ranges(tree, function, extents))
+        width_edits = _width_edits(Ranges(tree, function, extents))
         if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
             reason = "the code may depend on which threads form a block"
-        elif found is None or any(any(builtins(tree, one.node)) for one in called[1:]):
+        elif width_edits is None or any(
+            any(builtins(tree, function_called.node)) for function_called in called[1:]
+        ):
             reason = "the code uses built-ins other than in the global index"
         else:
-            edits += found
+            edits += width_edits
             changed.add(function.name.decode("latin-1"))
     if not changed:
         return NotApplicable(reason)
     plan = with_launches(
-        given.side.plan, lambda one: _smaller(one, size) if own_name(one) in changed else one
+        subject.side.plan, lambda launch: _smaller(launch, size) if own_name(launch) in changed else launch
     )
-    made = given.with_edits(edits, "") if edits else given.side
-    return made if isinstance(made, NotApplicable) else replace(made, plan=plan)
+    narrowed = subject.with_edits(edits, "") if edits else subject.side
+    return narrowed if isinstance(narrowed, NotApplicable) else replace(narrowed, plan=plan)
 
 
 def _smaller(launch: Launch, size: int) -> Launch:
@@ -115,9 +118,9 @@ def _width_edits(ranges: Ranges) -> list[Edit] | None:
         if b"blockDim.x" in b"".join(node.text.split()):
             continue
         inside = ranges.tree.nodes(*_WIDTHS, within=node)
-        found = next((part for part in inside if is_width(ranges, part)), None)
-        if found is not None:
-            edits.append(Edit(found.start_byte, found.end_byte, b"blockDim.x"))
+        width = next((part for part in inside if is_width(ranges, part)), None)
+        if width is not None:
+            edits.append(Edit(width.start_byte, width.end_byte, b"blockDim.x"))
         elif not _named_width(ranges, node):
             return None
     return None if indices is None else edits
@@ -127,38 +130,42 @@ def _indices(ranges: Ranges, known: Sequence[Index], free: tuple[bytes, ...]) ->
     """Every outermost expression that is an index or a stride; None if there is none, or built-ins other than
     the `free` have other uses."""
     tree, body = ranges.tree, ranges.function.body
-    found: list[Node] = []
+    nodes: list[Node] = []
     covered: set[int] = set()
     for node in tree.nodes("binary_expression", within=body):
-        if node.id not in covered and any(one(ranges, node) for one in (*known, is_stride)):
-            found.append(node)
+        if node.id not in covered and any(is_known(ranges, node) for is_known in (*known, is_stride)):
+            nodes.append(node)
             covered |= {part.id for part in tree.nodes(within=node)}
     for node, text in builtins(tree, body):
         if not text.startswith(free) and not _serves(tree, ranges.function, node, covered):
             return None
-    return found or None
+    return nodes or None
 
 
-def strided_threads(given: Given) -> Side | NotApplicable:
+def strided_threads(subject: Subject) -> Side | NotApplicable:
     """Give neighbouring threads elements that are as many apart as there are blocks."""
-    tree = given.tree
+    tree = subject.tree
     reason = "no kernel whose threads have a global index"
     edits: list[Edit] = []
     for function in tree.functions():
-        if not function.kernel or all(block(one)[0] == 1 for one in launches(given.side, function.name)):
+        if not function.kernel or all(
+            block(launch)[0] == 1 for launch in launches(subject.side, function.name)
+        ):
             continue
-        ranges = Ranges(tree, function, same_block(given.side, function.name))
+        ranges = Ranges(tree, function, same_block(subject.side, function.name))
         called = reachable(tree, function)
         indices = _indices(ranges, (is_global_index,), _NOT_X)
         if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
             reason = "the code may depend on which threads form a block"
-        elif indices is None or any(any(builtins(tree, one.node)) for one in called[1:]):
+        elif indices is None or any(
+            any(builtins(tree, function_called.node)) for function_called in called[1:]
+        ):
             reason = "the code uses built-ins other than in the global index"
         elif not all(_typed(node) for node in indices):
             reason = "the type of a global index is not known"
         else:
             edits += [_strided(tree, node) for node in indices if is_global_index(ranges, node)]
-    return given.with_edits(edits, reason)
+    return subject.with_edits(edits, reason)
 
 
 def _typed(node: Node) -> bool:
@@ -171,7 +178,7 @@ def _typed(node: Node) -> bool:
 def _strided(tree: Tree, node: Node) -> Edit:
     """The index in the other order, in the type of the first cast in it."""
     casts = tree.nodes("cast_expression", within=node)
-    cast = next((b"(%b)" % tree.text(one.child_by_field_name("type")) for one in casts), b"")
+    cast = next((b"(%b)" % tree.text(cast_node.child_by_field_name("type")) for cast_node in casts), b"")
     text = b"%bthreadIdx.x * gridDim.x + blockIdx.x" % cast
     alone = node.parent.type in ("init_declarator", "assignment_expression", "parenthesized_expression")
     return Edit(node.start_byte, node.end_byte, text if alone else b"(%b)" % text)
@@ -181,8 +188,10 @@ def _named_width(ranges: Ranges, node: Node) -> bool:
     """Whether the names in an index stand for expressions that contain `blockDim.x`."""
     names = {part.text for part in ranges.tree.nodes("identifier", within=node)}
     return any(
-        one.name in names and one.value is not None and b"blockDim.x" in b"".join(one.value.text.split())
-        for one in ranges.tree.declared(ranges.function.body)
+        declaration.name in names
+        and declaration.value is not None
+        and b"blockDim.x" in b"".join(declaration.value.text.split())
+        for declaration in ranges.tree.declared(ranges.function.body)
     )
 
 
@@ -192,17 +201,17 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
         return True
     if depth > 8:
         return False
-    for one in tree.declared(function.body):
-        value = only_value(tree, function, one)
+    for declaration in tree.declared(function.body):
+        value = only_value(tree, function, declaration)
         if value is None or not (value.start_byte <= node.start_byte < value.end_byte):
             continue
-        many = sum(other.name == one.name for other in tree.declared(function.body)) != 1
-        if many or in_macros(tree, one.name):
+        many = sum(other.name == declaration.name for other in tree.declared(function.body)) != 1
+        if many or in_macros(tree, declaration.name):
             return False
-        set_by = {one.node.id}
+        set_by = {declaration.node.id}
         if assignment := next((up for up in ancestors(value) if up.type == "assignment_expression"), None):
             set_by.add(assignment.child_by_field_name("left").id)
-        uses = [use for use in tree.uses(one.name, within=function.body) if use.id not in set_by]
+        uses = [use for use in tree.uses(declaration.name, within=function.body) if use.id not in set_by]
         return bool(uses) and all(_serves(tree, function, use, covered, depth + 1) for use in uses)
     return False
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare, encloses
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors, bare, encloses
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
+from kcurate.deopt.rules.declaration_scopes import LOOPS
 from kcurate.deopt.rules.plans import block, own_name, same_block
 from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
-from kcurate.deopt.rules.removing import line_of
-from kcurate.deopt.rules.scopes import LOOPS
+from kcurate.deopt.rules.statement_removal import line_of
 from kcurate.deopt.rules.threads import (
     all_in_sight,
     builtins,
@@ -41,14 +42,14 @@ WARP = 32
 _LOCKS = (b"atomicCAS", b"atomicExch")
 
 
-def contiguous_chunks(given: Given) -> Side | NotApplicable:
+def contiguous_chunks(subject: Subject) -> Side | NotApplicable:
     """Give every thread a few neighbouring elements."""
-    tree = given.tree
+    tree = subject.tree
     reason = "no kernel with a known block size"
     edits: list[Edit] = []
     sizes: dict[str, int] = {}
     for function in tree.functions():
-        extents = same_block(given.side, function.name)
+        extents = same_block(subject.side, function.name)
         if not function.kernel or not extents:
             continue
         size = chunk(extents)
@@ -60,15 +61,17 @@ def contiguous_chunks(given: Given) -> Side | NotApplicable:
         first = tree.source.find(b"\n", function.body.start_byte) + 1
         edits += [*looped, *indented(tree.source, first, function.body.end_byte - 1, looped)]
         sizes[function.name.decode("latin-1")] = size
-    return narrowed(given, edits, sizes, reason)
+    return narrowed(subject, edits, sizes, reason)
 
 
 def narrowed(
-    given: Given, edits: Sequence[Edit], sizes: Mapping[str, int], reason: str
+    subject: Subject, edits: Sequence[Edit], sizes: Mapping[str, int], reason: str
 ) -> Side | NotApplicable:
     """The edited side; blocks of each kernel in `sizes` shrink in x by that factor."""
-    return given.with_edits(
-        edits, reason, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
+    return subject.with_edits(
+        edits,
+        reason,
+        lambda launch: narrower(launch, sizes[own_name(launch)]) if own_name(launch) in sizes else launch,
     )
 
 
@@ -93,14 +96,18 @@ def _refusal(tree: Tree, function: Function) -> str | None:
     if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
         return "the code may depend on which threads form a block"
     mine = [text for _, text in builtins(tree, body)]
-    if b"threadIdx.x" not in mine or any(any(builtins(tree, one.node)) for one in called[1:]):
+    if b"threadIdx.x" not in mine or any(
+        any(builtins(tree, function_called.node)) for function_called in called[1:]
+    ):
         return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
-    if any(waits(tree, one) for one in called):
+    if any(waits(tree, function_called) for function_called in called):
         return "a thread may wait for another"
-    around = (loop for one in _returns(tree, body) for loop in ancestors(one) if loop.type in LOOPS)
+    around = (
+        loop for statement in _returns(tree, body) for loop in ancestors(statement) if loop.type in LOOPS
+    )
     if any(body.start_byte < loop.start_byte for loop in around):
         return "an inner loop contains a return"
-    kept = any(one.qualifiers & {b"static", b"extern"} for one in tree.declared(body))
+    kept = any(declaration.qualifiers & {b"static", b"extern"} for declaration in tree.declared(body))
     if kept or parameters_change(tree, function):
         return "one element's work may change state that the next one's would see"
     return None
@@ -129,10 +136,16 @@ def parameters_change(tree: Tree, function: Function) -> bool:
         target = changed_by(node)
         if target is not None and _own_name(target) in names:
             return True
-    for one in tree.declared(function.body):
-        if one.reference and one.value is not None and _own_name(bare(one.value)) in names:
+    for declaration in tree.declared(function.body):
+        if (
+            declaration.reference
+            and declaration.value is not None
+            and _own_name(bare(declaration.value)) in names
+        ):
             return True
-    takers = {one.name for one in tree.functions() if any(param.reference for param in one.params)}
+    takers = {
+        function.name for function in tree.functions() if any(param.reference for param in function.params)
+    }
     return any(
         name in takers and _own_name(bare(argument)) in names
         for _, name, arguments in tree.calls(within=function.body)

@@ -11,10 +11,10 @@ Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in inline asse
 
 from __future__ import annotations
 
-from kcurate.cuda_source.edit import Edit
-from kcurate.cuda_source.text import blank_literals
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.removing import line_of
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
+from kcurate.deopt.rules.statement_removal import line_of
 from kcurate.records import Side
 
 COPY = b"__pipeline_memcpy_async"
@@ -35,9 +35,9 @@ __device__ inline void %(name)b(void *to, const void *from, int zeros = 0)
 """
 
 
-def plain_copies(given: Given) -> Side | NotApplicable:
+def plain_copies(subject: Subject) -> Side | NotApplicable:
     """Copy to shared memory synchronously, through registers."""
-    tree, source = given.tree, given.tree.source
+    tree, source = subject.tree, subject.tree.source
     if b"cp.async" in source or (b"memcpy_async" in source.replace(COPY, b"")):
         return NotApplicable("an unsupported kind of asynchronous copy")
     name, edits = tree.unused_name(b"copy_word"), []
@@ -58,7 +58,7 @@ def plain_copies(given: Given) -> Side | NotApplicable:
         span = line_of(source, node.parent) if whole else (node.start_byte, node.end_byte)
         edits.append(Edit(*span))
     at = tree.helpers_at()
-    return given.with_edits([*edits, Edit(at, at, _HELPER.replace(b"%(name)b", name))], "")
+    return subject.with_edits([*edits, Edit(at, at, _HELPER.replace(b"%(name)b", name))], "")
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,43 +11,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, bare
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
+from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.loops import aliased
-from kcurate.deopt.rules.meaning import Unknown, own_index
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import assignment_to, elements_only_read
+from kcurate.deopt.rules.read_only_uses import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
-from kcurate.deopt.rules.removing import removals
-from kcurate.deopt.rules.scopes import in_loop_with
+from kcurate.deopt.rules.relocation import Unknown, own_index
+from kcurate.deopt.rules.statement_removal import removals
 from kcurate.deopt.rules.threads import is_width
 from kcurate.records import Side
 
 
-def global_counters(given: Given) -> Side | NotApplicable:
+def global_counters(subject: Subject) -> Side | NotApplicable:
     """Count directly in global memory."""
     edits: list[Edit] = []
     reason = "no private counters in shared memory"
-    for function in given.tree.functions():
-        for one in given.tree.declared(function.body) if function.kernel else ():
-            counts = b"__shared__" in one.qualifiers and len(one.sizes) == 1 and one.type in INTEGERS
-            if not counts or one.sizes[0] is None:
+    for function in subject.tree.functions():
+        for declaration in subject.tree.declared(function.body) if function.kernel else ():
+            counts = (
+                b"__shared__" in declaration.qualifiers
+                and len(declaration.sizes) == 1
+                and declaration.type in INTEGERS
+            )
+            if not counts or declaration.sizes[0] is None:
                 continue
             try:
-                edits += _counted(given, function, one)
+                edits += _counted(subject, function, declaration)
             except Unknown as unknown:
-                reason = f"{one.name.decode('latin-1')}: {unknown}"
-    return given.with_edits(edits, reason)
+                reason = f"{declaration.name.decode('latin-1')}: {unknown}"
+    return subject.with_edits(edits, reason)
 
 
-def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit]:
-    """The edits for one array of counters.
+def _occurrences(
+    tree: Tree, function: Function, array: Declared
+) -> tuple[list[Node], list[tuple[Node, Node]], list[Node]]:
+    """The statements that zero counters, the atomic additions with the use of the array in each, other reads.
 
     Raises:
         Unknown: it is used differently.
     """
-    tree, zeros, additions, flushes = given.tree, [], [], []
+    zeros, additions, flushes = list[Node](), list[tuple[Node, Node]](), list[Node]()
     for use in tree.uses(array.name, within=function.body):
         if use == array.node:
             continue
@@ -63,6 +70,17 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
             zeros.append(store.parent)
         else:
             flushes.append(place)
+    return zeros, additions, flushes
+
+
+def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[Edit]:
+    """The edits for one array of counters.
+
+    Raises:
+        Unknown: it is used differently.
+    """
+    tree = subject.tree
+    zeros, additions, flushes = _occurrences(tree, function, array)
     if not zeros or not additions or len(flushes) != 1:
         raise Unknown("not zeroed, counted and flushed exactly once")
     first = min((call for call, _ in additions), key=lambda call: call.start_byte)
@@ -70,17 +88,19 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
     early = any(zero.end_byte > first.start_byte or in_loop_with(zero, first) for zero in zeros)
     if flushes[0].start_byte < last or early:
         raise Unknown("may be zeroed after counting")
-    statement, goal = _flush(given, function, array, flushes[0])
+    statement, goal = _flush(subject, function, array, flushes[0])
     for call, use in additions:
         if call.parent.type != "expression_statement":
             raise Unknown("the old value of a counter is used")
         yield Edit(use.start_byte, use.end_byte, goal)
     gone = [*zeros, statement]
-    alone = sum(b"__shared__" in one.qualifiers for one in tree.declared(function.body)) == 1
+    alone = sum(b"__shared__" in declaration.qualifiers for declaration in tree.declared(function.body)) == 1
     others = [
-        one.name
-        for one in function.params
-        if one.stars and b"const" not in one.qualifiers and not elements_only_read(tree, function, one.name)
+        param.name
+        for param in function.params
+        if param.stars
+        and b"const" not in param.qualifiers
+        and not elements_only_read(tree, function, param.name)
     ]
     yield from removals(tree, function, gone, [array], barriers=alone and others == [goal])
 
@@ -98,13 +118,13 @@ def _atomic_target(use: Node) -> Node | None:
     return call if call.child_by_field_name("function").text == b"atomicAdd" else None
 
 
-def _flush(given: Given, function: Function, array: Declared, read: Node) -> tuple[Node, bytes]:
+def _flush(subject: Subject, function: Function, array: Declared, read: Node) -> tuple[Node, bytes]:
     """The statement that adds every counter to the global one of the same index, and the global array.
 
     Raises:
         Unknown: it may skip a counter, or add it elsewhere.
     """
-    tree = given.tree
+    tree = subject.tree
     call = read.parent.parent if read.parent.type == "argument_list" else None
     arguments = read.parent.named_children
     if call is None or call.parent.type != "expression_statement" or len(arguments) != 2:
@@ -119,12 +139,12 @@ def _flush(given: Given, function: Function, array: Declared, read: Node) -> tup
     goal, index = goals[0], read.child_by_field_name("indices").named_children[0]
     place = function.params.index(goal)
     once = len(list(tree.uses(goal.name, within=function.body))) == 1
-    if not once or any(aliased(one, place) for one in launches(given.side, function.name)):
+    if not once or any(aliased(launch, place) for launch in launches(subject.side, function.name)):
         raise Unknown("the global counters have other uses")
     shapes = (b"&%b[%b]" % (goal.name, index.text), b"%b+%b" % (goal.name, index.text))
     if _plain(arguments[0]) not in (b"".join(shape.split()) for shape in shapes):
         raise Unknown("flushed to another index")
-    if not _covers(given, function, array, index, call.parent):
+    if not _covers(subject, function, array, index, call.parent):
         raise Unknown("not every counter is known to be flushed")
     return call.parent, goal.name
 
@@ -137,25 +157,36 @@ def _plain(node: Node) -> bytes:
     return b"".join(node.text.split())
 
 
-def _covers(given: Given, function: Function, array: Declared, index: Node, statement: Node) -> bool:
+def _covers(subject: Subject, function: Function, array: Declared, index: Node, statement: Node) -> bool:
     """Whether a statement runs once for every element of an array, whatever the threads did before.
 
     Raises:
         Unknown: the index is not a thread's own index.
     """
-    extents = same_block(given.side, function.name)
-    ranges = Ranges(given.tree, function, extents)
-    own, size = own_index(given.tree, function, index), ranges.constant(array.sizes[0])
-    if own.minus or size is None or any(given.tree.nodes("return_statement", within=function.body)):
+    extents = same_block(subject.side, function.name)
+    ranges = Ranges(subject.tree, function, extents)
+    thread_index, size = own_index(subject.tree, function, index), ranges.constant(array.sizes[0])
+    if (
+        thread_index.minus
+        or size is None
+        or any(subject.tree.nodes("return_statement", within=function.body))
+    ):
         return False
-    if own.loop is None:
-        threads = own.key == b"threadIdx.x" and extents == (size, 1, 1)
+    if thread_index.loop is None:
+        threads = thread_index.key == b"threadIdx.x" and extents == (size, 1, 1)
         return bool(threads and statement.parent == function.body)
-    condition, update, body = (own.loop.child_by_field_name(name) for name in ("condition", "update", "body"))
-    if own.loop.parent != function.body or condition is None or update is None or own.name is None:
+    condition, update, body = (
+        thread_index.loop.child_by_field_name(name) for name in ("condition", "update", "body")
+    )
+    if (
+        thread_index.loop.parent != function.body
+        or condition is None
+        or update is None
+        or thread_index.name is None
+    ):
         return False
     alone = body == statement or (body.type == "compound_statement" and body.named_children == [statement])
-    starts = own.name.value is not None and own.name.value.text == b"threadIdx.x"
+    starts = thread_index.name.value is not None and thread_index.name.value.text == b"threadIdx.x"
     limited = condition.type == "binary_expression" and condition.children[1].text == b"<"
     steps = update.type == "assignment_expression" and update.children[1].type == "+="
     return bool(

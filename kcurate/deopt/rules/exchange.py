@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcurate.cuda_source.edit import Edit
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import block_threads, launches
 from kcurate.records import Side
 
@@ -75,38 +75,40 @@ DECLARED_BYTES = 24 * 1024
 WIDEST_BYTES = 8
 
 
-def through_shared(given: Given) -> Side | NotApplicable:
+def through_shared(subject: Subject) -> Side | NotApplicable:
     """Exchange values between lanes through shared memory."""
-    for node, name, arguments in given.tree.calls(*SHUFFLES):
+    for node, name, arguments in subject.tree.calls(*SHUFFLES):
         if len(arguments) not in (3, 4) or (name == b"__shfl_xor_sync" and len(arguments) == 4):
-            return NotApplicable(f"a shuffle of parts of a warp ({given.tree.text(node).decode('latin-1')})")
+            return NotApplicable(
+                f"a shuffle of parts of a warp ({subject.tree.text(node).decode('latin-1')})"
+            )
     helpers = {
         name: (wish, _SHUFFLE.replace(b"%(source)b", source)) for name, (wish, source) in SHUFFLES.items()
     }
-    return _replaced(given, helpers, "no shuffle")
+    return _replaced(subject, helpers, "no shuffle")
 
 
-def votes_counted(given: Given) -> Side | NotApplicable:
+def votes_counted(subject: Subject) -> Side | NotApplicable:
     """Collect the votes of a warp through shared memory."""
     helpers = {
         name: (wish, _VOTE.replace(b"%(type)b", type_).replace(b"%(result)b", result))
         for name, (wish, type_, result) in VOTES.items()
     }
-    return _replaced(given, helpers, "no vote")
+    return _replaced(subject, helpers, "no vote")
 
 
 def _replaced(
-    given: Given, offered: Mapping[bytes, tuple[bytes, bytes]], reason: str
+    subject: Subject, offered: Mapping[bytes, tuple[bytes, bytes]], reason: str
 ) -> Side | NotApplicable:
     """Calls of helpers in place of built-in functions; `offered` is each one's wished name and text."""
-    tree = given.tree
+    tree = subject.tree
     used = {name for _, name, _ in tree.calls(*offered)}
     helpers = {name: helper for name, helper in offered.items() if name in used}
     if not helpers:
         return NotApplicable(f"{reason} across a warp")
     if any(True for _ in tree.nodes("asm_statement", "gnu_asm_expression")):
         return NotApplicable("inline assembly may rely on registers")
-    threads = [block_threads(launch) for launch in launches(given.side)]
+    threads = [block_threads(launch) for launch in launches(subject.side)]
     known = [count for count in threads if count is not None]
     if not threads or len(known) < len(threads):
         return NotApplicable("the block size is not known from the plan")
@@ -127,7 +129,7 @@ def _replaced(
         Edit(node.start_byte, node.start_byte + len(name), names[name])
         for node, name, _ in tree.calls(*helpers)
     ]
-    return given.with_edits(edits, reason)
+    return subject.with_edits(edits, reason)
 
 
 RULES: tuple[Rule, ...] = (

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, bare
-from kcurate.cuda_source.purity import only_reads
-from kcurate.deopt.rules.base import Given
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.semantics.builtin_effects import only_reads
+from kcurate.deopt.rules.base import Subject
 from kcurate.deopt.rules.plans import expression
 from kcurate.deopt.rules.ranges import changed_by, literal
-from kcurate.deopt.rules.reads import element_of
+from kcurate.deopt.rules.read_only_uses import element_of
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import BufferArg, Launch, ValueArg
 
@@ -28,24 +28,24 @@ ATOMICS = re.compile(rb"atomic(?:Add|Sub|Min|Max|And|Or|Xor|Inc|Dec)\Z")
 def only_values(tree: Tree, statements: Sequence[Node]) -> bool:
     """Whether statements only declare variables from pure expressions (nothing shared)."""
     return all(
-        one.type == "declaration"
-        and b"__shared__" not in one.text
-        and not any(True for _ in tree.nodes(*_WRITES, within=one))
-        and all(only_reads(name) for _, name, _ in tree.calls(within=one))
-        for one in statements
-        if one.type != "comment"
+        statement.type == "declaration"
+        and b"__shared__" not in statement.text
+        and not any(True for _ in tree.nodes(*_WRITES, within=statement))
+        and all(only_reads(name) for _, name, _ in tree.calls(within=statement))
+        for statement in statements
+        if statement.type != "comment"
     )
 
 
-def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Launch]) -> str | None:
+def independent(tree: Tree, function: Function, loop: Node, kernel_launches: Sequence[Launch]) -> str | None:
     """Why the iterations of a loop may not be independent; None if they are."""
     body = loop.child_by_field_name("body")
     for node in tree.nodes(*_LEAVES, within=body):
-        around = next((one for one in ancestors(node) if one.type in _BREAKABLE), None)
+        around = next((outer for outer in ancestors(node) if outer.type in _BREAKABLE), None)
         if node.type not in ("break_statement", "continue_statement") or around == loop:
             return "the loop may end early"
-    inside = {one.name for one in tree.declared(body)}
-    pointers = {one.name: place for place, one in enumerate(function.params) if one.stars == 1}
+    inside = {declaration.name for declaration in tree.declared(body)}
+    pointers = {param.name: place for place, param in enumerate(function.params) if param.stars == 1}
     refusal = _calls(tree, body)
     if refusal is not None:
         return refusal
@@ -63,7 +63,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
     for name, target in written.items():
         if any((element_of(use) or use).text != target.text for use in tree.uses(name, within=body)):
             return f"{name.decode('latin-1')} is used in more than one place of the loop"
-        if any(aliased(launch, pointers[name]) for launch in found):
+        if any(aliased(launch, pointers[name]) for launch in kernel_launches):
             return f"{name.decode('latin-1')} may be another argument's buffer"
     return None
 
@@ -71,14 +71,16 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
 def _is_own(tree: Tree, body: Node, name: bytes) -> bool:
     """Whether a name in the body is no pointer, reference or static, so writes stay in the iteration."""
     return all(
-        not one.stars and not one.reference and not one.qualifiers & {b"static", b"__shared__"}
-        for one in tree.declared(body)
-        if one.name == name
+        not declaration.stars
+        and not declaration.reference
+        and not declaration.qualifiers & {b"static", b"__shared__"}
+        for declaration in tree.declared(body)
+        if declaration.name == name
     )
 
 
 def _calls(tree: Tree, body: Node) -> str | None:
-    local = {one.name: one for one in tree.functions()}
+    local = {function.name: function for function in tree.functions()}
     for node in tree.nodes("call_expression", within=body):
         function = node.child_by_field_name("function")
         name = function.text if function.type == "identifier" else function.text.split(b"<")[0].strip()
@@ -86,7 +88,7 @@ def _calls(tree: Tree, body: Node) -> str | None:
             continue
         if name in local:
             params = local[name].params
-            by_value = all(not one.stars and not one.reference for one in params)
+            by_value = all(not param.stars and not param.reference for param in params)
             if by_value and not any(True for _ in tree.nodes("call_expression", within=local[name].body)):
                 continue
         if name in local or name == b"reinterpret_cast" or not only_reads(name):
@@ -107,17 +109,17 @@ def aliased(launch: Launch, place: int) -> bool:
     return names.count(names[place]) > 1
 
 
-def plan_expression(given: Given, function: Function, launch: Launch, node: Node) -> str | None:
+def plan_expression(subject: Subject, function: Function, launch: Launch, node: Node) -> str | None:
     """An integer expression over parameters in the plan's language; None if it cannot be stated."""
-    node = resolved(given.tree, function, node)
+    node = resolved(subject.tree, function, node)
     if node.type == "number_literal":
         value = literal(node.text)
         return None if value is None else str(value)
     if node.type == "binary_expression" and node.children[1].text in (b"+", b"-", b"*", b"/"):
         sides = (node.child_by_field_name("left"), node.child_by_field_name("right"))
-        left, right = (plan_expression(given, function, launch, side) for side in sides)
+        left, right = (plan_expression(subject, function, launch, side) for side in sides)
         if left is None or right is None:
             return None
         return f"({left} {node.children[1].text.decode()} {right})"
-    places = [i for i, one in enumerate(function.params) if one.name == node.text and not one.stars]
-    return expression(launch, places[0], given.problem) if places else None
+    places = [i for i, param in enumerate(function.params) if param.name == node.text and not param.stars]
+    return expression(launch, places[0], subject.problem) if places else None

@@ -13,10 +13,12 @@ grid-stride loops.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from kcurate.cuda_source.edit import Edit, Node
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.loops import independent, only_values, plan_expression
 from kcurate.deopt.rules.plans import block, launches, own_name, same_block
 from kcurate.deopt.rules.ranges import Ranges
@@ -38,28 +40,38 @@ SWAPPED = {
 }
 
 
-def swap_axes(given: Given) -> Side | NotApplicable:
+def swap_axes(subject: Subject) -> Side | NotApplicable:
     """Map neighbouring threads to the other axis, in all kernels with two-dimensional blocks."""
-    tree = given.tree
-    flat = {own_name(one).encode() for one in launches(given.side) if not _two_dimensional(one)}
-    kernels = [one for one in tree.functions() if one.kernel]
-    tall = [one for one in kernels if one.name not in flat and launches(given.side, one.name)]
-    touched = {one.node.id: one for kernel in tall for one in reachable(tree, kernel)}
-    others = [one for kernel in kernels if kernel not in tall for one in reachable(tree, kernel)]
+    tree = subject.tree
+    flat = {own_name(launch).encode() for launch in launches(subject.side) if not _two_dimensional(launch)}
+    kernels = [function for function in tree.functions() if function.kernel]
+    tall = [kernel for kernel in kernels if kernel.name not in flat and launches(subject.side, kernel.name)]
+    touched = {function.node.id: function for kernel in tall for function in reachable(tree, kernel)}
+    others = [function for kernel in kernels if kernel not in tall for function in reachable(tree, kernel)]
     if not tall:
         return NotApplicable("no kernel known to have two-dimensional blocks")
     if needs_warps(tree, tuple(touched.values())) or not all_in_sight(tree):
         return NotApplicable("the code may depend on which threads form a warp")
-    if any(one.node.id in touched and any(builtins(tree, one.node)) for one in others):
+    if any(function.node.id in touched and any(builtins(tree, function.node)) for function in others):
         return NotApplicable("a function with thread indices also runs in one-dimensional blocks")
-    found = [pair for one in touched.values() for pair in builtins(tree, one.node)]
-    if not {b"threadIdx.x", b"threadIdx.y"} <= {text for _, text in found}:
+    edits = _swapped_builtins(tree, touched.values())
+    if not {b"threadIdx.x", b"threadIdx.y"} <= {edit.text for edit in edits}:
         return NotApplicable("the code does not use both axes")
-    edits = [Edit(node.start_byte, node.end_byte, SWAPPED[text]) for node, text in found if text in SWAPPED]
-    names = {one.name.decode("latin-1") for one in tall}
-    return given.with_edits(
-        edits, "no built-in variable", lambda one: _swapped(one) if own_name(one) in names else one
+    names = {kernel.name.decode("latin-1") for kernel in tall}
+    return subject.with_edits(
+        edits,
+        "no built-in variable",
+        lambda launch: _swapped(launch) if own_name(launch) in names else launch,
     )
+
+
+def _swapped_builtins(tree: Tree, functions: Iterable[Function]) -> list[Edit]:
+    return [
+        Edit(node.start_byte, node.end_byte, SWAPPED[text])
+        for function in functions
+        for node, text in builtins(tree, function.node)
+        if text in SWAPPED
+    ]
 
 
 def _swapped(launch: Launch) -> Launch:
@@ -71,29 +83,36 @@ def _two_dimensional(launch: Launch) -> bool:
     return len(launch.block) > 1 and x is not None and y is not None and x > 1 and y > 1
 
 
-def one_element(given: Given) -> Side | NotApplicable:
+def one_element(subject: Subject) -> Side | NotApplicable:
     """Give every thread one iteration of a grid-stride loop."""
     reason = "no grid-stride loop at the end of a kernel with a known block size"
-    for function in given.tree.functions():
-        extents, found = same_block(given.side, function.name), launches(given.side, function.name)
+    for function in subject.tree.functions():
+        extents, kernel_launches = (
+            same_block(subject.side, function.name),
+            launches(subject.side, function.name),
+        )
         if not function.kernel or extents is None or extents[1:] != (1, 1):
             continue
-        ranges = Ranges(given.tree, function, extents)
+        ranges = Ranges(subject.tree, function, extents)
         loop = _grid_stride_loop(ranges)
         if loop is None:
             continue
-        refusal = independent(given.tree, function, loop, found)
+        refusal = independent(subject.tree, function, loop, kernel_launches)
         if refusal is not None:
             reason = refusal
             continue
         limit = loop.child_by_field_name("condition").child_by_field_name("right")
-        counts = {launch: plan_expression(given, function, launch, limit) for launch in found}
-        if any(count is None for count in counts.values()) or any(len(one.grid) > 1 for one in found):
+        counts = {launch: plan_expression(subject, function, launch, limit) for launch in kernel_launches}
+        if any(count is None for count in counts.values()) or any(
+            len(launch.grid) > 1 for launch in kernel_launches
+        ):
             reason = "the loop's limit cannot be stated in the plan"
             continue
-        grids = {one: (f"max(1, ceil_div({count}, {extents[0]}))",) for one, count in counts.items()}
-        changed = {one: replace(one, grid=grids.get(one, one.grid)) for one in launches(given.side)}
-        return given.with_edits(_once(loop), "", changed.__getitem__)
+        grids = {launch: (f"max(1, ceil_div({count}, {extents[0]}))",) for launch, count in counts.items()}
+        changed = {
+            launch: replace(launch, grid=grids.get(launch, launch.grid)) for launch in launches(subject.side)
+        }
+        return subject.with_edits(_once(loop), "", changed.__getitem__)
     return NotApplicable(reason)
 
 

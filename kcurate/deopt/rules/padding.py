@@ -16,8 +16,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import block, launches
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, enclosing, literal
 from kcurate.records import Side
@@ -34,50 +35,54 @@ class _Member:
     """A shared array, or a parameter that one is passed to."""
 
     function: Function
-    one: Declared
+    array: Declared
     place: int | None
 
 
-def without_padding(given: Given) -> Side | NotApplicable:
+def without_padding(subject: Subject) -> Side | NotApplicable:
     """Declare shared arrays only as wide as they are used."""
     edits: list[Edit] = []
     reason = "no padded array in shared memory"
-    extents = _one_block(given.side)
-    for members in _families(given.tree).values():
-        narrow = _narrower(given.tree, members, extents)
+    extents = _one_block(subject.side)
+    for members in _families(subject.tree).values():
+        narrow = _narrower(subject.tree, members, extents)
         if narrow is None or all(member.place is not None for member in members):
             continue
         text, width = narrow
-        family = _Family(given.tree, members, width, extents)
+        family = _Family(subject.tree, members, width, extents)
         if all(family.fits(member) for member in members):
-            sizes = (member.one.sizes[-1] for member in members)
+            sizes = (member.array.sizes[-1] for member in members)
             edits += [Edit(size.start_byte, size.end_byte, text) for size in sizes if size is not None]
         else:
-            name = members[0].one.name.decode("latin-1")
+            name = members[0].array.name.decode("latin-1")
             reason = f"not every use of {name} is known to stay off the padding"
-    return given.with_edits(edits, reason)
+    return subject.with_edits(edits, reason)
 
 
 def _one_block(side: Side) -> tuple[int, int, int] | None:
     """Extents that cover every block of the plan; None if any is unknown."""
-    found = [block(launch) for launch in launches(side)]
-    if not found or any(extent is None for extents in found for extent in extents):
+    blocks = [block(launch) for launch in launches(side)]
+    if not blocks or any(extent is None for extents in blocks for extent in extents):
         return None
-    x, y, z = ({extents[axis] or 1 for extents in found} for axis in range(3))
+    x, y, z = ({extents[axis] or 1 for extents in blocks} for axis in range(3))
     return (x.pop(), y.pop(), z.pop()) if len(x) == len(y) == len(z) == 1 else None
 
 
 def _families(tree: Tree) -> dict[bytes, list[_Member]]:
     """Shared arrays and parameters that may take them, grouped by the text of their last extent."""
-    found: dict[bytes, list[_Member]] = defaultdict(list)
+    members: dict[bytes, list[_Member]] = defaultdict(list)
     for function in tree.functions():
-        for one in tree.declared(function.body):
-            if b"__shared__" in one.qualifiers and len(one.sizes) > 1 and one.sizes[-1] is not None:
-                found[one.sizes[-1].text].append(_Member(function, one, None))
+        for declaration in tree.declared(function.body):
+            if (
+                b"__shared__" in declaration.qualifiers
+                and len(declaration.sizes) > 1
+                and declaration.sizes[-1] is not None
+            ):
+                members[declaration.sizes[-1].text].append(_Member(function, declaration, None))
         for place, param in enumerate(function.params):
             if param.sizes and param.sizes[-1] is not None and len(param.sizes) + param.stars > 1:
-                found[param.sizes[-1].text].append(_Member(function, param, place))
-    return found
+                members[param.sizes[-1].text].append(_Member(function, param, place))
+    return members
 
 
 def _narrower(
@@ -85,7 +90,7 @@ def _narrower(
 ) -> tuple[bytes, int] | None:
     """The extent without padding, as text and as a number; None if it has no padding."""
     ranges = Ranges(tree, members[0].function, extents)
-    size = bare(members[0].one.sizes[-1])
+    size = bare(members[0].array.sizes[-1])
     if size.type == "identifier":
         size = bare(constants(tree).get(size.text, size))
     elif size.type == "number_literal":
@@ -112,8 +117,8 @@ class _Family:
 
     def fits(self, member: _Member) -> bool:
         """Whether all uses stay off the padding, and a parameter only receives members."""
-        uses = (node for node in self.tree.uses(member.one.name, within=member.function.body))
-        if not all(node == member.one.node or self._within(member, node) for node in uses):
+        uses = (node for node in self.tree.uses(member.array.name, within=member.function.body))
+        if not all(node == member.array.node or self._within(member, node) for node in uses):
             return False
         if member.place is None:
             return True
@@ -128,17 +133,17 @@ class _Family:
     def _member(self, node: Node) -> bool:
         function = enclosing(self.tree, node)
         return node.type == "identifier" and any(
-            member.one.name == node.text and function is not None and member.function.node == function.node
+            member.array.name == node.text and function is not None and member.function.node == function.node
             for member in self.members
         )
 
     def _within(self, member: _Member, use: Node) -> bool:
         """Whether a use accesses only elements in the first `width` of their row."""
-        one, node, last = member.one, use, None
+        array, node, last = member.array, use, None
         ranges = Ranges(self.tree, member.function, self.extents)
         if node.parent.type == "argument_list":
             return self._passed_on(node)
-        levels = len(one.sizes) + one.stars
+        levels = len(array.sizes) + array.stars
         for level in range(levels):
             parent = node.parent
             if parent.type != "subscript_expression" or parent.child_by_field_name("argument") != node:
@@ -147,7 +152,7 @@ class _Family:
             if len(indices) != 1:
                 return False
             node, last = parent, indices[0]
-        bounds, span = ranges.of(last), self._elements(one, node)
+        bounds, span = ranges.of(last), self._elements(array, node)
         return bounds is not None and span is not None and bounds[1] + span <= self.width
 
     def _passed_on(self, node: Node) -> bool:
@@ -168,21 +173,25 @@ class _Family:
         if node.parent.type != "init_declarator" or first is None:
             return False
         body = ranges.function.body
-        found = [one for one in self.tree.declared(body) if one.value == node and one.stars == 1]
-        if len(found) != 1 or changed_at(self.tree, body, found[0].name):
+        pointers = [
+            pointers
+            for pointers in self.tree.declared(body)
+            if pointers.value == node and pointers.stars == 1
+        ]
+        if len(pointers) != 1 or changed_at(self.tree, body, pointers[0].name):
             return False
-        for use in self.tree.uses(found[0].name, within=body):
+        for use in self.tree.uses(pointers[0].name, within=body):
             parent = use.parent
-            if use == found[0].node:
+            if use == pointers[0].node:
                 continue
             if parent.type != "subscript_expression" or parent.parent.type == "pointer_expression":
                 return False
             bounds = ranges.of(parent.child_by_field_name("indices").named_children[0])
             if bounds is None or first[1] + bounds[1] >= self.width:
                 return False
-        return sum(one.name == found[0].name for one in self.tree.declared(body)) == 1
+        return sum(declaration.name == pointers[0].name for declaration in self.tree.declared(body)) == 1
 
-    def _elements(self, one: Declared, node: Node) -> int | None:
+    def _elements(self, array: Declared, node: Node) -> int | None:
         """How many elements an access covers; None if the address cannot be traced."""
         parent = node.parent
         if parent.type != "pointer_expression" or parent.text[:1] != b"&":
@@ -190,11 +199,11 @@ class _Family:
         outer = parent.parent.parent if parent.parent.type == "argument_list" else None
         written = _CAST.match(outer.text) if outer is not None else None
         vector = _VECTOR.match(written[1]) if written else None
-        if outer is None or vector is None or one.type not in BYTES:
+        if outer is None or vector is None or array.type not in BYTES:
             return None
         wide = 4 * int(vector[1])
         read = outer.parent.type == "pointer_expression" and outer.parent.text[:1] == b"*"
-        return wide // BYTES[one.type] if read and self.width * BYTES[one.type] % wide == 0 else None
+        return wide // BYTES[array.type] if read and self.width * BYTES[array.type] % wide == 0 else None
 
 
 RULES: tuple[Rule, ...] = (

@@ -29,8 +29,8 @@ from kcurate.records import (
 def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
     """The launches of a plan in order, including those in loops; of one kernel or of all."""
     name = kernel.decode("utf-8", "replace") if isinstance(kernel, bytes) else kernel
-    found = (step for step in steps(side.plan) if isinstance(step, Launch))
-    return tuple(one for one in found if name is None or own_name(one) == name)
+    all_launches = (step for step in steps(side.plan) if isinstance(step, Launch))
+    return tuple(launch for launch in all_launches if name is None or own_name(launch) == name)
 
 
 def own_name(launch: Launch) -> str:
@@ -40,15 +40,15 @@ def own_name(launch: Launch) -> str:
 
 def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> tuple[Step, ...]:
     """The plan with `change` applied to every launch."""
-    made: list[Step] = []
+    changed: list[Step] = []
     for step in plan:
         if isinstance(step, Launch):
-            made.append(change(step))
+            changed.append(change(step))
         elif isinstance(step, For | WhileNonzero):
-            made.append(replace(step, do=with_launches(step.do, change)))
+            changed.append(replace(step, do=with_launches(step.do, change)))
         else:
-            made.append(step)
-    return tuple(made)
+            changed.append(step)
+    return tuple(changed)
 
 
 def number(expression: Expr) -> int | None:
@@ -73,10 +73,10 @@ def block_threads(launch: Launch) -> int | None:
 
 def same_block(side: Side, kernel: bytes) -> tuple[int, int, int] | None:
     """The block extents that all launches of a kernel share; None if they differ or are unknown."""
-    found = {block(launch) for launch in launches(side, kernel)}
-    if len(found) != 1:
+    blocks = {block(launch) for launch in launches(side, kernel)}
+    if len(blocks) != 1:
         return None
-    x, y, z = found.pop()
+    x, y, z = blocks.pop()
     return None if x is None or y is None or z is None else (x, y, z)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare, encloses, tree_of
+from kcurate.cuda_source.parse.items import tree_of
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors, bare, encloses
 
 LARGEST = 2**31 - 1
 CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
@@ -20,27 +21,31 @@ MAX_DEPTH = 40
 
 def constants(tree: Tree) -> dict[bytes, Node]:
     """Integer constants of a file by name, each with its value's node (a macro's is in a separate tree)."""
-    found: dict[bytes, list[Node | None]] = {}
+    values: dict[bytes, list[Node | None]] = {}
     for node in tree.nodes("preproc_def"):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         parsed = _expression(tree.text(value)) if value is not None else None
-        found.setdefault(tree.text(name), []).append(parsed)
+        values.setdefault(tree.text(name), []).append(parsed)
     for child in tree.root.children:
-        for one in tree.declared_by(child) if child.type == "declaration" else ():
-            fixed = {b"const", b"constexpr"} & one.qualifiers and not one.sizes and not one.stars
-            found.setdefault(one.name, []).append(one.value if fixed else None)
+        for declaration in tree.declared_by(child) if child.type == "declaration" else ():
+            fixed = (
+                {b"const", b"constexpr"} & declaration.qualifiers
+                and not declaration.sizes
+                and not declaration.stars
+            )
+            values.setdefault(declaration.name, []).append(declaration.value if fixed else None)
     return {
         name: first
-        for name, (first, *others) in found.items()
-        if first is not None and all(one is not None and one.text == first.text for one in others)
+        for name, (first, *others) in values.items()
+        if first is not None and all(value is not None and value.text == first.text for value in others)
     }
 
 
 def _expression(text: bytes) -> Node | None:
     """The node of a single expression; None for anything else."""
     tree = tree_of(b"int value = " + text.strip() + b";")
-    found = [one for one in tree.declared(tree.root) if one.name == b"value"]
-    return found[0].value if len(found) == 1 and not tree.root.has_error else None
+    variables = [variables for variables in tree.declared(tree.root) if variables.name == b"value"]
+    return variables[0].value if len(variables) == 1 and not tree.root.has_error else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +92,9 @@ class Ranges:
 
     def _name(self, node: Node, depth: int) -> Bounds | None:
         name = node.text
-        local = [one for one in self.tree.declared(self.function.body) if one.name == name]
+        local = [
+            declaration for declaration in self.tree.declared(self.function.body) if declaration.name == name
+        ]
         places = [i for i, param in enumerate(self.function.params) if param.name == name]
         if places:
             return None if local else self._parameter(places[0], depth)
@@ -95,7 +102,7 @@ class Ranges:
             return self._constant(name, depth)
         if len(local) == 1 and local[0].value is None and not local[0].sizes and not local[0].stars:
             return self._counter(node, depth)
-        return _union([self._local(one, depth) for one in local])
+        return _union([self._local(variable, depth) for variable in local])
 
     def _constant(self, name: bytes, depth: int) -> Bounds | None:
         """Bounds of a file-level constant defined only in terms of other such constants."""
@@ -103,12 +110,12 @@ class Ranges:
         if value is None:
             return None
         inner = {node.text for node in self.tree.nodes("identifier", within=value)}
-        mine = {one.name for one in (*self.function.params, *self.tree.declared(self.function.body))}
+        mine = {param.name for param in (*self.function.params, *self.tree.declared(self.function.body))}
         return None if inner & mine else self.of(value, depth + 1)
 
     def _counter(self, node: Node, depth: int) -> Bounds | None:
         """Bounds, inside a loop `for (i = a; i < b; i++)`, of a counter declared before it."""
-        for loop in (one for one in ancestors(node) if one.type == "for_statement"):
+        for loop in (outer for outer in ancestors(node) if outer.type == "for_statement"):
             start, body = loop.child_by_field_name("initializer"), loop.child_by_field_name("body")
             assigns = start is not None and start.type == "assignment_expression"
             sets = assigns and start.children[1].type == "="
@@ -123,30 +130,30 @@ class Ranges:
         name, param = self.function.name, self.function.params[place]
         if param.stars or param.reference or changed_at(self.tree, self.function.body, param.name):
             return None
-        given = [(node, arguments) for node, _, arguments in self.tree.calls(name)]
+        all_calls = [(node, arguments) for node, _, arguments in self.tree.calls(name)]
         uses = sum(1 for node in self.tree.uses(name) if node.parent.type != "function_declarator")
-        same = sum(1 for one in self.tree.functions() if one.name == name)
-        if self.function.kernel or same != 1 or uses != len(given):
+        same = sum(1 for function in self.tree.functions() if function.name == name)
+        if self.function.kernel or same != 1 or uses != len(all_calls):
             return None
-        found = []
-        for node, arguments in given:
+        bounds = []
+        for node, arguments in all_calls:
             caller = enclosing(self.tree, node)
             if caller is None or place >= len(arguments):
                 return None
-            found.append(Ranges(self.tree, caller, self.block).of(arguments[place], depth + 1))
-        return _union(found)
+            bounds.append(Ranges(self.tree, caller, self.block).of(arguments[place], depth + 1))
+        return _union(bounds)
 
-    def _local(self, one: Declared, depth: int) -> Bounds | None:
+    def _local(self, variable: Declared, depth: int) -> Bounds | None:
         """Bounds of a variable that is set once, or counts up in a `for`."""
-        if one.value is None or one.sizes or one.stars or one.reference:
+        if variable.value is None or variable.sizes or variable.stars or variable.reference:
             return None
-        loop = one.declaration.parent
-        start = self.of(one.value, depth + 1)
+        loop = variable.declaration.parent
+        start = self.of(variable.value, depth + 1)
         if start is None:
             return None
-        if loop.type != "for_statement" or loop.child_by_field_name("initializer") != one.declaration:
-            return None if changed_at(self.tree, self.function.body, one.name) else start
-        return self._counted(loop, one.name, start, [], depth)
+        if loop.type != "for_statement" or loop.child_by_field_name("initializer") != variable.declaration:
+            return None if changed_at(self.tree, self.function.body, variable.name) else start
+        return self._counted(loop, variable.name, start, [], depth)
 
     def _counted(
         self, loop: Node, name: bytes, start: Bounds, known: list[Node], depth: int
@@ -177,7 +184,7 @@ class Ranges:
 
 def enclosing(tree: Tree, node: Node) -> Function | None:
     """The function that encloses a node."""
-    return next((one for one in tree.functions() if encloses(one.node, node)), None)
+    return next((function for function in tree.functions() if encloses(function.node, node)), None)
 
 
 def literal(text: bytes) -> int | None:
@@ -210,7 +217,7 @@ def _counts_up(update: Node, name: bytes) -> bool:
 
 
 def _union(bounds: list[Bounds | None]) -> Bounds | None:
-    known = [one for one in bounds if one is not None]
+    known = [known_bounds for known_bounds in bounds if known_bounds is not None]
     if len(known) < len(bounds) or not known:
         return None
     return min(low for low, _ in known), max(high for _, high in known)
@@ -219,23 +226,23 @@ def _union(bounds: list[Bounds | None]) -> Bounds | None:
 def _combined(sign: bytes, left: Bounds | None, right: Bounds | None) -> Bounds | None:
     """Bounds of an operation; None if it could leave 0..2**31 - 1."""
     if sign == b"&" and (left or right):
-        return 0, min(one[1] for one in (left, right) if one is not None)
+        return 0, min(side_bounds[1] for side_bounds in (left, right) if side_bounds is not None)
     if sign == b"%" and right and right[0] > 0 and left:
         return 0, min(left[1], right[1] - 1)
     if left is None or right is None:
         return None
     (a, b), (c, d) = left, right
-    made: Bounds | None = None
+    combined: Bounds | None = None
     if sign == b"+":
-        made = a + c, b + d
+        combined = a + c, b + d
     elif sign == b"*":
-        made = a * c, b * d
+        combined = a * c, b * d
     elif sign == b"-" and a >= d:
-        made = a - d, b - c
+        combined = a - d, b - c
     elif sign == b"/" and c > 0:
-        made = a // d, b // c
+        combined = a // d, b // c
     elif sign == b">>" and d < 32:
-        made = a >> d, b >> c
+        combined = a >> d, b >> c
     elif sign == b"<<" and d < 31:
-        made = a << c, b << d
-    return made if made is not None and made[1] <= LARGEST else None
+        combined = a << c, b << d
+    return combined if combined is not None and combined[1] <= LARGEST else None

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare, encloses
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare, encloses
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import assignment_to, element_of
+from kcurate.deopt.rules.read_only_uses import assignment_to, element_of
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import Problem, Side
 
@@ -46,60 +47,65 @@ class _Sum:
     barrier_first: bool
 
 
-def atomics(given: Given) -> Side | NotApplicable:
+def atomics(subject: Subject) -> Side | NotApplicable:
     """Reduce into the first element by atomics instead of a tree."""
     edits: list[Edit] = []
     reason, rounded = "no tree reduction over a block in shared memory", False
-    for function in given.tree.functions():
-        extents = same_block(given.side, function.name)
+    for function in subject.tree.functions():
+        extents = same_block(subject.side, function.name)
         if not function.kernel or extents is None or extents[1:] != (1, 1) or extents[0] & (extents[0] - 1):
             continue
-        ranges = Ranges(given.tree, function, extents)
+        ranges = Ranges(subject.tree, function, extents)
         trees = [
-            one
-            for loop in given.tree.nodes("for_statement", within=function.body)
-            if (one := _sum(ranges, loop))
+            tree_sum
+            for loop in subject.tree.nodes("for_statement", within=function.body)
+            if (tree_sum := _sum(ranges, loop))
         ]
-        for name in {one.array for one in trees}:
-            same = [one for one in trees if one.array == name]
-            array = _array(given.tree, function, name)
-            if array is None or not _only_first(given.tree, function, array, same):
+        for name in {tree_sum.array for tree_sum in trees}:
+            same = [tree_sum for tree_sum in trees if tree_sum.array == name]
+            array = _array(subject.tree, function, name)
+            if array is None or not _only_first(subject.tree, function, array, same):
                 reason = f"{name.decode('latin-1')} is used in other ways"
                 continue
-            leaves = given.tree.nodes("return_statement", within=function.body)
-            if any(leave.start_byte < one.loop.start_byte for leave in leaves for one in same):
+            leaves = subject.tree.nodes("return_statement", within=function.body)
+            if any(leave.start_byte < tree_sum.loop.start_byte for leave in leaves for tree_sum in same):
                 reason = "a thread may exit before the reduction"
                 continue
             whole = array.type in INTEGERS
-            if not whole and (array.type not in FLOATS or any(one.atomic != b"atomicAdd" for one in same)):
+            if not whole and (
+                array.type not in FLOATS or any(tree_sum.atomic != b"atomicAdd" for tree_sum in same)
+            ):
                 reason = f"no atomic operation for {array.type.decode('latin-1')}"
                 continue
             rounded |= not whole
             edits += [
-                Edit(one.loop.start_byte, one.loop.end_byte, _text(one, given.tree.source)) for one in same
+                Edit(tree_sum.loop.start_byte, tree_sum.loop.end_byte, _text(tree_sum, subject.tree.source))
+                for tree_sum in same
             ]
-    made = given.with_edits(edits, reason)
-    if isinstance(made, NotApplicable) or not rounded:
-        return made
-    if given.problem is None:
+    rewritten = subject.with_edits(edits, reason)
+    if isinstance(rewritten, NotApplicable) or not rounded:
+        return rewritten
+    if subject.problem is None:
         return NotApplicable("the outputs are unknown, and their rounding may vary between runs")
-    return replace(made, nondeterministic=_loose(given.problem, made))
+    return replace(rewritten, nondeterministic=_loose(subject.problem, rewritten))
 
 
 def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
     """The floating-point outputs, whose rounding may then vary between runs."""
     outputs = (
-        name for name, one in problem.buffers.items() if one.role in ("out", "inout") and "float" in one.dtype
+        name
+        for name, buffer in problem.buffers.items()
+        if buffer.role in ("out", "inout") and "float" in buffer.dtype
     )
     return tuple(dict.fromkeys((*side.nondeterministic, *outputs)))
 
 
-def _text(one: _Sum, source: bytes) -> bytes:
+def _text(tree_sum: _Sum, source: bytes) -> bytes:
     """The atomics and the barrier after them; also one before them if the loop began with a barrier."""
-    column = one.loop.start_byte - source.rfind(b"\n", 0, one.loop.start_byte) - 1
-    lines = [b"__syncthreads();"] if one.barrier_first else []
-    lines += [b"if (%b > 0)" % one.thread, b"    %b(&%b[0], %b[%b]);", b"__syncthreads();"]
-    lines[-2] %= (one.atomic, one.array, one.array, one.thread)
+    column = tree_sum.loop.start_byte - source.rfind(b"\n", 0, tree_sum.loop.start_byte) - 1
+    lines = [b"__syncthreads();"] if tree_sum.barrier_first else []
+    lines += [b"if (%b > 0)" % tree_sum.thread, b"    %b(&%b[0], %b[%b]);", b"__syncthreads();"]
+    lines[-2] %= (tree_sum.atomic, tree_sum.array, tree_sum.array, tree_sum.thread)
     between: bytes = b"\n" + b" " * column
     return between.join(lines)
 
@@ -120,8 +126,8 @@ def _sum(ranges: Ranges, loop: Node) -> _Sum | None:
     if ranges.constant(declared[0].value) != ranges.block[0] // 2:
         return None
     statements = [child for child in body.named_children if child.type != "comment"]
-    barriers = [one for one in statements if one.text.split(b"(")[0] == b"__syncthreads"]
-    choices = [one for one in statements if one.type == "if_statement"]
+    barriers = [statement for statement in statements if statement.text.split(b"(")[0] == b"__syncthreads"]
+    choices = [statement for statement in statements if statement.type == "if_statement"]
     if body.type != "compound_statement" or (len(barriers), len(choices), len(statements)) != (1, 1, 2):
         return None
     return _combination(ranges, choices[0], step, loop, barrier_first=statements[0] == barriers[0])
@@ -164,23 +170,29 @@ def _shape(node: Node, names: dict[bytes, str]) -> str:
 
 def _array(tree: Tree, function: Function, name: bytes) -> Declared | None:
     """The only declaration of a name, if it is a plain one-dimensional shared array."""
-    found = [one for one in tree.declared(function.body) if one.name == name]
-    fits = len(found) == 1 and b"__shared__" in found[0].qualifiers and b"volatile" not in found[0].qualifiers
-    return found[0] if fits and len(found[0].sizes) == 1 and not found[0].stars else None
+    variables = [variables for variables in tree.declared(function.body) if variables.name == name]
+    fits = (
+        len(variables) == 1
+        and b"__shared__" in variables[0].qualifiers
+        and b"volatile" not in variables[0].qualifiers
+    )
+    return variables[0] if fits and len(variables[0].sizes) == 1 and not variables[0].stars else None
 
 
 def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Sum]) -> bool:
     """Whether outside the trees an array is only written at each thread's own index, and read at 0."""
     for use in tree.uses(array.name, within=function.body):
-        if use == array.node or any(encloses(one.loop, use) for one in trees):
+        if use == array.node or any(encloses(tree_sum.loop, use) for tree_sum in trees):
             continue
         place = element_of(use)
         if place is None:
             return False
         index, store = place.child_by_field_name("indices").named_children[0], assignment_to(place)
         if store is not None:
-            own = resolved(tree, function, index).text == b"threadIdx.x" and store.children[1].type == "="
-            if not own or store.parent.type != "expression_statement":
+            own_element = (
+                resolved(tree, function, index).text == b"threadIdx.x" and store.children[1].type == "="
+            )
+            if not own_element or store.parent.type != "expression_statement":
                 return False
         elif index.text != b"0" or place.parent.type in _CHANGED_IN:
             return False

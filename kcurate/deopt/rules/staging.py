@@ -23,14 +23,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, ancestors, bare
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.meaning import Meaning, Unknown, own_index, scope_of
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
+from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import assignment_to, element_of, is_read
-from kcurate.deopt.rules.removing import removals
-from kcurate.deopt.rules.scopes import in_loop_with
+from kcurate.deopt.rules.read_only_uses import assignment_to, element_of, is_read
+from kcurate.deopt.rules.relocation import Relocation, Unknown, own_index, scope_of
+from kcurate.deopt.rules.statement_removal import removals
 from kcurate.records import Side
 
 _SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")
@@ -43,51 +44,55 @@ _ZEROS = {b"float": b"0.0f", b"double": b"0.0"}
 class _Tile:
     """A shared array, its one store (a statement) and its reads (subscript expressions)."""
 
-    one: Declared
+    array: Declared
     store: Node
     target: Node
     reads: tuple[Node, ...]
 
 
-def direct_reads(given: Given) -> Side | NotApplicable:
+def direct_reads(subject: Subject) -> Side | NotApplicable:
     """Read global memory instead of a shared-memory tile."""
     edits: list[Edit] = []
     reason = "no tile in shared memory"
-    for function in given.tree.functions():
-        shared = [one for one in given.tree.declared(function.body) if b"__shared__" in one.qualifiers]
+    for function in subject.tree.functions():
+        shared = [
+            declaration
+            for declaration in subject.tree.declared(function.body)
+            if b"__shared__" in declaration.qualifiers
+        ]
         if not function.kernel or not shared:
             continue
         gone: list[_Tile] = []
-        for one in shared:
+        for array in shared:
             try:
-                tile = _tile(given.tree, function, one)
-                edits += _replacements(given, function, tile)
+                tile = _tile(subject.tree, function, array)
+                edits += _replacements(subject, function, tile)
             except Unknown as unknown:
-                reason = f"{one.name.decode('latin-1')}: {unknown}"
+                reason = f"{array.name.decode('latin-1')}: {unknown}"
             else:
                 gone.append(tile)
-        needless = len(gone) == len(shared) and _private(given.tree, function)
-        stores, arrays = [tile.store for tile in gone], [tile.one for tile in gone]
-        edits += removals(given.tree, function, stores, arrays, barriers=bool(gone) and needless)
-    return given.with_edits(edits, reason)
+        needless = len(gone) == len(shared) and _private(subject.tree, function)
+        stores, arrays = [tile.store for tile in gone], [tile.array for tile in gone]
+        edits += removals(subject.tree, function, stores, arrays, barriers=bool(gone) and needless)
+    return subject.with_edits(edits, reason)
 
 
-def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
+def _tile(tree: Tree, function: Function, array: Declared) -> _Tile:
     """The tile's store and reads.
 
     Raises:
         Unknown: it is used in another way.
     """
-    if b"extern" in one.qualifiers or (not one.sizes and (one.stars or one.value is not None)):
+    if b"extern" in array.qualifiers or (not array.sizes and (array.stars or array.value is not None)):
         raise Unknown("not a plain array")
-    if sum(other.name == one.name for other in tree.declared(function.body)) != 1:
+    if sum(other.name == array.name for other in tree.declared(function.body)) != 1:
         raise Unknown("its name has several meanings")
     stores, reads = [], []
-    for use in tree.uses(one.name, within=function.body):
-        if use == one.node:
+    for use in tree.uses(array.name, within=function.body):
+        if use == array.node:
             continue
         node = use
-        for _ in one.sizes:
+        for _ in array.sizes:
             node = element_of(node)
             if node is None:
                 raise Unknown("it is used without all of its subscripts")
@@ -104,31 +109,31 @@ def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
     store = stores[0].parent.parent
     if any(read.start_byte < store.end_byte for read in reads):
         raise Unknown("it is read before it is written")
-    return _Tile(one, store, stores[0], tuple(reads))
+    return _Tile(array, store, stores[0], tuple(reads))
 
 
 def subscripts(node: Node) -> list[Node]:
     """The indices of nested subscripts, outermost dimension first."""
-    found: list[Node] = []
+    indices: list[Node] = []
     while node.type == "subscript_expression":
-        found = [*node.child_by_field_name("indices").named_children, *found]
+        indices = [*node.child_by_field_name("indices").named_children, *indices]
         node = node.child_by_field_name("argument")
-    return found
+    return indices
 
 
-def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edit]:
+def _replacements(subject: Subject, function: Function, tile: _Tile) -> Iterator[Edit]:
     """The reads, replaced by what was stored.
 
     Raises:
         Unknown: the stored value may not mean the same at a read.
     """
-    tree, ranges = given.tree, Ranges(given.tree, function, same_block(given.side, function.name))
+    tree, ranges = subject.tree, Ranges(subject.tree, function, same_block(subject.side, function.name))
     owns = [own_index(tree, function, index) for index in subscripts(tile.target)]
-    one_thread = None if tile.one.sizes else _by_first_thread(tile.store)
-    if len({own.key for own in owns}) != len(owns):
+    one_thread = None if tile.array.sizes else _by_first_thread(tile.store)
+    if len({own_of_axis.key for own_of_axis in owns}) != len(owns):
         raise Unknown("two of its subscripts use the same index")
     value = tile.target.parent.child_by_field_name("right")
-    made = []
+    edits = []
     for read in tile.reads:
         indices = subscripts(read)
         if len(indices) != len(owns):
@@ -137,26 +142,26 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
             if any(True for _ in tree.nodes("assignment_expression", "update_expression", "call_expression",
                                             "subscript_expression", within=index)):  # fmt: skip
                 raise Unknown("an index is more than arithmetic")
-        meaning = Meaning(tree, function, launches(given.side, function.name), tile.store, read)
+        relocation = Relocation(tree, function, launches(subject.side, function.name), tile.store, read)
         guards = []
-        for own, index in zip(owns, indices, strict=True):
-            meaning.bind(own, index)
-            guards += own.guard(ranges, index, meaning)
+        for own_of_axis, index in zip(owns, indices, strict=True):
+            relocation.bind(own_of_axis, index)
+            guards += own_of_axis.guard(ranges, index, relocation)
         if one_thread is not None:
-            meaning.owned[b"threadIdx.x"] = b"0u"
-        conditions = (one for one in _conditions(tile.store, read) if one != one_thread)
-        guards += [meaning.condition(one) for one in conditions]
-        if guards and not tile.one.sizes:
+            relocation.owned[b"threadIdx.x"] = b"0u"
+        conditions = (condition for condition in _conditions(tile.store, read) if condition != one_thread)
+        guards += [relocation.condition(condition) for condition in conditions]
+        if guards and not tile.array.sizes:
             raise Unknown("its value where nothing is stored matters")
-        text = meaning.text(value)
+        text = relocation.text(value)
         if guards and (not _is_scalar(tile) or in_loop_with(tile.store, read)):
             raise Unknown("its value where nothing is stored matters")
-        if _is_scalar(tile) and not _has_type(function, value, tile.one.type):
-            text = b"(%b)(%b)" % (tile.one.type, text)
+        if _is_scalar(tile) and not _has_type(function, value, tile.array.type):
+            text = b"(%b)(%b)" % (tile.array.type, text)
         if guards:
-            text = b"%b ? %b : %b" % (b" && ".join(guards), text, _ZEROS.get(tile.one.type, b"0"))
-        made.append(Edit(read.start_byte, read.end_byte, b"(%b)" % text))
-    yield from made
+            text = b"%b ? %b : %b" % (b" && ".join(guards), text, _ZEROS.get(tile.array.type, b"0"))
+        edits.append(Edit(read.start_byte, read.end_byte, b"(%b)" % text))
+    yield from edits
 
 
 def _by_first_thread(store: Node) -> Node:
@@ -175,7 +180,7 @@ def _by_first_thread(store: Node) -> Node:
 
 
 def _is_scalar(tile: _Tile) -> bool:
-    return tile.one.type in _SCALARS
+    return tile.array.type in _SCALARS
 
 
 def _has_type(function: Function, node: Node, wanted: bytes) -> bool:

@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree, bare
-from kcurate.cuda_source.purity import WARP
-from kcurate.cuda_source.text import blank_literals, identifiers
+from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, bare
+from kcurate.cuda_source.semantics.builtin_effects import WARP
+from kcurate.cuda_source.text.blanking import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
 BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")
@@ -25,11 +25,15 @@ _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volati
 
 def reachable(tree: Tree, kernel: Function) -> tuple[Function, ...]:
     """A kernel and the functions of its file that it may call, directly or indirectly (by name alone)."""
-    known, found = tree.functions(), [kernel]
-    for function in found:
+    known, reached = tree.functions(), [kernel]
+    for function in reached:
         names = identifiers(tree.text(function.node))
-        found += [one for one in known if one.name in names and not one.kernel and one not in found]
-    return tuple(found)
+        reached += [
+            function
+            for function in known
+            if function.name in names and not function.kernel and function not in reached
+        ]
+    return tuple(reached)
 
 
 def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
@@ -44,14 +48,14 @@ def needs_blocks(tree: Tree, functions: Sequence[Function], without: Sequence[No
 
 def last_barriers(tree: Tree, function: Function) -> tuple[Node, ...]:
     """Barriers at the end of a function's body: no statement follows that they could order."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for child in reversed(function.body.named_children):
         if child.type == "comment":
             continue
         if tree.text(child).replace(b" ", b"") != b"__syncthreads();":
             break
-        found.append(child)
-    return tuple(found)
+        nodes.append(child)
+    return tuple(nodes)
 
 
 def _texts(tree: Tree, functions: Sequence[Function], without: Sequence[Node] = ()) -> Iterator[bytes]:
@@ -94,29 +98,29 @@ def resolved(tree: Tree, function: Function, node: Node) -> Node:
             continue
         if node.type != "identifier":
             break
-        found = [one for one in tree.declared(function.body) if one.name == node.text]
-        value = only_value(tree, function, found[0]) if len(found) == 1 else None
+        variables = [variables for variables in tree.declared(function.body) if variables.name == node.text]
+        value = only_value(tree, function, variables[0]) if len(variables) == 1 else None
         if value is None:
             break
         node = value
     return node
 
 
-def only_value(tree: Tree, function: Function, one: Declared) -> Node | None:
+def only_value(tree: Tree, function: Function, variable: Declared) -> Node | None:
     """The only value of a local in all threads of a kernel; None if it may have several.
 
     It is set at its declaration, or by a top-level statement of the body before every other use.
     """
-    changes = changed_at(tree, function.body, one.name)
-    if one.value is not None:
-        return None if changes else one.value
-    if len(changes) != 1 or changes[0].type != "assignment_expression" or one.sizes:
+    changes = changed_at(tree, function.body, variable.name)
+    if variable.value is not None:
+        return None if changes else variable.value
+    if len(changes) != 1 or changes[0].type != "assignment_expression" or variable.sizes:
         return None
     (change,) = changes
     plain = change.children[1].type == "=" and change.parent.type == "expression_statement"
-    if not plain or change.parent.parent != function.body or one.declaration.parent != function.body:
+    if not plain or change.parent.parent != function.body or variable.declaration.parent != function.body:
         return None
-    uses = (use for use in tree.uses(one.name, within=function.body) if use != one.node)
+    uses = (use for use in tree.uses(variable.name, within=function.body) if use != variable.node)
     first = next(uses, None)
     return change.child_by_field_name("right") if first == change.child_by_field_name("left") else None
 
@@ -155,7 +159,7 @@ def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
         return False
     number = factors(ranges.tree, ranges.function, sums[0], b"+")
     rows = [factors(ranges.tree, ranges.function, part, b"*") for part in number]
-    texts = sorted(sorted(b"".join(one.text.split()) for one in row) for row in rows)
+    texts = sorted(sorted(b"".join(index.text.split()) for index in row) for row in rows)
     return texts == [[b"blockIdx.x"], [b"blockIdx.y", b"gridDim.x"]]
 
 

@@ -5,7 +5,6 @@
 - triton-plain-dot: `tl.dot` in single precision without tensor cores, where all buffers are floating-point.
 - triton-strided-lanes: neighbouring lanes on elements that are 33 apart. One `tl.arange` and nothing that
   depends on order: 33 is odd, so `i * 33 % B` is a permutation for a power of two.
-- triton-reload: a loaded value is loaded again (`volatile`) at each further use before the next store.
 - triton-hints: no `tl.multiple_of` and the like, no hints to caches. triton-one-stage, triton-one-warp:
   `num_stages` 1 where a loop loads, `num_warps` 1.
 
@@ -22,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from kcurate.core import codec
-from kcurate.deopt.rules.base import Given, NotApplicable
+from kcurate.deopt.rules.base import NotApplicable, Subject
 from kcurate.deopt.rules.plans import launches, with_launches
 from kcurate.records import Launch, Side, Step
 from kcurate.triton_source import calls
@@ -40,15 +39,15 @@ _HINT_WORDS = ("cache_modifier", "eviction_policy")
 Functions = dict[str, ast.FunctionDef]
 
 
-def rewritten(given: Given, module: ast.Module, side: Side | None = None) -> Side:
+def rewritten(subject: Subject, module: ast.Module, side: Side | None = None) -> Side:
     """The side with another text."""
-    return replace(side or given.side, code=ast.unparse(ast.fix_missing_locations(module)) + "\n")
+    return replace(side or subject.side, code=ast.unparse(ast.fix_missing_locations(module)) + "\n")
 
 
-def module_of(given: Given) -> tuple[ast.Module, Functions]:
+def module_of(subject: Subject) -> tuple[ast.Module, Functions]:
     """The module to change, and the functions that the plan launches."""
-    module = copy.deepcopy(given.module)
-    launched = {one.launch for one in launches(given.side)}
+    module = copy.deepcopy(subject.module)
+    launched = {launch.launch for launch in launches(subject.side)}
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     return module, {name: node for name, node in functions.items() if name in launched}
 
@@ -56,12 +55,12 @@ def module_of(given: Given) -> tuple[ast.Module, Functions]:
 def assigned(node: ast.AST, name: str) -> list[ast.stmt]:
     """The statements that give a name a value."""
     return [
-        one
-        for one in ast.walk(node)
-        if isinstance(one, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For)
+        statement
+        for statement in ast.walk(node)
+        if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For)
         and any(
             isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-            for target in (one.targets if isinstance(one, ast.Assign) else [one.target])
+            for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
             for each in ast.walk(target)
         )
     ]
@@ -69,18 +68,18 @@ def assigned(node: ast.AST, name: str) -> list[ast.stmt]:
 
 def uses(node: ast.AST, name: str) -> Iterator[ast.Name]:
     """Where a name is read."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load):
-            yield one
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load):
+            yield child
 
 
 def _parents(node: ast.AST) -> dict[int, ast.AST]:
-    return {id(child): one for one in ast.walk(node) for child in ast.iter_child_nodes(one)}
+    return {id(child): parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
 
 
 class _Swapped(ast.NodeTransformer):
-    def __init__(self, nodes: Sequence[ast.AST], made: Callable[[ast.AST], ast.AST]) -> None:
-        self._nodes, self._made = {id(one) for one in nodes}, made
+    def __init__(self, nodes: Sequence[ast.AST], replacement: Callable[[ast.AST], ast.AST]) -> None:
+        self._nodes, self._made = {id(wanted) for wanted in nodes}, replacement
 
     def visit(self, node: ast.AST) -> ast.AST:
         wanted = id(node) in self._nodes
@@ -88,46 +87,52 @@ class _Swapped(ast.NodeTransformer):
         return self._made(node) if wanted else node
 
 
-def swap(tree: ast.AST, nodes: Sequence[ast.AST], made: Callable[[ast.AST], ast.AST]) -> None:
+def swap(tree: ast.AST, nodes: Sequence[ast.AST], replacement: Callable[[ast.AST], ast.AST]) -> None:
     """Put what `made` makes of each of the nodes in its place."""
-    _Swapped(nodes, made).visit(tree)
+    _Swapped(nodes, replacement).visit(tree)
 
 
-def _plan_alone(given: Given, change: Callable[[Launch], Launch], reason: str) -> Side | NotApplicable:
-    plan = with_launches(given.side.plan, change)
-    return NotApplicable(reason) if plan == given.side.plan else replace(given.side, plan=plan)
+def _plan_alone(subject: Subject, change: Callable[[Launch], Launch], reason: str) -> Side | NotApplicable:
+    plan = with_launches(subject.side.plan, change)
+    return NotApplicable(reason) if plan == subject.side.plan else replace(subject.side, plan=plan)
 
 
-def one_warp(given: Given) -> Side | NotApplicable:
+def one_warp(subject: Subject) -> Side | NotApplicable:
     """Run every program on one warp."""
-    return _plan_alone(given, lambda one: replace(one, num_warps=1), "every launch has one warp")
+    return _plan_alone(subject, lambda launch: replace(launch, num_warps=1), "every launch has one warp")
 
 
-def one_stage(given: Given) -> Side | NotApplicable:
+def one_stage(subject: Subject) -> Side | NotApplicable:
     """Load nothing ahead in loops."""
-    _, functions = module_of(given)
+    _, functions = module_of(subject)
     looped = {
         name
         for name, node in functions.items()
-        if any(isinstance(one, ast.For | ast.While) and list(calls(one, "load")) for one in ast.walk(node))
+        if any(
+            isinstance(child, ast.For | ast.While) and list(calls(child, "load")) for child in ast.walk(node)
+        )
     }
-    change = lambda one: replace(one, num_stages=1) if one.launch in looped else one  # noqa: E731
-    return _plan_alone(given, change, "no loop loads anything, or it has one stage")
+    change = lambda launch: replace(launch, num_stages=1) if launch.launch in looped else launch  # noqa: E731
+    return _plan_alone(subject, change, "no loop loads anything, or it has one stage")
 
 
-def _shrunk(given: Given, fits: Callable[[int], int | None], *, dots: bool) -> Side | NotApplicable:
+def _shrunk(subject: Subject, fits: Callable[[int], int | None], *, dots: bool) -> Side | NotApplicable:
     """Smaller values for constants that are numbers in the grid too."""
-    _, functions = module_of(given)
-    for launch in launches(given.side):
+    _, functions = module_of(subject)
+    for launch in launches(subject.side):
         node = functions.get(launch.launch)
         if node is None or (not dots and list(calls(node, "dot"))):
             continue
-        for value in sorted({one for one in launch.constexprs.values() if type(one) is int}, reverse=True):
+        for value in sorted(
+            {constant for constant in launch.constexprs.values() if type(constant) is int}, reverse=True
+        ):
             new = fits(value)
-            names = [name for name, one in launch.constexprs.items() if one == value]
+            names = [name for name, value_of in launch.constexprs.items() if value_of == value]
             number = re.compile(rf"\b{value}\b")
-            grid = tuple(number.sub(str(new), one) if isinstance(one, str) else one for one in launch.grid)
-            seen = sum(len(number.findall(str(one))) for one in launch.grid)
+            grid = tuple(
+                number.sub(str(new), extent) if isinstance(extent, str) else extent for extent in launch.grid
+            )
+            seen = sum(len(number.findall(str(extent))) for extent in launch.grid)
             if (
                 new is None
                 or seen < len(names)
@@ -139,16 +144,16 @@ def _shrunk(given: Given, fits: Callable[[int], int | None], *, dots: bool) -> S
                 launch, grid=grid, constexprs={**launch.constexprs, **dict.fromkeys(names, new)}
             )
             rest = replace(smaller, grid=(), constexprs={})
-            outside = _with(given.side.plan, launch, rest)
-            data = json.dumps(codec.to_data(replace(given.side, code="", plan=outside)))
+            outside = _with(subject.side.plan, launch, rest)
+            data = json.dumps(codec.to_data(replace(subject.side, code="", plan=outside)))
             if number.search(data):
                 continue
-            return replace(given.side, plan=_with(given.side.plan, launch, smaller))
+            return replace(subject.side, plan=_with(subject.side.plan, launch, smaller))
     return NotApplicable("no constant of this size sets shapes, steps and the grid alone")
 
 
 def _with(plan: tuple[Step, ...], launch: Launch, other: Launch) -> tuple[Step, ...]:
-    return with_launches(plan, lambda one: other if one == launch else one)
+    return with_launches(plan, lambda step: other if step == launch else step)
 
 
 def _is_tile(node: ast.FunctionDef, name: str) -> bool:
@@ -165,40 +170,45 @@ def _is_tile(node: ast.FunctionDef, name: str) -> bool:
     return ranges
 
 
-def small_tiles(given: Given) -> Side | NotApplicable:
+def small_tiles(subject: Subject) -> Side | NotApplicable:
     """Tiles of a quarter of the extent."""
-    return _shrunk(given, lambda one: max(SMALLEST, one // 4) if one >= LEAST_TILE else None, dots=True)
+    return _shrunk(
+        subject, lambda extent: max(SMALLEST, extent // 4) if extent >= LEAST_TILE else None, dots=True
+    )
 
 
-def one_row(given: Given) -> Side | NotApplicable:
+def one_row(subject: Subject) -> Side | NotApplicable:
     """One row a program."""
-    return _shrunk(given, lambda one: 1 if 1 < one <= MOST_ROWS else None, dots=False)
+    return _shrunk(subject, lambda rows: 1 if 1 < rows <= MOST_ROWS else None, dots=False)
 
 
-def plain_dot(given: Given) -> Side | NotApplicable:
+def plain_dot(subject: Subject) -> Side | NotApplicable:
     """Multiply tiles in single precision."""
-    module, functions = module_of(given)
-    if given.problem is None or not _only_floats(given):
+    module, functions = module_of(subject)
+    if subject.problem is None or not _only_floats(subject):
         return NotApplicable("the factors may be integers")
-    found = [
-        one for node in functions.values() for one in calls(node, "dot") if not word(one, "input_precision")
+    dots = [
+        call
+        for node in functions.values()
+        for call in calls(node, "dot")
+        if not word(call, "input_precision")
     ]
-    for call in found:
-        call.args[:2] = [cast(one, "float32") for one in call.args[:2]]
+    for call in dots:
+        call.args[:2] = [cast(factor, "float32") for factor in call.args[:2]]
         call.keywords.append(ast.keyword("input_precision", ast.Constant("ieee")))
-    return rewritten(given, module) if found else NotApplicable("no tl.dot whose precision is the default")
+    return rewritten(subject, module) if dots else NotApplicable("no tl.dot whose precision is the default")
 
 
-def _only_floats(given: Given) -> bool:
+def _only_floats(subject: Subject) -> bool:
     """Whether every buffer has floating-point elements."""
-    assert given.problem is not None
-    every = {**given.problem.buffers, **given.side.buffers}
-    return all(one.dtype in FLOATS for one in every.values())
+    assert subject.problem is not None
+    every = {**subject.problem.buffers, **subject.side.buffers}
+    return all(buffer.dtype in FLOATS for buffer in every.values())
 
 
 def word(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
-    return next((one.value for one in call.keywords if one.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def cast(node: ast.expr, dtype: str) -> ast.expr:
@@ -206,13 +216,13 @@ def cast(node: ast.expr, dtype: str) -> ast.expr:
     return ast.Call(ast.Attribute(node, "to", ast.Load()), [ast.parse(f"tl.{dtype}", mode="eval").body], [])
 
 
-def strided_lanes(given: Given) -> Side | NotApplicable:
+def strided_lanes(subject: Subject) -> Side | NotApplicable:
     """Spread neighbouring lanes over memory."""
-    module, functions = module_of(given)
+    module, functions = module_of(subject)
     changed = False
     for node in functions.values():
         ranges = list(calls(node, "arange"))
-        named = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+        named = {attribute.attr for attribute in ast.walk(node) if isinstance(attribute, ast.Attribute)}
         if len(ranges) != 1 or named & _ORDERED or calls_own(module, node) or ODD_STRIDE in _numbers(node):
             continue
         text = ast.unparse(ranges[0])
@@ -220,91 +230,35 @@ def strided_lanes(given: Given) -> Side | NotApplicable:
         swap(node, ranges, lambda _, to=spread: to)  # type: ignore[misc]
         changed = True
     return (
-        rewritten(given, module) if changed else NotApplicable("no kernel with one tl.arange, free of order")
+        rewritten(subject, module)
+        if changed
+        else NotApplicable("no kernel with one tl.arange, free of order")
     )
 
 
 def calls_own(module: ast.Module, node: ast.FunctionDef) -> bool:
     """Whether a function calls another one of the module."""
-    names = {one.name for one in module.body if isinstance(one, ast.FunctionDef)}
-    return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
+    names = {statement.name for statement in module.body if isinstance(statement, ast.FunctionDef)}
+    return any(isinstance(child, ast.Name) and child.id in names for child in ast.walk(node))
 
 
 def _numbers(node: ast.AST) -> set[object]:
-    return {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and type(one.value) is int}
+    return {
+        constant.value
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and type(constant.value) is int
+    }
 
 
-def reload(given: Given) -> Side | NotApplicable:
-    """Load a value again wherever it is used again."""
-    module, functions = module_of(given)
-    changed = False
-    for node in functions.values():
-        for body in _bodies(node):
-            for at, one in enumerate(body):
-                if _is_load(one) and _fixed(node, one) and not list(calls(node, "debug_barrier")):
-                    assert isinstance(one, ast.Assign)
-                    changed |= _load_again(node, body[at + 1 :], one)
-    return (
-        rewritten(given, module) if changed else NotApplicable("no loaded value is used twice before a store")
-    )
-
-
-def _bodies(node: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
-    yield node.body
-    yield from (one.body for one in ast.walk(node) if isinstance(one, ast.For | ast.While))
-
-
-def _is_load(one: ast.stmt) -> bool:
-    single = isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name)
-    return (
-        single
-        and isinstance(one, ast.Assign)
-        and one.value in list(calls(one, "load"))
-        and not word(one.value, "volatile")
-    )
-
-
-def _fixed(node: ast.FunctionDef, one: ast.stmt) -> bool:
-    """Whether the name and what its address is made from never change after it is loaded."""
-    assert isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
-    names = {each.id for each in ast.walk(one.value) if isinstance(each, ast.Name)}
-    return len(assigned(node, one.targets[0].id)) == 1 and all(
-        len(found := assigned(node, name)) <= 1 and not any(isinstance(each, ast.AugAssign) for each in found)
-        for name in names
-    )
-
-
-def _load_again(node: ast.FunctionDef, after: Sequence[ast.stmt], one: ast.Assign) -> bool:
-    assert isinstance(one.targets[0], ast.Name) and isinstance(one.value, ast.Call)
-    again = copy.deepcopy(one.value)
-    again.keywords.append(ast.keyword("volatile", ast.Constant(value=True)))
-    seen = 0
-    for statement in after:
-        found = list(uses(statement, one.targets[0].id))
-        nested = isinstance(statement, ast.For | ast.While | ast.If)
-        writes = any(
-            list(calls(statement, name)) for name in ("store", "atomic_add", "atomic_max", "atomic_min")
-        )
-        if nested and (writes or found):
-            break
-        for use in found:
-            seen += 1
-            if seen > 1:
-                swap(statement, [use], lambda _: copy.deepcopy(again))
-        if writes:
-            break
-    return seen > 1
-
-
-def hints(given: Given) -> Side | NotApplicable:
+def hints(subject: Subject) -> Side | NotApplicable:
     """Remove what only tells the compiler or the caches something."""
-    module, _ = module_of(given)
+    module, _ = module_of(subject)
     before = ast.dump(module)
     for name in _HINTS:
-        found = list(calls(module, name))
-        swap(module, found, lambda one: one.args[0] if isinstance(one, ast.Call) else one)
+        hint_calls = list(calls(module, name))
+        swap(module, hint_calls, lambda call: call.args[0] if isinstance(call, ast.Call) else call)
     for call in [*calls(module, "load"), *calls(module, "store")]:
-        call.keywords = [one for one in call.keywords if one.arg not in _HINT_WORDS]
+        call.keywords = [keyword for keyword in call.keywords if keyword.arg not in _HINT_WORDS]
     if ast.dump(module) == before:
         return NotApplicable("no hints")
-    return rewritten(given, module)
+    return rewritten(subject, module)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kcurate.deopt.rules import triton_rules
-from kcurate.deopt.rules.base import Change, Given, NotApplicable, Rule
+from kcurate.deopt.rules.base import Change, NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import launches
 from kcurate.deopt.rules.triton_rules import (
     FLOATS,
@@ -43,12 +43,12 @@ def base_of(node: ast.FunctionDef, address: ast.expr) -> str | None:
         if isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add):
             address = address.left
         elif isinstance(address, ast.Name):
-            found = assigned(node, address.id)
-            if not found:
+            assignments = assigned(node, address.id)
+            if not assignments:
                 return address.id if address.id in {arg.arg for arg in node.args.args} else None
-            if len(found) != 1 or not isinstance(found[0], ast.Assign):
+            if len(assignments) != 1 or not isinstance(assignments[0], ast.Assign):
                 return None
-            address = found[0].value
+            address = assignments[0].value
         else:
             return None
     return None
@@ -58,32 +58,32 @@ def _argument(node: ast.FunctionDef, launch: Launch, name: str) -> str | None:
     """The buffer that a launch passes for a parameter."""
     fixed = {*launch.constexprs, *launch.nulls}
     passed = [arg.arg for arg in node.args.args if arg.arg not in fixed]
-    given = (
+    loaded = (
         launch.args[passed.index(name)] if name in passed and passed.index(name) < len(launch.args) else None
     )
-    return given if isinstance(given, str) else None
+    return loaded if isinstance(loaded, str) else None
 
 
-def unfused(given: Given) -> Side | NotApplicable:
+def unfused(subject: Subject) -> Side | NotApplicable:
     """Compute the last operation in a kernel of its own."""
-    if given.problem is None:
+    if subject.problem is None:
         return NotApplicable("no problem is known")
-    module, functions = module_of(given)
-    for launch in given.side.plan:
+    module, functions = module_of(subject)
+    for launch in subject.side.plan:
         if not isinstance(launch, Launch) or launch.launch not in functions:
             continue
         node = functions[launch.launch]
-        alone = [one.launch for one in launches(given.side)].count(node.name) == 1
-        made = _split(node, launch, given.problem, given.side) if alone else None
-        if made is None:
+        alone = [launch.launch for launch in launches(subject.side)].count(node.name) == 1
+        halves = _split(node, launch, subject.problem, subject.side) if alone else None
+        if halves is None:
             continue
-        first, second, launched, buffer = made
+        first, second, launched, buffer = halves
         at = module.body.index(node)
         module.body[at : at + 1] = [first, second]
-        here = given.side.plan.index(launch)
-        plan = (*given.side.plan[:here], *launched, *given.side.plan[here + 1 :])
-        held = {**given.side.buffers, buffer[0]: buffer[1]}
-        return rewritten(given, module, replace(given.side, plan=plan, buffers=held))
+        here = subject.side.plan.index(launch)
+        plan = (*subject.side.plan[:here], *launched, *subject.side.plan[here + 1 :])
+        held = {**subject.side.buffers, buffer[0]: buffer[1]}
+        return rewritten(subject, module, replace(subject.side, plan=plan, buffers=held))
     return NotApplicable("no kernel ends in its only store, of an operation on two values")
 
 
@@ -105,7 +105,10 @@ def _split(
     if buffer is None or target is None or out is None or value is None or buffer.dtype not in FLOATS:
         return None
     clean = sum(len(list(calls(node, name))) for name in _WRITES) == 1 and len(list(uses(node, out))) == 1
-    held, names = f"{target}_between", {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    held, names = (
+        f"{target}_between",
+        {name_node.id for name_node in ast.walk(node) if isinstance(name_node, ast.Name)},
+    )
     taken = {*names, *problem.buffers, *side.buffers, *problem.scalars}
     if not clean or target in side.views or held in taken or launch.args.count(target) != 1:
         return None
@@ -119,8 +122,8 @@ def _split(
     second.body[-1] = _stored(store, rest)
     params = [arg.arg for arg in second.args.args]
     second.args.args.insert(params.index(out) + 1, ast.arg(held))
-    for one in (first, second):
-        _without_unused(one)
+    for function in (first, second):
+        _without_unused(function)
     where = launch.args.index(target)
     launched = (
         replace(launch, launch=first.name, args=(*launch.args[:where], held, *launch.args[where + 1 :])),
@@ -144,10 +147,14 @@ def _operation(node: ast.FunctionDef, store: ast.Call) -> ast.BinOp | None:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":
             value = value.func.value
         if isinstance(value, ast.Name):
-            found = assigned(node, value.id)
-            if len(found) != 1 or not isinstance(found[0], ast.Assign) or found[0] not in node.body:
+            assignments = assigned(node, value.id)
+            if (
+                len(assignments) != 1
+                or not isinstance(assignments[0], ast.Assign)
+                or assignments[0] not in node.body
+            ):
                 return None
-            value = found[0].value
+            value = assignments[0].value
     arithmetic = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
     if not arithmetic or not isinstance(value, ast.BinOp) or isinstance(value.left, ast.Constant):
         return None
@@ -165,58 +172,64 @@ def _mask(store: ast.Call) -> list[ast.keyword]:
 
 
 def _renamed(address: ast.expr, name: str, new: str) -> ast.expr:
-    made = copy.deepcopy(address)
-    for one in uses(made, name):
-        one.id = new
-    return made
+    address_again = copy.deepcopy(address)
+    for use in uses(address_again, name):
+        use.id = new
+    return address_again
 
 
 def _without_unused(node: ast.FunctionDef) -> None:
     """Leave out assignments, and loops of them, whose names nothing else uses."""
     while True:
-        for one in node.body:
-            if isinstance(one, ast.Assign | ast.AugAssign | ast.For):
+        for statement in node.body:
+            if isinstance(statement, ast.Assign | ast.AugAssign | ast.For):
                 inside = {
                     each.id
-                    for each in ast.walk(one)
+                    for each in ast.walk(statement)
                     if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
                 }
-                others = [each for each in node.body if each is not one and not _starts(each, inside)]
+                others = [each for each in node.body if each is not statement and not _starts(each, inside)]
                 if not any(list(uses(each, name)) for each in others for name in inside):
-                    node.body.remove(one)
+                    node.body.remove(statement)
                     break
         else:
             return
 
 
-def _starts(one: ast.stmt, names: set[str]) -> bool:
+def _starts(statement: ast.stmt, names: set[str]) -> bool:
     """Whether a statement only changes one of the names."""
-    return isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name) and one.target.id in names
+    return (
+        isinstance(statement, ast.AugAssign)
+        and isinstance(statement.target, ast.Name)
+        and statement.target.id in names
+    )
 
 
-def double(given: Given) -> Side | NotApplicable:
+def double(subject: Subject) -> Side | NotApplicable:
     """Load and compute in double."""
-    module, functions = module_of(given)
-    if given.problem is None:
+    module, functions = module_of(subject)
+    if subject.problem is None:
         return NotApplicable("no problem is known")
-    every = {**given.problem.buffers, **given.side.buffers}
+    every = {**subject.problem.buffers, **subject.side.buffers}
     changed = False
-    for launch in launches(given.side):
+    for launch in launches(subject.side):
         node = functions.pop(launch.launch, None)
         if node is None or calls_own(module, node) or not _may_widen(node):
             continue
         loads = list(calls(node, "load"))
-        bases = [base_of(node, one.args[0]) for one in loads]
+        bases = [base_of(node, load.args[0]) for load in loads]
         sources = [every.get(_argument(node, launch, base) or "") if base else None for base in bases]
         if None in sources:
             continue
-        wide = [one for one, source in zip(loads, sources, strict=True) if source and source.dtype in FLOATS]
+        wide = [
+            load for load, source in zip(loads, sources, strict=True) if source and source.dtype in FLOATS
+        ]
         if wide:
             swap(node, wide, _as_double)
             swap(node, list(_singles(node)), lambda _: ast.parse("tl.float64", mode="eval").body)
             changed = True
     return (
-        rewritten(given, module)
+        rewritten(subject, module)
         if changed
         else NotApplicable("no kernel whose floating-point values are known")
     )
@@ -228,27 +241,37 @@ def _as_double(node: ast.AST) -> ast.AST:
 
 
 def _singles(node: ast.AST) -> Iterator[ast.AST]:
-    yield from (one for one in ast.walk(node) if isinstance(one, ast.Attribute) and one.attr == "float32")
+    yield from (
+        attribute
+        for attribute in ast.walk(node)
+        if isinstance(attribute, ast.Attribute) and attribute.attr == "float32"
+    )
 
 
 def _may_widen(node: ast.FunctionDef) -> bool:
-    named = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    named = {attribute.attr for attribute in ast.walk(node) if isinstance(attribute, ast.Attribute)}
     if named & set(_NO_DOUBLE):
         return False
-    loops = [one for one in ast.walk(node) if isinstance(one, ast.For | ast.While)]
-    inside = {id(one) for loop in loops for statement in loop.body for one in ast.walk(statement)}
-    for name in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}:
-        found = assigned(node, name)
-        before = [one for one in found if id(one) not in inside and isinstance(one, ast.Assign)]
-        if len(before) < len(found) and not all(
-            _is_sum(one) for one in before if isinstance(one, ast.Assign)
+    loops = [loop for loop in ast.walk(node) if isinstance(loop, ast.For | ast.While)]
+    inside = {id(node) for loop in loops for statement in loop.body for node in ast.walk(statement)}
+    for name in {name_node.id for name_node in ast.walk(node) if isinstance(name_node, ast.Name)}:
+        assignments = assigned(node, name)
+        before = [
+            assignment
+            for assignment in assignments
+            if id(assignment) not in inside and isinstance(assignment, ast.Assign)
+        ]
+        if len(before) < len(assignments) and not all(
+            _is_sum(assignment) for assignment in before if isinstance(assignment, ast.Assign)
         ):
             return False
     return True
 
 
-def _is_sum(one: ast.Assign) -> bool:
-    return isinstance(one.value, ast.Call) and any(one.value in list(calls(one, name)) for name in _SUMS)
+def _is_sum(assignment: ast.Assign) -> bool:
+    return isinstance(assignment.value, ast.Call) and any(
+        assignment.value in list(calls(assignment, name)) for name in _SUMS
+    )
 
 
 def _rule(name: str, technique: str, removes: str, change: Change) -> Rule:
@@ -266,7 +289,6 @@ RULES: tuple[Rule, ...] = (
         "neighbouring lanes on neighbouring elements",
         triton_rules.strided_lanes,
     ),
-    _rule("reload", "register-blocking", "the reuse of loaded values", triton_rules.reload),
     _rule("double", "strength-reduction", "arithmetic in single precision", double),
     _rule("hints", "vectorized-access", "hints to the compiler and caches", triton_rules.hints),
     _rule("one-stage", "double-buffering", "loads ahead in loops", triton_rules.one_stage),

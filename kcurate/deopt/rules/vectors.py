@@ -17,9 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Edit, Function, Node, Tree, bare
-from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.reads import assignment_to, is_read
+from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, bare
+from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
+from kcurate.deopt.rules.read_only_uses import assignment_to, is_read
 from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")
@@ -62,13 +63,13 @@ class _Rewriter:
 
     def edits(self) -> list[Edit]:
         """All edits for the file, helpers included; empty if there is nothing to rewrite."""
-        made = [edit for function in self.tree.functions() for edit in self._of_function(function)]
-        if not made:
+        edits = [edit for function in self.tree.functions() for edit in self._of_function(function)]
+        if not edits:
             return []
         at = self.tree.helpers_at()
         loads = (_load_helper(kind, self.load) for kind in sorted(self.loaded))
         stores = (_store_helper(kind, self.store) for kind in sorted(self.stored))
-        return [Edit(at, at, b"".join((*loads, *stores))), *made]
+        return [Edit(at, at, b"".join((*loads, *stores))), *edits]
 
     def _of_function(self, function: Function) -> Iterator[Edit]:
         self.pointers = _pointers(self.tree, function)
@@ -153,9 +154,9 @@ class _Rewriter:
 
 def _element(kind: bytes) -> tuple[bytes, int]:
     """The element type of a vector type, and the number of elements."""
-    found = _VECTOR.match(kind)
-    assert found is not None, "only vector types get here"
-    return _ELEMENTS.get(found[1], found[1]), int(found[2])
+    vector = _VECTOR.match(kind)
+    assert vector is not None, "only vector types get here"
+    return _ELEMENTS.get(vector[1], vector[1]), int(vector[2])
 
 
 def _load_helper(kind: bytes, name: bytes) -> bytes:
@@ -173,10 +174,10 @@ def _store_helper(kind: bytes, name: bytes) -> bytes:
 def _pointers(tree: Tree, function: Function) -> dict[bytes, bytes]:
     """Names that a function declares as pointers to a vector type, always the same one."""
     kinds: dict[bytes, set[bytes | None]] = {}
-    for one in (*function.params, *tree.declared(function.body)):
-        vector = one.stars == 1 and not one.sizes and _VECTOR.match(one.type) is not None
-        fit = vector and not one.reference and b"volatile" not in one.qualifiers
-        kinds.setdefault(one.name, set()).add(one.type if fit else None)
+    for param in (*function.params, *tree.declared(function.body)):
+        vector = param.stars == 1 and not param.sizes and _VECTOR.match(param.type) is not None
+        fit = vector and not param.reference and b"volatile" not in param.qualifiers
+        kinds.setdefault(param.name, set()).add(param.type if fit else None)
     return {name: kind for name, (kind, *rest) in kinds.items() if kind is not None and not rest}
 
 
@@ -188,11 +189,11 @@ def _assigned(node: Node) -> Node | None:
     return store.child_by_field_name("right")
 
 
-def scalar_access(given: Given) -> Side | NotApplicable:
+def scalar_access(subject: Subject) -> Side | NotApplicable:
     """Read and write vectors in memory element by element."""
-    if _PUBLISHES.search(given.tree.source):
+    if _PUBLISHES.search(subject.tree.source):
         return NotApplicable("threads may rely on the width of an access")
-    return given.with_edits(_Rewriter(given.tree).edits(), "no access through a pointer to a vector type")
+    return subject.with_edits(_Rewriter(subject.tree).edits(), "no access through a pointer to a vector type")
 
 
 RULES: tuple[Rule, ...] = (

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from kcurate import prompts
 from kcurate.cuda_source import normalised_tokens
-from kcurate.cuda_source.similarity import fingerprint
+from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.problem.answered import misfit, side_of
 from kcurate.problem.techniques import not_permitted
 from kcurate.records import Candidate, Side

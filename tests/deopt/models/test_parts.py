@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate.core import store
-from kcurate.cuda_source.similarity import fingerprint
+from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets

@@ -1,0 +1,7 @@
+"""How alike two pieces of code are, whatever their names.
+
+| module | owns |
+|---|---|
+| `similarity` | shingles of tokens, and a hash of a file that renaming keeps |
+| `containment` | which files hold a function of which others |
+"""

@@ -1,0 +1,156 @@
+"""Names that are local to host code, replaced by what they stand for; calls of a function in a text.
+
+Texts have comments and literals blanked. Not covered: scopes inside a function: of several
+definitions the last one counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kcurate.cuda_source.parse.items import Item
+from kcurate.cuda_source.text.brackets import closing, split_arguments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+
+_AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
+_LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")
+_CONSTANT = re.compile(
+    rb"(?:std|cuda::std)\s*::\s*(?:integral_constant\s*<[^<>,]*,|bool_constant\s*<)\s*([^<>]*)>"
+)
+WORDS = frozenset(
+    b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
+    b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
+)
+MAX_DEPTH = 6
+
+
+def substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
+    """An argument with each name in it replaced by its value, where it has one."""
+    return IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), argument)
+
+
+def with_locals(argument: bytes, text: bytes) -> bytes:
+    """An argument with a function's constants and aliases replaced by what they are."""
+    for _ in range(MAX_DEPTH):
+        before = argument
+        for name in dict.fromkeys(IDENTIFIER.findall(argument)):
+            if name in WORDS or name not in text:
+                continue
+            word = re.escape(name)
+            values = re.findall(
+                rb"\b(?:const|constexpr)\b[\w:<>\s]{0,120}?\b"
+                + word
+                + rb"\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]",
+                text,
+            )
+            types = re.findall(
+                rb"\busing\s+" + word + rb"\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b" + word + rb"\s*;",
+                text,
+            )
+            if types:
+                value = b" ".join((types[-1][0] or types[-1][1]).split())
+            elif values:
+                value = b" ".join((values[-1][0] or values[-1][1]).split())
+                value = value if re.fullmatch(rb"[\w.:]+", value) else b"(" + value + b")"
+            elif name == b"scalar_t" and b"_DISPATCH_" in text:  # PyTorch's macros bind it to each type
+                value = b"float"
+            else:
+                continue
+            if name not in IDENTIFIER.findall(value):
+                argument = substituted(argument, {name: value})
+        if argument == before:
+            break
+    return argument
+
+
+def lambda_values(
+    template_args: tuple[bytes, ...],
+    text: bytes,
+    around: Item | None,
+    bare: bytes,
+    by_name: Mapping[bytes, Sequence[Item]],
+) -> Iterator[dict[bytes, bytes]]:
+    """What the parameters of a generic lambda around stand for, call by call; at least `{}`.
+
+    `text` leads up to the use, in the function `around`; `bare` is the unit, `by_name` its functions.
+    """
+    used = {name for argument in template_args for name in IDENTIFIER.findall(argument)}
+    for match in reversed(list(_LAMBDA.finditer(text))):
+        typed = [IDENTIFIER.findall(each)[-1:] for each in split_arguments(match[2] or b"", angles=True)]
+        names = [name[0] for name in typed if name]
+        autos = [
+            words[-1] for words in (IDENTIFIER.findall(each) for each in split_arguments(match[3]))
+            if words and b"auto" in words
+        ]  # fmt: skip
+        if not used & {*names, *autos} or around is None:
+            continue
+        values = list(
+            _values_of_calls(match[1], names, autos, bare[around.start : around.end], bare, by_name)
+        )
+        if values:
+            yield from values
+            return
+    yield {}
+
+
+def _values_of_calls(
+    name: bytes,
+    names: Sequence[bytes],
+    autos: Sequence[bytes],
+    function: bytes,
+    bare: bytes,
+    by_name: Mapping[bytes, Sequence[Item]],
+) -> Iterator[dict[bytes, bytes]]:
+    """What each call of a lambda binds its template parameters `names` and `auto` parameters to.
+
+    The calls are in the text of a function, or in functions that it passes the lambda to.
+    """
+    for _, template, arguments in calls_of(function, name, deduce=True):
+        values = dict(zip(names, template, strict=False))
+        for auto, argument in zip(autos, arguments, strict=False):
+            if constant := _CONSTANT.search(argument):
+                values[auto] = constant[1].strip()
+        if values:
+            yield values
+    for passing in re.finditer(rb"\b(\w+)\s*\([^()]*\b" + re.escape(name) + rb"\b[^()]*\)", function):
+        for dispatcher in by_name.get(passing[1], ()):
+            for constant in _CONSTANT.finditer(bare[dispatcher.start : dispatcher.end]):
+                yield dict.fromkeys(autos, constant[1].strip())
+
+
+def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tuple[bytes, ...], list[bytes]]]:
+    """Each use of a function in a text: where, its template arguments, its arguments.
+
+    Without `deduce`, only uses with template arguments.
+    """
+    pattern = rb"\b" + re.escape(name) + rb"\s*(?:(<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))"
+    for match in re.finditer(pattern, text):
+        if match[2]:
+            end = closing(text, match.end() - 1)
+            if deduce and end is not None:
+                yield match.start(), (), passed(text[match.end() : end - 1])
+            continue
+        for template_args, after in _angles(text, match.end()):
+            start = len(text) - len(text[after:].lstrip())
+            end = closing(text, start) if text[start : start + 1] == b"(" else None
+            yield match.start(), template_args, passed(text[start + 1 : end - 1]) if end else []
+
+
+def passed(inside: bytes) -> list[bytes]:
+    """The arguments of a call; `<` and `>` count as brackets where they are balanced."""
+    return split_arguments(inside, angles=b"->" not in inside and inside.count(b"<") == inside.count(b">"))
+
+
+def _angles(text: bytes, start: int) -> Iterator[tuple[tuple[bytes, ...], int]]:
+    """The template arguments of a list that opens before `start`, and where it ends; none: no list."""
+    depth = 1
+    for at in range(start, min(len(text), start + 400)):
+        depth += {b">": -1, b"<": 1}.get(text[at : at + 1], 0)
+        if text[at : at + 1] in (b";", b"{"):
+            return
+        if depth == 0:
+            template_args = tuple(b" ".join(a.split()) for a in split_arguments(text[start:at], angles=True))
+            if template_args and _AFTER.match(text, at + 1):
+                yield template_args, at + 1
+            return

@@ -1,0 +1,300 @@
+"""The template arguments with which a unit uses its kernel templates.
+
+Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with arguments.
+Names that are local to the host function are replaced: constants and aliases by their values, parameters of a
+host template, of its class or of a generic lambda by what they are used with. Arguments left to deduction are
+taken from the types of what the launch or call passes. Not covered: arguments of computed type, lambdas as
+arguments of a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kcurate.cuda_source.launches.host_names import (
+    MAX_DEPTH,
+    WORDS,
+    calls_of,
+    lambda_values,
+    substituted,
+    with_locals,
+)
+from kcurate.cuda_source.launches.kernel_scopes import Scopes
+from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.launches.template_heads import deduced, template_params
+from kcurate.cuda_source.parse.items import Item, Parsed
+from kcurate.cuda_source.parse.parameters import header_of, params_of
+from kcurate.cuda_source.preprocess.conditions import number
+from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.brackets import split_arguments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+
+# A kernel's file states so many of its instances, since each takes time to compile.
+MAX_FOUND = 8
+# So many uses of one host template are followed.
+MAX_USES = 32
+# The text of a constant or alias is shorter.
+MAX_CONSTANT_BYTES = 400
+_OBJECT = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:\\\r?\n|[^\n])*)")
+_VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
+_KNOWN = re.compile(
+    rb"__\w+|nv_bfloat162?|u?int\d*_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]"
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where template arguments are written: the text before them, with the local names; the item around."""
+
+    text: bytes
+    around: Item | None
+
+
+class Instantiations:
+    """The template uses in one unit; `launches` are the launches in it, `calls` its macro calls expanded."""
+
+    def __init__(
+        self, parsed: Parsed, launches: Sequence[Launch], calls: Sequence[tuple[int, bytes]] = ()
+    ) -> None:
+        self.parsed = parsed
+        self.launches = launches
+        self.calls = calls
+        self.scopes = Scopes(parsed)
+        self.guessed: frozenset[int] = frozenset()
+        self._guessing = False
+        self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
+
+    @cached_property
+    def declared(self) -> frozenset[bytes]:
+        """Every name that the unit declares outside of functions."""
+        return frozenset(name for item in self.parsed.items for name in item.names)
+
+    @cached_property
+    def by_name(self) -> Mapping[bytes, Sequence[Item]]:
+        """The unit's functions by name."""
+        functions: dict[bytes, list[Item]] = defaultdict(list)
+        for item in self.functions:
+            for name in item.names if item.kind == "function" else ():
+                functions[name].append(item)
+        return functions
+
+    @cached_property
+    def bare(self) -> bytes:
+        """The text with comments and literals blanked."""
+        return blank_literals(self.parsed.text)
+
+    def of(self, kernel: Item) -> tuple[str, ...]:
+        """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found.
+
+        Where nothing in the unit tells a type, the usual one is taken: such a kernel is in `guessed`.
+        """
+        for self._guessing in (False, True):
+            if expressions := self._of(kernel):
+                self.guessed |= {kernel.start} if self._guessing else frozenset()
+                return expressions
+        return ()
+
+    def _of(self, kernel: Item) -> tuple[str, ...]:
+        uses_of: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
+        wanted = template_params(self._head(kernel))
+        if not wanted:  # a full specialisation
+            return ()
+        for launch in self.launches:
+            if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
+                uses_of.update(dict.fromkeys(self._of_launch(kernel, launch)))
+        if not uses_of:
+            uses = self._uses_in_code(kernel, 0, deduce=False)
+            uses_of.update(dict.fromkeys(uses))
+        needed = [param for param in wanted if param.default is None and not param.pack]
+        if self._guessing and wanted[: len(needed)] == tuple(needed) and all(param.type for param in needed):
+            uses_of[tuple(param.usual for param in needed)] = None
+        least = len(needed)
+        most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, uses_of), default=0)
+        name = kernel.qualified.decode("utf-8", "replace")
+        fit = [args for args in uses_of if least <= len(args) <= most and self._global(args)]
+        usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
+        if not usable and least == 0:
+            usable = [()]
+        return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
+
+    def _plain(self, argument: bytes) -> bytes:
+        """An argument without names of macros and constants: the same for the same instance."""
+        for _ in range(MAX_DEPTH):
+            argument = substituted(substituted(argument, self.macros), self.constants)
+        value = number(argument) if not IDENTIFIER.search(argument) else None
+        return str(value).encode() if value is not None else b"".join(argument.split())
+
+    @cached_property
+    def constants(self) -> Mapping[bytes, bytes]:
+        """What the unit's constants and type aliases stand for."""
+        values: dict[bytes, bytes] = {}
+        for item in self.parsed.items:
+            if item.kind in ("variable", "using", "type") and len(item.names) == 1 and not item.template:
+                text = self.bare[item.start : item.end]
+                value = with_locals(item.names[0], text) if len(text) < MAX_CONSTANT_BYTES else b""
+                if value and value != item.names[0]:
+                    values[item.names[0]] = value
+        return values
+
+    @cached_property
+    def macros(self) -> Mapping[bytes, bytes]:
+        """The unit's macros without parameters, with their bodies."""
+        macros = (item for item in self.parsed.items if item.kind == "macro")
+        definitions = (_OBJECT.match(self.bare, item.start) for item in macros)
+        return {match[1]: match[2].strip() for match in definitions if match and match[2].strip()}
+
+    def _global(self, arguments: tuple[bytes, ...]) -> bool:
+        """Whether arguments name only what the file of a kernel can name."""
+        for argument in arguments:
+            for match in IDENTIFIER.finditer(blank_literals(argument)):
+                before = argument[: match.start()].rstrip()
+                if before[-1:].isdigit() or before.endswith((b"::", b".")):
+                    continue
+                if not (match[0] in WORDS or match[0] in self.declared or _KNOWN.fullmatch(match[0])):
+                    return False
+        return True
+
+    def _explicit(self, name: bytes) -> Iterator[tuple[bytes, ...]]:
+        for item in self.parsed.items:
+            if item.kind == "instantiation" and name in item.names:
+                yield from _uses(blank_literals(self.parsed.text[item.start : item.end]), name)
+        for _, text in self.calls:
+            for match in re.finditer(rb"\btemplate\b(?!\s*<)[^;{}]*;", text):
+                yield from _uses(match[0], name)
+
+    def _around(self, at: int) -> Item | None:
+        around = [item for item in self.functions if item.start <= at < item.end]
+        return min(around, key=lambda item: item.end - item.start, default=None)
+
+    def _place(self, at: int, within: bytes = b"") -> _Place:
+        around = self._around(at)
+        start = around.start if around is not None else max(self.bare.rfind(b"\n}", 0, at), 0)
+        return _Place(self.bare[start:at] + b"\n" + within, around)
+
+    def _of_launch(self, kernel: Item, launch: Launch) -> Iterator[tuple[bytes, ...]]:
+        if not self._fits(kernel, launch) and any(
+            self._fits(other, launch) for other in self.scopes.meant(launch)
+        ):
+            return  # of an overload
+        template_args = tuple(argument.encode() for argument in launch.template_args)
+        arguments = [argument.expression.encode() for argument in launch.arguments]
+        place = self._place(launch.at, launch.within)
+        yield from self._resolved(self._completed(kernel, template_args, arguments, place), place, 0)
+
+    def _fits(self, kernel: Item, launch: Launch) -> bool:
+        """Whether a launch passes as many arguments as a kernel has parameters."""
+        params = params_of(self._head(kernel))
+        return len(launch.arguments) == len(params) or any("..." in param.type for param in params)
+
+    def _completed(
+        self, function: Item, template_args: tuple[bytes, ...], arguments: Sequence[bytes], place: _Place
+    ) -> tuple[bytes, ...]:
+        """The template arguments of a call, those left to deduction included as far as they can be told."""
+        wanted = template_params(self._head(function))
+        if len(template_args) >= len(wanted):
+            return template_args
+        names = [param.name for param in wanted]
+        head = self._head(function)
+        at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
+        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text)
+        for param in wanted[len(template_args) :]:
+            value = deduced_args.get(param.name, b"")
+            if not value:
+                break  # the default applies, or nothing tells
+            template_args += (value,)
+        return template_args
+
+    def _resolved(
+        self, template_args: tuple[bytes, ...], place: _Place, depth: int
+    ) -> Iterator[tuple[bytes, ...]]:
+        """`given` with local names replaced, and template parameters around by what they are used with."""
+        template_args = tuple(with_locals(argument, place.text) for argument in template_args)
+        around = place.around
+        for values in lambda_values(template_args, place.text, around, self.bare, self.by_name):
+            bound_here = tuple(
+                substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in template_args
+            )
+            replaced = bound_here if values else template_args
+            params = template_params(self._head(around)) if around and around.template else ()
+            names = [param.name for param in params]
+            used = {name for argument in replaced for name in IDENTIFIER.findall(argument)} & set(names)
+            if not used or around is None:
+                yield replaced
+            elif depth < MAX_DEPTH:
+                uses = list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]
+                if self._guessing and not uses and all(p.type for p in params if p.name in used):
+                    uses = [tuple(param.usual for param in params)]
+                for arguments in uses:
+                    bound = dict(zip(names, arguments, strict=False))
+                    if used <= bound.keys():
+                        yield tuple(substituted(argument, bound) for argument in replaced)
+
+    def _uses_of(self, function: Item, depth: int) -> Iterator[tuple[bytes, ...]]:
+        for name in dict.fromkeys(reversed(function.names)):
+            yield from self._explicit(name)
+        yield from self._uses_in_code(function, depth, deduce=function.kind == "function")
+
+    def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
+        for name in dict.fromkeys(reversed(function.names)):
+            texts = [
+                (item.start, b"", self.bare[item.start : item.end])
+                for item in self.functions
+                if item.start != function.start
+                and name in item.used
+                and not (item.kind == "type" and b"<" not in item.used and name in item.names)
+            ]
+            texts += [(at, text, text) for at, text in self.calls if name in text]
+            for start, within, text in texts:
+                for at, template_args, arguments in calls_of(text, name, deduce):
+                    place = self._place(start, within) if within else self._place(start + at)
+                    if within:
+                        place = _Place(self._place(start).text + within[:at], place.around)
+                    full = (
+                        self._completed(function, template_args, arguments, place)
+                        if deduce
+                        else template_args
+                    )
+                    if full:
+                        yield from self._resolved(full, place, depth + 1)
+
+    def _head(self, item: Item) -> bytes:
+        if item.kind == "type":
+            return self.bare[item.start : max(self.bare.find(b"{", item.start), item.start)]
+        return header_of(item, self.parsed.text)
+
+
+def declaration(expression: str) -> bytes:
+    """The explicit instantiation of a kernel template, from its name expression."""
+    name = expression.encode()
+    return b"template __global__ decltype(" + name + b") " + name + b";"
+
+
+def missing(expressions: Sequence[str], items: Sequence[Item], text: bytes) -> list[str]:
+    """The expressions without an explicit instantiation among `items`."""
+    stated = {
+        (item.names[-1], arguments)
+        for item in items
+        if item.kind == "instantiation" and item.names
+        for arguments in _uses(blank_literals(text[item.start : item.end]), item.names[-1])
+    }
+    return [e for e in expressions if _key(e) not in stated]
+
+
+def _key(expression: str) -> tuple[bytes, tuple[bytes, ...]]:
+    name, _, rest = expression.encode().partition(b"<")
+    return name.split(b"::")[-1], tuple(split_arguments(rest[:-1], angles=True))
+
+
+def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
+    """The template argument lists that follow a name."""
+    for _, template_args, _ in calls_of(text, name, deduce=False):
+        yield template_args
+
+
+def by_start(kernels: Sequence[Item], instantiations: Instantiations) -> Mapping[int, tuple[str, ...]]:
+    """The name expressions of every kernel template of a unit, by the template's start."""
+    return {kernel.start: instantiations.of(kernel) for kernel in kernels if kernel.template}

@@ -1,0 +1,255 @@
+"""Launch sites, and what the host code reveals about their arguments.
+
+Launches are found as text (`name<args><<<...>>>(...)`), because a preceding macro call without a semicolon
+hides them from the grammar; loops around them come from the tree. `macro_calls` gives those that macros hold,
+`launch_calls` those that are written in another way.
+Not covered: evaluating host expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kcurate.cuda_source.launches.indirect_launches import Host, Written, plain, runtime_launches
+from kcurate.cuda_source.parse.syntax_tree import Node
+from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.brackets import closing, split_arguments
+from kcurate.records import Argument
+
+_OPEN = re.compile(rb"<\s*<\s*<")
+_ANY = re.compile(_OPEN.pattern + rb"|\bcudaLaunch")
+_HEAD = re.compile(rb"\b__global__\b([^;{}]*)")
+_CALLED = re.compile(rb"(\w+)\s*\(")
+_CLOSE = re.compile(rb">\s*>\s*>")
+_NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
+_LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
+_CALL = re.compile(
+    rb"\b(cudaMalloc(?:Managed|Async)?|cudaMemcpy(?:Async|ToSymbol(?:Async)?)?|cudaMemset(?:Async)?)"
+    rb"\s*(?:<[^<>]*>\s*)?\("
+)
+_LITERAL = re.compile(rb"[-+]?(?:\d[\w.]*|\.\d[\w.]*)\Z")
+_PLAIN = re.compile(rb"[A-Za-z_]\w*\Z")
+_CAST = re.compile(rb"^\(\s*(?:const\s+)?(?:unsigned\s+|struct\s+)?\w+\s*(?:\*+\s*)?\)\s*")
+WINDOW_BYTES = 20_000
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch in a unit's text; `qualified` is the kernel's name with its namespaces as written.
+
+    `within` is the expansion of the macro call at `at` that holds the launch, or the launch that a wrapper
+    called there makes; empty: the launch is there.
+    """
+
+    kernel: bytes
+    qualified: bytes
+    at: int
+    template_args: tuple[str, ...]
+    grid: str
+    block: str
+    shared_bytes: str | None
+    stream: str | None
+    arguments: tuple[Argument, ...]
+    loops: tuple[str, ...]
+    within: bytes = b""
+
+
+def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
+    """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
+    if _ANY.search(text) is None:
+        return
+    bare = blank_literals(text)
+    data = _allocations(bare), _directions(bare)
+    host = Host(bare, tree, _declared(bare))
+    written = [
+        (launch_text, b"")
+        for launch_text in sorted(
+            [*_written(bare), *runtime_launches(bare)], key=lambda launch_text: launch_text.at
+        )
+    ]
+    for at, expansion in calls:
+        plain, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
+        inside = (*_written(plain), *runtime_launches(plain, before))
+        written += [(replace(launch_text, at=at), plain) for launch_text in inside]
+    for launch_text, within in written:
+        for meant in host.meant(launch_text, within):
+            launch = _launch(meant, data)
+            if launch is not None:
+                expansion_here = _as_text(meant) if meant.at != launch_text.at else within
+                yield replace(launch, loops=_loops(tree, meant.at, bare), within=expansion_here)
+
+
+def _written(bare: bytes) -> Iterator[Written]:
+    """The launches that are written with `<<<` and `>>>`."""
+    for match in _OPEN.finditer(bare):
+        close = _CLOSE.search(bare, match.end(), match.end() + WINDOW_BYTES)
+        if close is None:
+            continue
+        start = close.end()
+        while bare[start : start + 1].isspace():
+            start += 1
+        end = closing(bare, start) if bare[start : start + 1] == b"(" else None
+        kernel = _kernel_before(bare, match.start())
+        if kernel is None or end is None:
+            continue
+        configuration = tuple(split_arguments(bare[match.end() : close.start()]))
+        yield Written(match.start(), kernel, configuration, tuple(split_arguments(bare[start + 1 : end - 1])))
+
+
+def _declared(bare: bytes) -> frozenset[bytes]:
+    """The names of the kernels that a text declares, and of what their headers call."""
+    heads = _HEAD.findall(bare)
+    return frozenset(name for head in heads for name in _CALLED.findall(head))
+
+
+def _as_text(launch: Written) -> bytes:
+    configuration, arguments = b", ".join(launch.configuration), b", ".join(launch.arguments)
+    return b"%b<<<%b>>>(%b);" % (launch.kernel, configuration, arguments)
+
+
+def _launch(
+    written: Written, data: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
+) -> Launch | None:
+    head = _head(written.kernel)
+    configuration = [_shown(part) for part in written.configuration]
+    if head is None or len(configuration) < 2:
+        return None
+    return Launch(
+        kernel=head[0].rpartition(b"::")[2],
+        qualified=head[0],
+        at=written.at,
+        template_args=head[1],
+        grid=configuration[0],
+        block=configuration[1],
+        shared_bytes=configuration[2] if len(configuration) > 2 else None,
+        stream=configuration[3] if len(configuration) > 3 else None,
+        arguments=tuple(_argument(a, *data) for a in written.arguments),
+        loops=(),
+    )
+
+
+def _shown(text: bytes) -> str:
+    return b" ".join(text.split()).decode("utf-8", "replace")
+
+
+def _kernel_before(bare: bytes, at: int) -> bytes | None:
+    """The kernel's name with namespaces and template arguments before `<<<`, which brackets may hold."""
+    before = bare[max(0, at - 400) : at].rstrip()
+    if before.endswith(b")"):
+        opening = _opened(before, b"(", b")")
+        lone = opening is not None and not re.search(rb"[\w>)\]]\s*\Z", before[:opening])
+        return plain(before[opening:]) if lone else None
+    rest = before
+    if before.endswith(b">"):
+        opening = _opened(before, b"<", b">")
+        if opening is None:
+            return None
+        rest = before[:opening]
+    match = _NAME_BEFORE.search(rest)
+    return before[match.start() :] if match else None
+
+
+def _opened(text: bytes, opening: bytes, close: bytes) -> int | None:
+    """Where the bracket that ends a text opens."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += {close: 1, opening: -1}.get(text[at : at + 1], 0)
+        if depth == 0:
+            return at
+    return None
+
+
+def _head(kernel: bytes) -> tuple[bytes, tuple[str, ...]] | None:
+    """A kernel's name with its namespaces, and the template arguments."""
+    name, sign, rest = kernel.partition(b"<")
+    match = _NAME_BEFORE.fullmatch(name.strip())
+    if match is None:
+        return None
+    inside = split_arguments(rest.rstrip()[:-1], angles=True) if sign else []
+    return b"".join(name.split()), tuple(map(_shown, inside))
+
+
+def _loops(tree: Node, at: int, bare: bytes) -> tuple[str, ...]:
+    """The loops around a position, outermost first, each as written up to its body."""
+    node = tree.root_node.descendant_for_byte_range(at, at + 1)
+    heads: list[str] = []
+    while node is not None:
+        if node.type in _LOOPS:
+            body = node.child_by_field_name("body")
+            if node.type == "do_statement":
+                condition = node.child_by_field_name("condition")
+                text = b"do while " + (bare[condition.start_byte : condition.end_byte] if condition else b"")
+            else:
+                text = bare[node.start_byte : body.start_byte if body is not None else node.end_byte]
+            heads.append(_shown(text))
+        node = node.parent
+    return tuple(reversed(heads))
+
+
+def _argument(
+    text: bytes, allocations: Mapping[bytes, bytes], directions: Mapping[bytes, frozenset[str]]
+) -> Argument:
+    bare = text
+    while match := _CAST.match(bare):
+        bare = bare[match.end() :]
+    if bare[:1] == b"(" and closing(bare, 0) == len(bare):
+        bare = bare[1:-1].strip()
+    base = re.match(rb"\(?\s*&?\s*([A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*)", bare)
+    key = base[1] if base else bare
+    allocation = allocations.get(key)
+    kinds = directions.get(key, frozenset())
+    role = None
+    if allocation is not None or kinds:
+        role = {frozenset(): "scratch", frozenset(("in",)): "in", frozenset(("out",)): "out"}.get(
+            kinds, "inout"
+        )
+    if _LITERAL.match(bare):
+        kind = "literal"
+    elif role is not None:
+        kind = "buffer" if key == bare else "buffer_offset"
+    else:
+        kind = "name" if _PLAIN.match(bare) else "expression"
+    return Argument(_shown(text), kind, role, _shown(allocation) if allocation else None)
+
+
+def _target(text: bytes) -> bytes:
+    """The variable behind casts, `&` and brackets: `(void**)&d.a` is `d.a`."""
+    while match := _CAST.match(text):
+        text = text[match.end() :]
+    text = re.sub(rb"^\(\s*void\s*\*+\s*\)", b"", text).strip()
+    while text.startswith((b"&", b"(", b"*")):
+        text = text[1:].strip()
+    match = re.match(rb"[A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*", text)
+    return match[0] if match else text
+
+
+def runtime_calls(bare: bytes) -> Iterator[tuple[bytes, int, list[bytes]]]:
+    """Every call that allocates, copies or fills memory: name, position and arguments, in order."""
+    for match in _CALL.finditer(bare):
+        end = closing(bare, match.end() - 1)
+        if end is not None:
+            yield match[1], match.start(), split_arguments(bare[match.end() : end - 1])
+
+
+def _allocations(bare: bytes) -> dict[bytes, bytes]:
+    return {
+        _target(args[0]): args[1]
+        for name, _, args in runtime_calls(bare)
+        if name in (b"cudaMalloc", b"cudaMallocManaged") and len(args) >= 2
+    }
+
+
+def _directions(bare: bytes) -> dict[bytes, frozenset[str]]:
+    """Per variable: `in` if the host copies to it, `out` if the host copies from it."""
+    directions: dict[bytes, set[str]] = defaultdict(set)
+    for name, _, args in runtime_calls(bare):
+        if name not in (b"cudaMemcpy", b"cudaMemcpyAsync") or len(args) < 4:
+            continue
+        if b"HostToDevice" in args[3]:
+            directions[_target(args[0])].add("in")
+        elif b"DeviceToHost" in args[3]:
+            directions[_target(args[1])].add("out")
+    return {name: frozenset(kinds) for name, kinds in directions.items()}

@@ -1,0 +1,49 @@
+"""Calls of macros that hold launches, expanded: `LAUNCH(128)` in host code, macros that define launchers.
+
+Not covered: macros that define kernels (`macros`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcurate.cuda_source.parse.items import Parsed
+from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definition, expanded
+from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+
+_LAUNCH = re.compile(rb"<\s*<\s*<|\btemplate\b[^;{}]*;|\bcudaLaunch\w*")
+# More calls than any tree seen here has in one unit (1,100).
+MAX_CALLS = 4000
+
+
+def expanded_calls(parsed: Parsed, bare: bytes) -> Iterator[tuple[int, bytes]]:
+    """The position and expansion of each call of a macro that leads to a launch."""
+    macros: dict[bytes, bytes] = {}
+    launching: set[bytes] = set()
+    inside: list[tuple[int, int]] = []
+    for item in parsed.items:
+        if item.kind == "macro" and (macro := definition(parsed.text, item.start)):
+            macros[macro.name] = macro.body
+            inside.append((item.start, macro.end))
+            if macro.body.startswith(b"(") and _LAUNCH.search(macro.body):
+                launching.add(macro.name)
+    size = -1
+    while launching and size != len(launching):
+        size = len(launching)
+        launching |= {name for name, body in macros.items() if launching & {*IDENTIFIER.findall(body)}}
+    if not launching:
+        return
+    named = re.compile(rb"\b(?:" + b"|".join(sorted(map(re.escape, launching))) + rb")\s*(?=\()")
+    for count, match in enumerate(named.finditer(bare)):
+        end = closing(bare, match.end())
+        if count > MAX_CALLS:
+            return
+        if end is None or any(start <= match.start() < stop for start, stop in inside):
+            continue
+        try:
+            words = expanded(parsed.text[match.start() : end], macros, lambda header: False)
+        except UnevaluatedError:
+            continue
+        yield match.start(), b" ".join(words)

@@ -1,0 +1,97 @@
+"""Kernel parameters as written; for records, and for checking a plan against the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from kcurate.cuda_source.parse.items import Item, parse
+from kcurate.cuda_source.preprocess.expansion import definitions
+from kcurate.cuda_source.preprocess.macros import without_attributes
+from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
+from kcurate.cuda_source.text.brackets import closing, split_arguments
+from kcurate.records import Param
+
+_GLOBAL = re.compile(rb"__global__")
+_RESTRICT = re.compile(rb"\b__restrict(?:__)?\b|\brestrict\b")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+# A macro that stands for a type or for qualifiers, such as `#define RESTRICT __restrict__`.
+_WORDS = re.compile(rb"[A-Za-z_][\w\s*:]*")
+MAX_NESTED = 4
+_NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
+_BUILTIN_LAST = frozenset(
+    (
+        b"int",
+        b"float",
+        b"double",
+        b"char",
+        b"short",
+        b"long",
+        b"unsigned",
+        b"bool",
+        b"void",
+        b"const",
+        b"signed",
+    )
+)
+
+
+def params_of(header: bytes) -> tuple[Param, ...]:
+    """The parameters in a function header (everything before the body) with comments and literals blanked."""
+    header = without_attributes(header)
+    at = header.find(b"(", max(0, header.find(b"__global__")))
+    end = closing(header, at) if at >= 0 else None
+    if end is None:
+        return ()
+    pieces = split_arguments(header[at + 1 : end - 1], angles=True)
+    return tuple(_param(piece) for piece in pieces if piece and piece != b"void")
+
+
+def _param(text: bytes) -> Param:
+    text = text.split(b"=")[0].strip()
+    restrict = _RESTRICT.search(text) is not None
+    text = _RESTRICT.sub(b" ", text).strip()
+    match = _NAME.search(text)
+    name, type_text = b"", text
+    if match and match[1] not in _BUILTIN_LAST and text[: match.start()].strip():
+        name, type_text = match[1], text[: match.start()] + (b"*" if match[2] else b"")
+    type_text = re.sub(rb"\s*([*&])\s*", rb"\1", b" ".join(type_text.split()))
+    return Param(
+        name=name.decode(),
+        type=type_text.decode("utf-8", "replace"),
+        const=re.search(rb"\bconst\b", type_text.split(b"*")[0]) is not None,
+        pointer=b"*" in type_text,
+        restrict=restrict,
+    )
+
+
+def header_of(item: Item, text: bytes) -> bytes:
+    """A function's header with comments and literals blanked; macros that stand for words are replaced."""
+    header = blank_literals(text[item.start : item.header_end])
+    named = _word_macros(text)
+    for _ in range(MAX_NESTED):
+        replaced = _WORD.sub(lambda word: named.get(word[0], word[0]), header)
+        if replaced == header:
+            break
+        header = replaced
+    return header
+
+
+@lru_cache(maxsize=4)  # of all kernels of a text
+def _word_macros(text: bytes) -> Mapping[bytes, bytes]:
+    """Macros whose expansion is words or empty: name to expansion."""
+    macros = ((macros.name, macros.body.strip()) for macros in definitions(blank_comments(text)))
+    return {name: body for name, body in macros if not body or _WORDS.fullmatch(body)}
+
+
+def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:
+    """The parameters of every `__global__` function that the code defines, by its qualified name."""
+    if not _GLOBAL.search(code):
+        return {}
+    parsed = parse(code)
+    return {
+        item.qualified.decode("utf-8", "replace"): params_of(header_of(item, parsed.text))
+        for item in parsed.items
+        if item.kernel and item.names
+    }

@@ -1,0 +1,98 @@
+"""Macro calls that are declarations of their own at file scope: `DEFINE_OP(add, +)`, `TABLE(n) 1, 2 END()`.
+
+The grammar cannot read them, and may take what follows for their body. Not covered: calls that only begin a
+declaration (`macros` blanks those before a kernel).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definitions, expanded
+from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import DIRECTIVE
+
+_BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
+_MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
+_END = re.compile(rb"\s*;")
+# What is blank before a statement, a namespace's name, and a statement are shorter.
+GAP_BYTES = 10_000
+MAX_STATEMENT_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class MacroStatement:
+    """One statement: its span, the blocks around it, and what it expands to, without what braces hold."""
+
+    start: int
+    end: int
+    wrapper: tuple[bytes, ...]
+    expansion: bytes
+
+
+def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
+    """The statements of a text that calls of its own function-like macros make; `bare` has no literals."""
+    macros = {
+        definition.name: definition.body
+        for definition in definitions(bare)
+        if definition.body.startswith(b"(")
+    }
+    if not macros:
+        return
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    blocks: list[bytes | None] = []
+    last = 0
+    for match in _marks(code, macros, 0, len(code)):
+        at = match.start()
+        if at < last:
+            continue
+        if match[0] == b"{":
+            head = _BLOCK.search(code, max(0, at - GAP_BYTES), at)
+            blocks.append(text[head.start() : at].strip() if head else None)
+        elif match[0] == b"}":
+            del blocks[-1:]
+        elif None not in blocks and code[max(last, at - GAP_BYTES) : at].rstrip()[-1:] in (
+            b"",
+            b";",
+            b"{",
+            b"}",
+        ):
+            statement = _statement(code, match, macros)
+            if statement is not None:
+                last, expansion = statement
+                yield MacroStatement(at, last, tuple(filter(None, blocks)), expansion)
+
+
+def _marks(code: bytes, macros: Mapping[bytes, bytes], at: int, end: int) -> Iterator[re.Match[bytes]]:
+    """Braces and calls of macros, in order."""
+    return (match for match in _MARK.finditer(code, at, end) if match[1] is None or match[1] in macros)
+
+
+def _statement(
+    code: bytes, match: re.Match[bytes], macros: Mapping[bytes, bytes]
+) -> tuple[int, bytes] | None:
+    """The end of the statement that a call begins, and what it expands to; None: it is only a beginning."""
+    expansion, limit = b"", match.start() + MAX_STATEMENT_BYTES
+    step: re.Match[bytes] | None = match
+    while step is not None:
+        more, end = step[0], step.end()
+        if more not in (b"{", b"}"):
+            closed = closing(code, end)
+            if closed is None:
+                return None
+            try:
+                words = expanded(code[step.start() : closed], macros, lambda header: False)
+            except UnevaluatedError:
+                return None
+            more, end = b" ".join(words), closed
+        expansion += b" " + more
+        if expansion.count(b"{") <= expansion.count(b"}"):
+            break
+        step = next(_marks(code, macros, end, limit), None)
+    if step is None:
+        return None
+    if ending := _END.match(code, end):
+        return ending.end(), expansion + b";"
+    return (end, expansion) if expansion.strip()[-1:] in (b"", b";", b"}") else None

@@ -1,0 +1,243 @@
+"""Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__` or
+to other annotations, `push_macro` and `pop_macro`.
+
+Not covered: expanding macros. A kernel whose header is a function-like macro is counted, not parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kcurate.cuda_source.preprocess.expansion import definition, definitions
+from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER
+
+_ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
+_GRAMMAR_KNOWS = b"__launch_bounds__"
+# In `__global__ void MACRO(...) name(` the macro expands to attributes or to nothing.
+_UNNAMED = re.compile(rb"\b__global__\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
+_NAMED = re.compile(rb"\s*(?:void\s+)?[A-Za-z_]\w*\s*\(")
+_CALL = re.compile(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()", re.MULTILINE)
+_DECLARATION = re.compile(
+    rb"\s*(?:(?:__global__|__device__|__host__|__constant__|template|extern|static|namespace|void)\b|"
+    rb"[A-Za-z_]\w*[ \t]*\()"
+)
+_NOT_CALLED = frozenset(
+    b"if for while switch catch return sizeof alignas decltype requires noexcept defined asm "
+    b"__attribute__ __declspec __align__ __launch_bounds__".split()
+)
+MARK = re.compile(rb"\b__global__\b")
+# What a macro that only annotates a declaration expands to; the words are those of `_ANNOTATIONS` macros too.
+_ANNOTATION = re.compile(
+    rb"\s*(?:__attribute__\s*\(\(.*?\)\)(?!\))|__declspec\s*\((?:[^()]|\([^()]*\))*\)|\[\[[^\[\]]*\]\]|"
+    rb"(?:__align__|__builtin_align__|alignas|__launch_bounds__)\s*\([^()]*\)|(\w+))"
+)
+_PARAMETERS = re.compile(rb"\A\([^()]*\)")
+_ANNOTATIONS = frozenset(
+    b"__host__ __device__ __global__ __constant__ __managed__ __shared__ __forceinline__ __noinline__ inline "
+    b"__inline__ __inline static constexpr virtual".split()
+)
+SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
+SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
+# Pushed definitions of each macro, most recent last; None: it was undefined when pushed.
+Saved = dict[bytes, list[bytes | None]]
+# Blank lines and blanked comments allowed between a statement and the one before it.
+GAP_BYTES = 10_000
+# A parenthesis still open after so many bytes is not a call.
+MAX_CALL_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class GlobalMacros:
+    """Macros that expand to `__global__`: `words` to the qualifiers of a header, `headers` the same but
+    function-like, `makers` to whole kernels.
+    """
+
+    words: frozenset[bytes] = frozenset()
+    headers: frozenset[bytes] = frozenset()
+    makers: frozenset[bytes] = frozenset()
+
+    @property
+    def all(self) -> frozenset[bytes]:
+        """Every macro that expands to `__global__`."""
+        return self.words | self.headers | self.makers
+
+
+def global_macros(bare: bytes) -> GlobalMacros:
+    """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
+    if MARK.search(bare) is None:
+        return GlobalMacros()
+    defines = [(macro.name, macro.body.startswith(b"("), macro.body) for macro in definitions(bare)]
+    words: set[bytes] = set()
+    headers: set[bytes] = set()
+    makers: set[bytes] = set()
+    size = -1
+    while size != len(words) + len(headers) + len(makers):
+        size = len(words) + len(headers) + len(makers)
+        for name, call, body in defines:
+            used = {*IDENTIFIER.findall(body)}
+            if used & makers or (b"{" in body and used & {b"__global__", *words, *headers}):
+                makers.add(name)
+            elif used & {b"__global__", *words, *headers} and not body.rstrip().endswith(b";"):
+                (headers if call or used & headers else words).add(name)
+    words, headers = words - headers - makers, headers - makers
+    return GlobalMacros(frozenset(words), frozenset(headers), frozenset(makers))
+
+
+def annotating(bare: bytes) -> Mapping[bytes, frozenset[bytes]]:
+    """The macros that expand to annotations of declarations alone, such as `HD` for `__host__ __device__` and
+    `ALIGNED(n)`, or (without parameters) to nothing; with the words that they expand to.
+    """
+    bodies: dict[bytes, list[bytes]] = defaultdict(list)
+    for macro in definitions(bare):
+        bodies[macro.name].append(macro.body)
+    words_of: dict[bytes, frozenset[bytes]] = {}
+    size = -1
+    while size != len(words_of):
+        size = len(words_of)
+        for name in bodies.keys() - words_of.keys():
+            words = [_annotations(_PARAMETERS.sub(b"", body), words_of) for body in bodies[name]]
+            call = any(body.startswith(b"(") for body in bodies[name])
+            if None not in words and (any(words) or (not call and bare.count(name) > 1)):
+                words_of[name] = frozenset[bytes]().union(*filter(None, words))
+    return words_of
+
+
+def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozenset[bytes] | None:
+    """The words of a macro's body that is nothing but annotations; None: it is more."""
+    at, words = 0, set[bytes]()
+    body = body.strip()
+    while at < len(body):
+        match = _ANNOTATION.match(body, at)
+        if match is None or (match[1] and match[1] not in _ANNOTATIONS and match[1] not in known):
+            return None
+        words |= known.get(match[1], {match[1]}) if match[1] else {b"__attribute__"}
+        at = match.end()
+    return frozenset(words)
+
+
+def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """Where macros are used outside of directives, with the arguments that they are given."""
+    if names := sorted(names):
+        code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+        for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(?:\s*\([^()]*\)(?=\s*[\w:]))?", code):
+            yield match.span()
+
+
+def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
+    """Where kernels with a body begin, judged by keywords alone: at `__global__`, or at the macro that
+    expands to it.
+    """
+    if MARK.search(bare) is None:
+        return
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    marks = b"|".join([b"__global__", *sorted(macros.all)])
+    mark: int | None = None
+    for match in re.finditer(rb"\b(?:" + marks + rb")\b|[;{]", code):
+        if match[0] in macros.makers:
+            yield match.start()
+        elif match[0] in (b";", b"{"):
+            if mark is not None and match[0] == b"{":
+                yield mark
+            mark = None
+        else:
+            mark = match.start()
+
+
+def without_attributes(header: bytes) -> bytes:
+    """A header with `__launch_bounds__(...)`, similar attributes and macro calls in their place blanked."""
+    known = blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
+    return blanked(known, _unnamed_calls(known))
+
+
+def readable(text: bytes, bare: bytes) -> bytes:
+    """Text of equal length for the parser: without attributes unknown to the grammar, and without macro
+    calls lacking a semicolon before a declaration. The grammar would parse either as a separate declaration.
+    """
+    if MARK.search(bare) is None:
+        return text
+    attributes = (
+        _with_arguments(bare, match)
+        for match in _ATTRIBUTE.finditer(bare)
+        if not match[0].startswith(_GRAMMAR_KNOWS)
+    )
+    return blanked(blanked(blanked(text, attributes), _lone_calls(bare)), _unnamed_calls(bare))
+
+
+def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """The text with spans, given in order, replaced by blanks."""
+    out, at = [], 0
+    for start, end in spans:
+        if start >= at:
+            out += [text[at:start], re.sub(rb"[^\n]", b" ", text[start:end])]
+            at = end
+    return b"".join([*out, text[at:]])
+
+
+def _with_arguments(bare: bytes, match: re.Match[bytes]) -> tuple[int, int]:
+    return match.start(), closing(bare, match.end()) or match.end()
+
+
+def _unnamed_calls(bare: bytes) -> Iterator[tuple[int, int]]:
+    """Macro calls between `__global__` and the name of the kernel."""
+    for match in _UNNAMED.finditer(bare):
+        end = None if match[1] in _NOT_CALLED else closing(bare, match.end(), MAX_CALL_BYTES)
+        if end is not None and _NAMED.match(bare, end):
+            yield match.start(1), end
+
+
+def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
+    """Macro calls that are a statement of their own, without a semicolon, before a possible kernel."""
+    last = 0
+    for match in _CALL.finditer(bare):
+        if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
+            continue
+        end = closing(bare, match.end(), MAX_CALL_BYTES)
+        if end is not None and _DECLARATION.match(bare, end):
+            yield match.start(1), end
+            last = end
+
+
+def _statement_starts(bare: bytes, at: int, last: int) -> bool:
+    """Whether the line at `at` begins a statement; `last` is the end of the previous lone macro call."""
+    first = max(0, at - GAP_BYTES)
+    end = first + len(bare[first:at].rstrip())
+    if end <= last or bare[end - 1 : end] in (b";", b"}", b"{"):
+        return True
+    line = bare.rfind(b"\n", 0, end) + 1
+    while line and bare.endswith((b"\\\n", b"\\\r\n"), max(0, line - 3), line):
+        line = bare.rfind(b"\n", 0, line - 1) + 1
+    return bare[line:end].lstrip(b" \t").startswith(b"#")
+
+
+def save_or_restore(match: re.Match[bytes], macros: dict[bytes, bytes], saved: Saved) -> None:
+    """Apply a `push_macro` or `pop_macro` to the macros defined so far."""
+    name, stack = match["name"], saved.setdefault(match["name"], [])
+    if match[1] == b"push":
+        stack.append(macros.get(name))
+    elif stack:
+        body = stack.pop()
+        if body is None:
+            macros.pop(name, None)
+        else:
+            macros[name] = body
+
+
+def without_saving(directive: bytes, name: bytes, macros: dict[bytes, bytes], saved: Saved) -> bytes:
+    """A macro directive rewritten without `push_macro` and `pop_macro`, which NVRTC 13.0 does not support.
+
+    `macros` maps each name to the directive that currently defines it; it and `saved` are updated.
+    """
+    if match := SAVING_PRAGMA.match(directive):
+        save_or_restore(match, macros, saved)
+        if match[1] == b"push":
+            return b""
+        return b"\n".join([b"#undef " + name, *([macros[name]] if name in macros else [])])
+    if definition(directive):
+        macros[name] = directive
+    else:
+        macros.pop(name, None)
+    return directive

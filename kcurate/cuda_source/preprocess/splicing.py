@@ -1,0 +1,322 @@
+"""Local includes spliced in and conditionals resolved; macros, code and system includes stay as written.
+
+The result is one text and a map back to the files. `#if` is evaluated as the device compiler would. A branch
+whose condition cannot be evaluated is left out, as by g++ after a syntax error, and the condition is kept.
+Not covered: expanding macros in code.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kcurate.cuda_source.preprocess.conditions import evaluate
+from kcurate.cuda_source.preprocess.expansion import BUILT_IN, UnevaluatedError
+from kcurate.cuda_source.preprocess.macros import SAVING, Saved, save_or_restore
+from kcurate.cuda_source.text.blanking import blank_comments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+from kcurate.records import Condition, Span
+
+Resolve = Callable[[str, str], str | None]
+Read = Callable[[str], bytes | None]
+
+# What nvcc 13.0 with g++ 12 defines for sm_90a on Linux, as far as code is likely to ask.
+_DEFINED = b"""
+__CUDACC__=1 __NVCC__=1 __CUDA_ARCH__=900 __CUDA_ARCH_LIST__=900 __CUDA_ARCH_FEAT_SM90_ALL=1
+__CUDA_ARCH_SPECIFIC__=900 __CUDA_ARCH_FAMILY_SPECIFIC__=900 CUDART_VERSION=13000 CUDA_VERSION=13000
+__CUDACC_VER_MAJOR__=13 __CUDACC_VER_MINOR__=0 __CUDACC_VER_BUILD__=88 __cplusplus=201703L __GNUC__=12
+__GNUG__=12 __GNUC_MINOR__=2 _GNU_SOURCE=1 __STDC__=1 __STDC_HOSTED__=1 __EXCEPTIONS=1 __GXX_RTTI=1 __ELF__=1
+__linux__=1 __linux=1 linux=1 __gnu_linux__=1 __unix__=1 __unix=1 unix=1 __x86_64__=1 __x86_64=1
+__amd64__=1 __amd64=1
+__LP64__=1 _LP64=1 __CHAR_BIT__=8 __SIZEOF_SHORT__=2 __SIZEOF_INT__=4 __SIZEOF_LONG__=8 __SIZEOF_LONG_LONG__=8
+__SIZEOF_POINTER__=8 __SIZEOF_SIZE_T__=8 __SIZEOF_INT128__=16 __INT_MAX__=0x7fffffff
+__LONG_MAX__=0x7fffffffffffffffL __BYTE_ORDER__=1234 __ORDER_LITTLE_ENDIAN__=1234 __ORDER_BIG_ENDIAN__=4321
+__cpp_constexpr=201603L __cpp_if_constexpr=201606L __cpp_inline_variables=201606L __cpp_exceptions=199711L
+"""
+PREDEFINED: Mapping[bytes, bytes] = BUILT_IN | {
+    name: value for name, _, value in (each.partition(b"=") for each in _DEFINED.split())
+}
+MAX_BYTES = 32 << 20
+KERNEL_MARK = b"__global__"
+MAX_DEPTH = 60
+
+_DIRECTIVE = re.compile(
+    rb"^[ \t]*#[ \t]*(include|define|undef|if|ifdef|ifndef|elif|elifdef|elifndef|else|endif|pragma)\b",
+    re.MULTILINE,
+)
+_INCLUDE = re.compile(rb'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
+_C_HEADER = (
+    r"(?:assert|complex|ctype|errno|fcntl|float|inttypes|limits|locale|malloc|math|memory|pthread|setjmp|signal|"
+    r"stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|values|wchar|cuda\w*|vector_types|"
+    r"mma|cooperative_groups)\.h\Z"
+)
+# `#include <x>` means a file of the tree when one lies where a quoted one would, and x is none of these.
+_STANDARD = re.compile(_C_HEADER + r"|[a-z_]+\Z|(?:sys|cuda|cub|thrust|cooperative_groups|GL)/")
+# Headers that every CUDA 13 with g++ 12 has, for `__has_include`: C++17's that C lacks, and the toolkit's.
+_THERE = re.compile(
+    _C_HEADER
+    + r"|(?:c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef|"
+    r"stdint|stdio|stdlib|string|time|uchar|wchar|wctype)|algorithm|any|array|atomic|bit|bitset|charconv|chrono|"
+    r"codecvt|compare|complex|concepts|condition_variable|coroutine|deque|exception|execution|filesystem|"
+    r"forward_list|fstream|functional|future|initializer_list|iomanip|ios|iosfwd|iostream|istream|iterator|limits|"
+    r"list|locale|map|memory|memory_resource|mutex|new|numbers|numeric|optional|ostream|queue|random|ranges|ratio|"
+    r"regex|scoped_allocator|set|shared_mutex|source_location|span|sstream|stack|stdexcept|streambuf|string|"
+    r"string_view|system_error|thread|tuple|type_traits|typeindex|typeinfo|unordered_map|unordered_set|utility|"
+    r"valarray|variant|vector|version|cub/cub\.cuh|cuda/(?:atomic|barrier|pipeline|std/\w+)|thrust/version\.h)\Z"
+)
+_ONCE = re.compile(rb"[ \t]*once\b")
+_NAMED = re.compile(rb"[ \t]*([A-Za-z_]\w*)(.*)", re.DOTALL)
+# So much of a condition's text is kept.
+MAX_SHOWN = 500
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of bytes taken over as it is: where it is in the text, and where it came from."""
+
+    at: int
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A branch that is left out though it holds a `__global__`: the condition, and its undefined names."""
+
+    path: str
+    line: int
+    text: str
+    names: tuple[str, ...]
+
+
+@dataclass
+class Text:
+    """A translation unit in one piece.
+
+    `conditions` counts the `#if` and its like that were asked; `unevaluated` are those without an answer.
+    `hidden` are the conditions that leave out a `__global__`, with the names that they ask for.
+    """
+
+    source: bytes
+    pieces: tuple[Piece, ...]
+    conditions: int = 0
+    unevaluated: tuple[Condition, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    hidden: tuple[Hidden, ...] = ()
+    _lines: dict[str, list[int]] = field(default_factory=dict)
+
+    def origin(self, at: int) -> tuple[str, int]:
+        """The file and byte that a byte of the text came from."""
+        piece = self.pieces[max(0, bisect_right(self.pieces, at, key=lambda p: p.at) - 1)]
+        return piece.path, piece.start + at - piece.at
+
+    def span(self, start: int, end: int) -> Span:
+        """The span in its file that goes from one byte of the text to another (exclusive).
+
+        Where text was spliced in between, the span is of the file in which it starts and ends.
+        """
+        path, first = self.origin(start)
+        last_path, last = self.origin(end - 1)
+        if last_path != path or last < first:
+            last = first
+        return Span(path, first, last + 1, self.line(path, first), self.line(path, last))
+
+    def line(self, path: str, at: int) -> int:
+        """The line of a byte of a file, from 1."""
+        if path not in self._lines:
+            self._lines[path] = [m.end() for m in re.finditer(rb"\n", self.files[path])]
+        return bisect_right(self._lines[path], at) + 1
+
+
+@dataclass
+class _Splicer:
+    read: Read
+    resolve: Resolve
+    macros: dict[bytes, bytes]
+    saved: Saved = field(default_factory=dict)
+    out: list[bytes] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+    conditions: dict[tuple[str, int], Condition | None] = field(default_factory=dict)
+    stack: list[str] = field(default_factory=list)
+    once: set[str] = field(default_factory=set)
+    files: dict[str, bytes] = field(default_factory=dict)
+    hidden: list[Hidden] = field(default_factory=list)
+
+    def emit(self, path: str, source: bytes, start: int, end: int) -> None:
+        if start >= end or self.size > MAX_BYTES:
+            return
+        self.pieces.append(Piece(self.size, path, start, end))
+        self.out.append(source[start:end])
+        self.size += end - start
+
+    def file(self, path: str, source: bytes) -> None:
+        self.files[path] = source
+        self.stack.append(path)
+        clean = blank_comments(source, line_breaks=False)
+        # One entry a nesting level: (this branch is taken, some branch was taken, the outside is taken).
+        levels: list[tuple[bool, bool, bool]] = []
+        asked: list[Hidden] = []
+        live, at = True, 0
+        for match in _DIRECTIVE.finditer(clean):
+            start = match.start()
+            if start < at:
+                continue
+            end = _line_end(clean, match.end())
+            word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+            if live:
+                self.emit(path, source, at, start)
+            if not live and asked and KERNEL_MARK in clean[at:start]:
+                self.hidden.append(asked[-1])
+            if word not in (b"include", b"define", b"undef", b"pragma"):
+                was, live = live, self.condition(word, rest, levels, live, match.start(1))
+                if live:
+                    asked = []
+                elif was or not asked:
+                    asked = [self.asked(path, word, rest, match.start(1))]
+            elif live:
+                self.directive(path, source, word, rest, start, end)
+            at = end
+        if live:
+            self.emit(path, source, at, len(source))
+        if self.out and not self.out[-1].endswith(b"\n"):
+            self.join(path, source)
+        self.stack.pop()
+
+    def join(self, path: str, source: bytes) -> None:
+        """A file without a last line end must not run into what follows."""
+        self.pieces.append(Piece(self.size, path, len(source), len(source)))
+        self.out.append(b"\n")
+        self.size += 1
+
+    def condition(
+        self, word: bytes, rest: bytes, levels: list[tuple[bool, bool, bool]], live: bool, at: int
+    ) -> bool:
+        if word in (b"if", b"ifdef", b"ifndef"):
+            holds = live and self.holds(word, rest, at)
+            levels.append((holds, holds, live))
+            return holds
+        if not levels:
+            return live
+        _, any_taken, outside = levels.pop()
+        if word == b"endif":
+            return outside
+        holds = outside and not any_taken and (word == b"else" or self.holds(word, rest, at))
+        levels.append((holds, any_taken or holds, outside))
+        return holds
+
+    def asked(self, path: str, word: bytes, rest: bytes, at: int) -> Hidden:
+        """A condition that leaves out its branch, as it is reported."""
+        text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
+        names = (name for name in IDENTIFIER.findall(rest) if name not in self.macros and name != b"defined")
+        return Hidden(
+            path, self.files[path].count(b"\n", 0, at) + 1, text,
+            tuple(name.decode() for name in dict.fromkeys(names)),
+        )  # fmt: skip
+
+    def holds(self, word: bytes, rest: bytes, at: int) -> bool:
+        """Whether a condition at a byte of the current file holds; one without an answer is kept as such."""
+        path = self.stack[-1]
+        self.conditions.setdefault((path, at))
+        try:
+            if word in (b"if", b"elif"):
+                return evaluate(rest, self.macros, self.has_header)
+            if match := _NAMED.match(rest):
+                return (match[1] in self.macros) != word.endswith(b"ndef")
+            raise UnevaluatedError("no macro name")
+        except UnevaluatedError as error:
+            text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
+            line = self.files[path].count(b"\n", 0, at) + 1
+            self.conditions[path, at] = Condition(path, line, text, str(error)[:MAX_SHOWN])
+            return False
+
+    def has_header(self, quoted: bytes) -> bool:
+        """Whether a header is surely there: in the tree, or where the device compiler is."""
+        name = quoted[1:-1].decode("latin-1")
+        return self.resolve(name, self.stack[-1]) is not None or _THERE.match(name) is not None
+
+    def directive(self, path: str, source: bytes, word: bytes, rest: bytes, start: int, end: int) -> None:
+        match = _INCLUDE.match(rest)
+        if word == b"include" and match and self.include(path, *_included(match)):
+            return
+        if word == b"pragma" and _ONCE.match(rest):
+            self.once.add(path)
+            return
+        if word in (b"define", b"undef") and (match := _NAMED.match(rest)):
+            self.macros.pop(match[1], None)
+            if word == b"define":
+                self.macros[match[1]] = match[2]
+        elif word == b"pragma" and (match := SAVING.match(rest)):
+            save_or_restore(match, self.macros, self.saved)
+        self.emit(path, source, start, end)
+
+    def include(self, includer: str, name: str, quoted: bool) -> bool:
+        """Splice a file in; False leaves the line as it is: a header of the system."""
+        if not quoted and _STANDARD.match(name):
+            return False
+        path = self.resolve(name, includer)
+        source = self.read(path) if path is not None else None
+        if path is None or source is None:
+            return quoted
+        if path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
+            self.file(path, source)
+        return True
+
+
+def _line_end(text: bytes, at: int) -> int:
+    """Just behind the end of a directive; a backslash before the line end carries it on."""
+    while (line_end := text.find(b"\n", at)) >= 0:
+        at = line_end + 1
+        if not text.endswith((b"\\\n", b"\\\r\n"), max(0, at - 3), at):
+            return at
+    return len(text)
+
+
+def _included(match: re.Match[bytes]) -> tuple[str, bool]:
+    """The name that an include gives, and whether it stands in quotes."""
+    return (match[1] or match[2]).decode("latin-1"), match[1] is not None
+
+
+def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> Text | None:
+    """The translation unit of `root`, or None when it cannot be read; flags define `macros`."""
+    source = read(root)
+    if source is None:
+        return None
+    from_flags = {name: b" " + value for name, value in macros.items()}
+    splicer = _Splicer(read, resolve, {**PREDEFINED, **from_flags})
+    splicer.file(root, source)
+    return Text(
+        b"".join(splicer.out),
+        tuple(splicer.pieces),
+        len(splicer.conditions),
+        tuple(condition for condition in splicer.conditions.values() if condition),
+        splicer.files,
+        hidden=tuple(splicer.hidden),
+    )
+
+
+def definitions(macros: Mapping[bytes, bytes]) -> bytes:
+    """Macros of flags as lines of code, without those of the compiler itself (`__cplusplus`)."""
+    return b"".join(
+        b"#define %b %b\n" % each for each in sorted(macros.items()) if not each[0].startswith(b"__")
+    )
+
+
+def local_includes(source: bytes) -> tuple[str, ...]:
+    """The names in `#include "name"`, and in `<name>` where it is no standard header, in order.
+
+    Conditionals are not looked at; whether there is such a file is for the caller to say.
+    """
+    at = source.rfind(b"include")
+    if at < 0:
+        return ()
+    end = source.find(b"\n", at)
+    clean = blank_comments(
+        source[: end if end >= 0 else len(source)]
+    )  # what is behind the last one is no matter
+    includes = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
+    names = (_included(match) for match in includes if match)
+    return tuple(dict.fromkeys(name for name, quoted in names if quoted or not _STANDARD.match(name)))

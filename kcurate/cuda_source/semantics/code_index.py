@@ -1,0 +1,357 @@
+"""Code to be understood, not rewritten: functions, values given to names, calls and types, from its tree.
+
+Macros that would hide structure are expanded first, so positions are those of `Code.text`, not of a file.
+Expressions are given as text. Not covered: what an expression is worth; overload resolution.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+
+from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
+from kcurate.cuda_source.parse.items import parse
+from kcurate.cuda_source.parse.syntax_tree import Node, Tree, ancestors, function_declarator
+from kcurate.cuda_source.preprocess.expansion import without_macros
+from kcurate.cuda_source.semantics import c_expressions
+from kcurate.cuda_source.semantics.declarations import SETTING, Setting, declarator, returned_by, set_by
+from kcurate.cuda_source.semantics.pointer_paths import path_of, without_casts
+from kcurate.cuda_source.text.blanking import blank_literals, numbered, parseable
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+
+_INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
+# The head or the end of a struct that says how it is aligned, or a file that says how structs are packed.
+_ALIGNED = re.compile(
+    rb"#\s*pragma\s+pack|\b(?:struct|class|union)\s+(?:__align__|__builtin_align__|alignas|__attribute__)"
+    rb"|\}\s*(?:__align__|__builtin_align__|__attribute__)"
+)
+_BLOCKS = frozenset(("compound_statement", "for_statement", "for_range_loop", "lambda_expression"))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with a body: parameters as (type with stars, name), names of template parameters.
+
+    `returned` is what a body of declarations and one return statement gives, over the parameters; `defaults`
+    are those of the last parameters. The function goes from `start` to `end`, its body from `body` on.
+    """
+
+    name: str
+    params: tuple[tuple[str, str], ...]
+    template: tuple[str, ...]
+    kernel: bool
+    returned: str | None
+    start: int
+    body: int
+    end: int
+    node: Node = field(repr=False, compare=False)
+    defaults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function by name, unqualified; `template` holds the text of template arguments."""
+
+    name: str
+    at: int
+    args: tuple[str, ...]
+    template: tuple[str, ...]
+    node: Node = field(repr=False, compare=False)
+
+
+class Code:
+    """One file, or unit with its includes spliced in, indexed by name; malformed parts are left out.
+
+    `aligned`: some struct is aligned or packed by hand, so sizes of structs are not those of their members.
+    """
+
+    def __init__(self, source: bytes) -> None:
+        self.aligned = _ALIGNED.search(source) is not None
+        plain, self.macros = without_macros(blank_literals(numbered(parseable(source))))
+        self._parsed = parse(plain)
+        self.bytes = blank_literals(self._parsed.text)
+        self.text = self.bytes.decode("latin-1")
+        self.tree = Tree(self.bytes, self._parsed.tree.root_node)
+        self._local: dict[tuple[str, int], tuple[Setting, ...]] = {}
+        self._used: dict[int, Mapping[str, list[Node]]] = {}
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every kernel launch, in order."""
+        return tuple(find_launches(self._parsed.text, self._parsed.tree))
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Every function with a body, in order, methods included."""
+        return tuple(filter(None, map(self._function, self._nodes["function_definition"])))
+
+    @cached_property
+    def _nodes(self) -> Mapping[str, list[Node]]:
+        """The nodes that the index is made from, by kind, from one walk."""
+        by_kind: dict[str, list[Node]] = defaultdict(list)
+        for node in self.tree.nodes(*_INDEXED):
+            by_kind[node.type].append(node)
+        return by_kind
+
+    @cached_property
+    def types(self) -> Mapping[str, str]:
+        """What `typedef` and `using` names stand for; array types with their extents, as in `float[4][4]`."""
+        meanings = {}
+        for node in (*self._nodes["type_definition"], *self._nodes["alias_declaration"]):
+            named = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+            meant = node.child_by_field_name("type")
+            if meant is not None and meant.child_by_field_name("body") is not None:
+                meant = meant.child_by_field_name("name")
+            sizes = ""
+            while named is not None and named.type == "array_declarator":
+                size = named.child_by_field_name("size")
+                sizes = f"[{self.of(size) if size is not None else ''}]{sizes}"
+                named = named.child_by_field_name("declarator")
+            if named is not None and meant is not None and named.type == "type_identifier":
+                meanings[self.of(named)] = self.of(meant) + sizes
+        return meanings
+
+    @cached_property
+    def _settings(self) -> Mapping[str, tuple[Setting, ...]]:
+        by_name: dict[str, list[Setting]] = defaultdict(list)
+        nodes = (node for kind in SETTING for node in self._nodes[kind])
+        for node in sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)):
+            for setting in set_by(node, self._scope(node)):
+                by_name[setting.name].append(setting)
+        return {name: tuple(some) for name, some in by_name.items()}
+
+    @cached_property
+    def calls(self) -> Mapping[str, tuple[Call, ...]]:
+        """Calls of functions (not of methods) by unqualified name, in order."""
+        by_name: dict[str, list[Call]] = defaultdict(list)
+        for node in self._nodes["call_expression"]:
+            call = self.call_of(node)
+            if call is not None:
+                by_name[call.name].append(call)
+        return {name: tuple(some) for name, some in by_name.items()}
+
+    @cached_property
+    def methods(self) -> Mapping[str, tuple[Call, ...]]:
+        """Calls of methods by the variable or member that they are called on, such as `a.b`, in order."""
+        by_owner: dict[str, list[Call]] = defaultdict(list)
+        for node in self._nodes["call_expression"]:
+            function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
+            if function is not None and function.type == "field_expression" and arguments is not None:
+                method, owner = (
+                    function.child_by_field_name("field"),
+                    function.child_by_field_name("argument"),
+                )
+                args = tuple(map(self.of, arguments.named_children))
+                by_owner[path_of(owner)].append(Call(self.of(method), node.start_byte, args, (), node))
+        return {name: tuple(some) for name, some in by_owner.items() if name}
+
+    def of(self, node: Node) -> str:
+        """A node's text."""
+        return self.text[node.start_byte : node.end_byte]
+
+    def function_at(self, at: int) -> Function | None:
+        """The innermost function around a position."""
+        number = bisect_right(self._reach[0], at) - 1
+        while number >= 0 and self._reach[1][number] > at:
+            if self.functions[number].end > at:
+                return self.functions[number]
+            number -= 1
+        return None
+
+    @cached_property
+    def _reach(self) -> tuple[list[int], list[int]]:
+        """Where each function starts, and how far it or one before it goes."""
+        return [function.start for function in self.functions], [
+            *accumulate((function.end for function in self.functions), max)
+        ]
+
+    def settings(self, name: str, at: int | None = None) -> tuple[Setting, ...]:
+        """Everything that sets a name as it is meant at a position, in order.
+
+        That is the declaration in the innermost scope with what is assigned to it; for a name that the
+        function does not declare, what the function assigns. None: a name outside of functions, with what
+        any function assigns to it.
+        """
+        function = self.function_at(at) if at is not None else None
+        if function is not None and at is not None:
+            meant = self.declared(name, at)
+            local = self.in_function(name, function)
+            return tuple(setting for setting in local if self.declared(name, setting.at) == meant)
+        return tuple(setting for setting in self._settings.get(name, ()) if self._means_outside(setting))
+
+    def _means_outside(self, setting: Setting) -> bool:
+        function = self.function_at(setting.at)
+        if function is None:
+            return True
+        known = any(
+            other.type and self.function_at(other.at) is None for other in self._settings[setting.name]
+        )
+        taken = any(param_name == setting.name for _, param_name in function.params)
+        return known and not taken and self.declared(setting.name, setting.at) is None
+
+    def in_function(self, name: str, function: Function) -> tuple[Setting, ...]:
+        """Everything that sets a name inside a function, whatever it means there."""
+        key = name, function.start
+        if key not in self._local:
+            every = self._settings.get(name, ())
+            self._local[key] = tuple(
+                setting for setting in every if function.body <= setting.at < function.end
+            )
+        return self._local[key]
+
+    def declared(self, name: str, at: int) -> Setting | None:
+        """The declaration inside a function that a name refers to at a position; None: there is none."""
+        function = self.function_at(at)
+        around = [
+            setting
+            for setting in (self.in_function(name, function) if function is not None else ())
+            if setting.type and setting.scope[0] <= at < setting.scope[1] and setting.at <= at
+        ]
+        return max(around, key=lambda setting: setting.at, default=None)
+
+    def declared_in(self, function: Function) -> Iterator[str]:
+        """The names that a function declares, its parameters apart."""
+        for name in self._settings:
+            if any(setting.type for setting in self.in_function(name, function)):
+                yield name
+
+    def outside(self, word: str) -> Iterator[Setting]:
+        """The variables declared outside of functions whose types contain a word, by name."""
+        for name in self._settings:
+            yield from (setting for setting in self.settings(name) if word in setting.type.split())
+
+    def constants(self) -> Iterator[str]:
+        """The names that a declaration marked `const` or `constexpr` gives a number, in any scope.
+
+        The number may be made from macros and from such names before.
+        """
+        known = set(self.macros)
+        for name, settings in self._settings.items():
+            marked = (
+                setting.value for setting in settings if setting.type.startswith(("const", "static const"))
+            )
+            nodes = (c_expressions.parse(value) for value in marked if value)
+            if any(node is not None and c_expressions.names(node) <= known for node in nodes):
+                known.add(name)
+                yield name
+
+    def type_of(self, name: str, at: int | None) -> str | None:
+        """The declared type of a variable, parameter or global, with stars."""
+        function = self.function_at(at) if at is not None else None
+        local = self.declared(name, at) if at is not None else None
+        for type_text, param_name in function.params if function is not None and local is None else ():
+            if param_name == name:
+                return type_text
+        declaration = local or self.variable(name)
+        return declaration.type + "*" * bool(declaration.sizes) if declaration is not None else None
+
+    def variable(self, name: str, at: int | None = None) -> Setting | None:
+        """The declaration of a variable, in the function or outside; not of a parameter."""
+        local = self.declared(name, at) if at is not None else None
+        return local or next((setting for setting in self.settings(name) if setting.type), None)
+
+    def uses(self, name: str, function: Function) -> Iterator[Node]:
+        """Every occurrence of a name, or of a member such as `a.b`, in a body, declarations included."""
+        if function.start not in self._used:
+            uses: dict[str, list[Node]] = defaultdict(list)
+            body = function.node.child_by_field_name("body")
+            for node in self.tree.nodes("identifier", "field_expression", within=body):
+                uses[self.of(node).replace("->", ".")].append(node)
+            self._used[function.start] = uses
+        yield from self._used[function.start].get(name, ())
+
+    def given(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
+        """What other functions pass for a parameter: where, and the argument."""
+        names = [param_name for _, param_name in function.params]
+        for call in self.calls.get(function.name, ()) if name in names else ():
+            fits = names.index(name) < len(call.args) <= len(names)
+            if fits and not function.start <= call.at < function.end:
+                yield call.at, call.args[names.index(name)]
+
+    def hands_on(self, name: str, function: Function | None) -> bool:
+        """Whether a call may set a variable because it receives `&name`, or the name as a reference."""
+        for user in [function] if function is not None else self.functions:
+            for use in self.uses(name, user):
+                up = use.parent
+                address = up.type == "pointer_expression" and up.children[0].type == "&"
+                if address and up.parent.type in ("argument_list", "cast_expression"):
+                    return True
+                if up.type == "argument_list" and self._refers(up, use):
+                    return True
+        return False
+
+    def _refers(self, arguments: Node, argument: Node) -> bool:
+        """Whether a function of this unit takes an argument as a reference that it may set."""
+        call = self.call_of(arguments.parent)
+        at = arguments.named_children.index(argument)
+        return call is not None and any(
+            function.name == call.name
+            and at < len(function.params)
+            and function.params[at][0].endswith("&")
+            and "const" not in function.params[at][0].split()
+            for function in self.functions
+        )
+
+    def call_of(self, node: Node) -> Call | None:
+        """The function call that an expression is, behind casts and brackets."""
+        node = without_casts(node)
+        if node.type != "call_expression" or any(c.type == "kernel_call_syntax" for c in node.children):
+            return None
+        function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
+        while function is not None and function.type == "qualified_identifier":
+            function = function.child_by_field_name("name")
+        template: tuple[str, ...] = ()
+        if function is not None and function.type == "template_function":
+            template = tuple(map(self.of, function.child_by_field_name("arguments").named_children))
+            function = function.child_by_field_name("name")
+        if function is None or arguments is None or function.type != "identifier":
+            return None
+        return Call(
+            self.of(function), node.start_byte, tuple(map(self.of, arguments.named_children)), template, node
+        )
+
+    def _function(self, node: Node) -> Function | None:
+        body, inner = node.child_by_field_name("body"), function_declarator(node)
+        if body is None or inner is None:
+            return None
+        name = self.of(inner.child_by_field_name("declarator"))
+        name = name if "operator" in name else name.partition("<")[0].rpartition("::")[2].strip()
+        declared = [
+            child
+            for child in inner.child_by_field_name("parameters").named_children
+            if "parameter_declaration" in child.type and self.of(child) != "void"
+        ]
+        params = tuple(map(self._param, declared))
+        values = (values.child_by_field_name("default_value") for values in declared)
+        defaults = tuple(self.of(value) for value in values if value is not None)
+        outer = node.parent
+        start, template = node.start_byte, ()
+        if outer is not None and outer.type == "template_declaration":
+            start = outer.start_byte
+            template = tuple(
+                IDENTIFIER.findall(self.of(child).partition("=")[0].encode())[-1].decode()
+                for child in outer.child_by_field_name("parameters").named_children
+            )
+        kernel = "__global__" in self.text[start : inner.start_byte]
+        places = start, body.start_byte, node.end_byte
+        return Function(name, params, template, kernel, returned_by(body), *places, node, defaults)
+
+    def _param(self, node: Node) -> tuple[str, str]:
+        param = declarator(node, node.child_by_field_name("declarator"))
+        return (param.type + "*" * bool(param.sizes), param.name) if param else (self.of(node), "")
+
+    def set_within(self, node: Node) -> Iterator[Setting]:
+        """What the declarations and assignments inside a node set."""
+        for setting_node in self.tree.nodes(*SETTING, within=node):
+            yield from set_by(setting_node, self._scope(setting_node))
+
+    def _scope(self, node: Node) -> tuple[int, int]:
+        block = next((outer for outer in ancestors(node) if outer.type in _BLOCKS), None)
+        if block is None or node.type == "field_declaration":
+            return 0, len(self.text)
+        return block.start_byte, block.end_byte

@@ -1,0 +1,339 @@
+"""Finds the declarations a kernel needs, by name, and writes them out as one self-contained file.
+
+Names are matched regardless of scope: a local variable that shares its name with a macro or type pulls that
+in too, which is harmless; nothing needed is missed. Not covered: parsing (`items`), where the bytes came
+from (`preprocess`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kcurate.core import headers
+from kcurate.cuda_source.launches.instantiations import declaration, missing
+from kcurate.cuda_source.parse.items import Item, Parsed
+from kcurate.cuda_source.preprocess.macros import Saved, without_saving
+from kcurate.cuda_source.standalone import header_names
+from kcurate.cuda_source.standalone.host_methods import without_host_methods
+from kcurate.cuda_source.standalone.source_repairs import (
+    annotate,
+    annotate_methods,
+    without_compound_literals,
+)
+from kcurate.cuda_source.text.blanking import blank_literals, without_comments
+from kcurate.cuda_source.text.tokens import IDENTIFIER
+
+_INCLUDE = re.compile(rb"\s*#\s*include\s*[<\"]([\w/.]+)[>\"]")
+_REAL_CONSTANT = re.compile(rb"\bconst\b(?=[^=]*\b(?:float|double)\b)|\b(?:float|double)\s+(const)\b")
+# Qualifiers of variables visible to device code.
+_DEVICE_VISIBLE = frozenset(
+    (b"__device__", b"__constant__", b"__managed__", b"__shared__", b"const", b"constexpr", b"texture")
+)
+_VECTORS = frozenset(
+    f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
+)
+# Operators on these are for the host, unless they say otherwise.
+_STREAMS = frozenset((b"ostream", b"istream", b"string"))
+_NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
+_UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
+_USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
+
+
+@dataclass(frozen=True)
+class Closure:
+    """What one kernel, or several kernels of a file, need: the items in order, and the repairs made."""
+
+    items: tuple[Item, ...]
+    code: bytes
+    shim_names: frozenset[bytes]
+    repairs: frozenset[str]
+
+
+class Unit:
+    """A parsed unit, indexed by name.
+
+    `shim_bytes` is the length of what was placed before it: `flag_bytes` of macros from flags, then the shim.
+    """
+
+    def __init__(self, parsed: Parsed, shim_bytes: int = 0, flag_bytes: int = 0) -> None:
+        self.parsed = parsed
+        self.flag_bytes = flag_bytes
+        self.shim_bytes = shim_bytes
+        self._bare: dict[int, bytes] = {}
+
+    @cached_property
+    def by_name(self) -> Mapping[bytes, Sequence[Item]]:
+        """The items that declare each name."""
+        table: dict[bytes, list[Item]] = defaultdict(list)
+        for item in self.parsed.items:
+            for name in item.names:
+                table[name].append(item)
+        return table
+
+    @cached_property
+    def kernels(self) -> tuple[Item, ...]:
+        """The `__global__` functions with a body, in order; each specialisation is a separate item."""
+        return tuple(item for item in self.parsed.items if item.kernel and item.names)
+
+    @cached_property
+    def operators(self) -> tuple[Item, ...]:
+        """Overloaded operators outside classes."""
+        return tuple(
+            item for item in self.parsed.items
+            if item.kind == "function" and any(name.startswith(b"operator") for name in item.names)
+        )  # fmt: skip
+
+    def bare(self, item: Item) -> bytes:
+        """The text of an item with comments and literals blanked."""
+        if item.start not in self._bare:
+            self._bare[item.start] = blank_literals(self.parsed.text[item.start : item.end])
+        return self._bare[item.start]
+
+    def closure(self, kernels: Sequence[Item], instantiations: Sequence[str] = ()) -> Closure:
+        """The given kernels and everything they need, as one file.
+
+        `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
+        """
+        chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
+        own_names = {name for kernel in kernels for name in kernel.names}
+        queue = list(kernels)
+        if instantiations:
+            names = frozenset(IDENTIFIER.findall(" ".join(instantiations).encode())) - own_names
+            queue.append(replace(kernels[-1], used=names, end=len(self.parsed.text)))
+        seen: set[tuple[bytes, int]] = set()
+        while queue or self._add_operators(chosen, queue):
+            user = queue.pop()
+            for name in user.used | header_names.shim_names(user.used):
+                for item in self.by_name.get(name, ()):
+                    if item.start in chosen or (name, item.start) in seen:
+                        continue
+                    if self._wanted(item, name, user, own_names):
+                        chosen[item.start] = item
+                        queue.append(item)
+                    elif item.kind not in ("macro", "function"):
+                        seen.add((name, item.start))
+        items = self._with_context(chosen, max(kernel.end for kernel in kernels))
+        stated = missing(instantiations, items, self.parsed.text)
+        return self._emit(items, {kernel.start for kernel in kernels}, stated)
+
+    def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
+        kind = item.kind
+        if item.end <= self.shim_bytes and self._declared_by_unit(name, user):
+            return False
+        if kind in ("macro", "undef"):
+            # Names in a macro body are looked up where the macro is used, so they may be defined later.
+            return item.start < user.end or user.kind == "macro"
+        if kind in ("type", "using"):
+            return True
+        if b"__global__" in item.qualifiers:
+            return kind == "instantiation" and name in own_names
+        if kind == "variable":
+            return bool(item.qualifiers & _DEVICE_VISIBLE)
+        if kind == "prototype":
+            return item.device
+        if kind == "instantiation":
+            return name in own_names
+        if kind != "function":
+            return False
+        if item.device or b"constexpr" in item.used:
+            return True
+        if name != item.names[-1] or item.names.count(name) > 1:  # of a class, or its constructor
+            return False
+        others = self.by_name.get(name, ())
+        if any(other.kernel for other in others):  # a host function that launches the kernel of its name
+            return False
+        if any(other.device and other.kind in ("function", "variable") for other in others):
+            return False
+        called = rb"\b" if len(item.names) > 1 else rb"(?<![\w.>])"
+        call = called + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
+        return name != b"main" and re.search(call, self.bare(user)) is not None
+
+    def _declared_by_unit(self, name: bytes, user: Item) -> bool:
+        """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
+        return any(
+            item.start >= self.shim_bytes
+            and (item.kind == "macro" or (item.kind in ("type", "using") and item.start < user.end))
+            for item in self.by_name.get(name, ())
+        )
+
+    def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
+        """Add overloaded operators on the chosen types; they are not called by name."""
+        types = {name for item in chosen.values() if item.kind == "type" for name in item.names}
+        used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
+        for item in self.operators:
+            header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
+            shown = not item.device and header & _STREAMS
+            if item.start not in chosen and not shown and header & (types | (_VECTORS & used)):
+                chosen[item.start] = item
+                queue.append(item)
+        return bool(queue)
+
+    def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
+        """The chosen items in order, with the device includes and using-directives that precede them."""
+        opened = _namespaces(chosen.values())
+        context = [
+            item for item in self.parsed.items
+            if item.start < end and item.start >= self.shim_bytes and item.start not in chosen
+            and (self._device_header(item) or self._using_namespace(item, opened))
+        ]  # fmt: skip
+        return sorted([*chosen.values(), *context], key=lambda item: item.start)
+
+    def _device_header(self, item: Item) -> bool:
+        match = _INCLUDE.match(self.parsed.text, item.start) if item.kind == "include" else None
+        return match is not None and headers.kept(match[1].decode())
+
+    def _using_namespace(self, item: Item, opened: Mapping[bytes, int]) -> bool:
+        """A directive for a namespace of a device header, or one that an earlier chosen item opens."""
+        match = _USING_NAMESPACE.match(self.bare(item)) if item.kind == "using" else None
+        if match is None:
+            return False
+        path = b"".join(match[1].split()).removeprefix(b"::")
+        if path.split(b"::")[0] in (b"cooperative_groups", b"nvcuda"):
+            return True
+        return any((b"::" + p).endswith(b"::" + path) and at < item.start for p, at in opened.items())
+
+    def _emit(self, items: Sequence[Item], kernels: set[int], instantiations: Sequence[str]) -> Closure:
+        out: list[tuple[Item | None, bytes]] = []
+        repairs: set[str] = set()
+        wrapper: tuple[bytes, ...] = ()
+        previous: Item | None = None
+        real = self._needs_constexpr(items)
+        macros: dict[bytes, bytes] = {}
+        saved: Saved = {}
+        used = frozenset[bytes]().union(*(item.used for item in items))
+        for item in items:
+            text = self._own_text(item, used)
+            if item.host:
+                repairs.add("host-method")
+            if item.kind in ("macro", "undef"):
+                text = without_saving(text, item.names[0], macros, saved)
+                if not text:
+                    continue
+            repaired = self._repaired(item, text, item.start in kernels, item.start in real)
+            repairs.update(name for name, after in repaired if after != text)
+            text = repaired[-1][1] if repaired else text
+            wanted = _blocks_around(item)
+            if wanted != wrapper:
+                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
+                wrapper = wanted
+            elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
+                out.append((None, b""))
+            out.append((item, text))
+            previous = item
+        out += [(None, b"}") for _ in wrapper]
+        for expression in instantiations:
+            out += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
+            wrapper = ()
+        code, changed = _with_headers(out)
+        shim = frozenset(
+            n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
+        )
+        return Closure(tuple(items), code, shim, frozenset(repairs | changed))
+
+    def _stated(self, expression: str, items: Sequence[Item]) -> bytes:
+        """An explicit instantiation; one from an unnamed namespace must stand in that namespace."""
+        name = expression.partition("<")[0].encode()
+        kernel = next(item for item in items if item.kernel and item.qualified == name)
+        if not any(_UNNAMED.match(opening) for opening in kernel.wrapper):
+            return declaration(expression)
+        inside = declaration(expression.removeprefix(f"{kernel.space.decode()}::" if kernel.space else ""))
+        return b" ".join(
+            [*(opening + b" {" for opening in kernel.wrapper), inside, *(b"}" for _ in kernel.wrapper)]
+        )
+
+    def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
+        """The repairs of one item's text: the name of each, and the text after it."""
+        repairs: list[tuple[str, bytes]] = []
+        if item.kind == "function":
+            text = without_compound_literals(text)
+            repairs.append(("compound-literal", text))
+        if item.end <= self.shim_bytes:
+            return []
+        if item.kind == "variable" and b"texture" in item.qualifiers and not item.device:
+            text = b"__device__ " + re.sub(rb"^\s*static\s+", b"", text)
+            return [("texture-reference", text)]
+        if item.kind == "function" and not item.device and not kernel:
+            constant = re.search(rb"\bconstexpr\b", self.bare(item)[: item.header_end - item.start])
+            words = b"__host__ __device__" if constant else b"__device__"
+            if b"__host__" not in item.qualifiers:
+                repairs.append(("device-annotation", annotate(text, item.template, words)))
+        elif item.kind == "type":
+            repairs.append(("device-annotation", annotate_methods(text)))
+        elif real:
+            repairs.append(("constexpr", re.sub(rb"\bconst\b", b"constexpr", text, count=1)))
+        return repairs
+
+    def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
+        source, end = self.parsed.source, item.end
+        if item.kind in _LINES:
+            end = max(source.find(b"\n", end - 1), end) if source[end - 1 : end] != b"\n" else end
+            text = without_comments(source[item.start : end])
+        else:
+            text = without_host_methods(item, source, used)
+        lines = text.replace(b"\r\n", b"\n").split(b"\n")
+        return b"\n".join(line.rstrip() for line in lines).strip()
+
+    def _needs_constexpr(self, items: Sequence[Item]) -> frozenset[int]:
+        """Floating-point constants computed from others, and those others: device code needs `constexpr`."""
+        real = [
+            item for item in items
+            if item.kind == "variable" and item.names and not item.device
+            and b"constexpr" not in item.qualifiers and _REAL_CONSTANT.search(self.bare(item))
+        ]  # fmt: skip
+        starts: set[int] = set()
+        for item in real:
+            named = {*_NAME.findall(self.bare(item).partition(b"=")[2])} - {*item.names}
+            if named:
+                starts.add(item.start)
+                starts.update(other.start for other in real if named & {*other.names})
+        return frozenset(starts)
+
+
+def _blocks_around(item: Item) -> tuple[bytes, ...]:
+    """The blocks that an item must be inside."""
+    if item.kind == "include":  # a header brings its own namespaces
+        return ()
+    if item.template:  # templates have no C linkage; a misread header may leave its block open
+        return tuple(opening for opening in item.wrapper if not opening.startswith(b"extern"))
+    return item.wrapper
+
+
+def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
+    """The namespace paths that contain the items, each with the start of its first item."""
+    starts: dict[bytes, int] = {}
+    for item in items:
+        path = item.space
+        while path:
+            starts[path] = min(starts.get(path, item.start), item.start)
+            path = path.rpartition(b"::")[0]
+    return starts
+
+
+_LINES = frozenset(("macro", "undef", "include", "using"))
+
+
+def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:
+    """The file of a closure with the headers that its names need, and the repairs that this made."""
+    renamed = [(item, header_names.std_names(text)) for item, text in parts]
+    body = b"\n".join(text for item, text in renamed if item is None or item.kind != "include")
+    bare = blank_literals(body)
+    used = frozenset(IDENTIFIER.findall(bare))
+    declared = frozenset(name for item, _ in parts if item is not None for name in item.names)
+    lines, there = list[bytes](), set[str]()
+    for item, text in renamed:
+        match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
+        name = match[1].decode() if match else ""
+        if match is None or not (name in there or header_names.unused(name, used)):
+            there.add(name)
+            lines.append(text)
+    added = [name for name in header_names.needed(bare, used, declared) if name not in there]
+    top = [f"#include <{name}>".encode() for name in added]
+    changed = {"header"} if added else set()
+    if any(text != before for (_, before), (_, text) in zip(parts, renamed, strict=True)):
+        changed.add("std-name")
+    text = b"\n".join([*top, *([b""] if top else []), *lines]).lstrip(b"\n")
+    return text + b"\n", frozenset(changed)

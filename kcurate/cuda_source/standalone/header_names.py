@@ -1,0 +1,166 @@
+"""What device code takes from headers: `std::` names that the CUDA C++ library has, and headers to include.
+
+NVRTC has no C++ standard library, so a `std::` name becomes the one of `cuda::std`, of CUDA's own global
+functions, or of the shim. Headers that no name needs are dropped, since those of cub alone take seconds to
+compile, and a header that only came along with a dropped one (fp16 through cublas) is added. Not covered:
+names without a counterpart on a GPU (`std::vector`); names behind `using namespace std`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Set
+
+from kcurate.core import headers
+
+# Names of `std` by the header of the CUDA C++ library that has them in `cuda::std`.
+_STD = {
+    "limits": """
+        numeric_limits
+    """,
+    "array": """
+        array
+    """,
+    "tuple": """
+        tuple make_tuple tie get tuple_size tuple_element tuple_cat apply forward_as_tuple ignore
+    """,
+    "bit": """
+        bit_cast popcount countl_zero countr_zero has_single_bit bit_ceil bit_floor bit_width
+    """,
+    "complex": """
+        complex
+    """,
+    "functional": """
+        plus minus multiplies divides modulus negate less less_equal greater greater_equal equal_to
+        not_equal_to logical_and logical_or logical_not bit_and bit_or bit_xor invoke
+    """,
+    "utility": """
+        pair make_pair move forward declval swap exchange integer_sequence index_sequence
+        make_index_sequence make_integer_sequence index_sequence_for as_const in_place in_place_t
+    """,
+    "type_traits": """
+        is_same is_integral is_floating_point is_arithmetic is_signed is_unsigned is_pointer is_const
+        is_void is_class is_enum is_base_of is_convertible is_reference is_lvalue_reference
+        is_rvalue_reference is_array is_function is_trivially_copyable is_trivially_destructible
+        is_default_constructible is_constructible is_invocable is_empty is_null_pointer is_volatile
+        is_nothrow_invocable enable_if enable_if_t conditional conditional_t decay decay_t remove_cv
+        remove_cv_t remove_const remove_const_t remove_reference remove_reference_t remove_pointer
+        remove_pointer_t remove_cvref_t remove_extent_t add_const_t add_pointer_t add_lvalue_reference_t
+        make_signed make_signed_t make_unsigned make_unsigned_t common_type common_type_t
+        underlying_type underlying_type_t invoke_result invoke_result_t void_t integral_constant
+        bool_constant true_type false_type conjunction disjunction negation conjunction_v disjunction_v
+        negation_v aligned_storage aligned_storage_t alignment_of rank extent is_constant_evaluated
+        type_identity_t
+    """,
+    "atomic": """
+        memory_order memory_order_relaxed memory_order_acquire memory_order_release memory_order_acq_rel
+        memory_order_seq_cst
+    """,
+}
+_HEADER_OF = {name.encode(): f"cuda/std/{header}" for header, names in _STD.items() for name in names.split()}
+_SHIMMED = frozenset((b"min", b"max", b"clamp"))
+_INTEGERS = re.compile(rb"u?int(?:_fast|_least)?(?:8|16|32|64)_t|u?intptr_t|u?intmax_t")
+# CUDA has these as overloaded global functions, without an include.
+_GLOBAL = frozenset(
+    b"""
+    abs fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh
+    cosh tanh asinh acosh atanh floor ceil round trunc rint lround llround nearbyint fmod remainder fmin
+    fmax fma fdim hypot erf erfc tgamma lgamma ldexp frexp modf logb ilogb scalbn copysign nextafter
+    isnan isinf isfinite signbit isnormal size_t ptrdiff_t memcpy memset memcmp printf
+    """.split()
+)
+_STD_NAME = re.compile(rb"(?<![\w:])(?:::\s*)?std\s*::\s*([a-z]\w*)")
+# What tells that a header is needed, unless the unit declares the name itself.
+_IMPLIED = (
+    ("cuda_fp16.h", rb"__half2?|half2?|__(?:float2?half\w*|half2?float\w*|h[a-z]{3,}2?|floats2half2\w*)"),
+    ("cuda_bf16.h", rb"(?:__)?nv_bfloat162?|__(?:\w+2bfloat16\w*|bfloat16\w+2\w+|floats2bfloat162\w*)"),
+    ("cuda_fp4.h", rb"__nv_(?:fp4|cvt_\w+fp4)\w*"),
+    ("cuda_fp8.h", rb"__nv_(?:fp8|cvt_\w*(?:fp8|e8m0))\w*"),
+    ("cuda/std/cstdint", _INTEGERS.pattern + rb"|U?INT(?:8|16|32|64)_MAX"),
+    ("cassert", rb"assert"),
+    ("cuda.h", rb"CUtensorMap"),
+    ("cooperative_groups.h", rb"cooperative_groups"),
+    ("cuComplex.h", rb"cu(?:Float|Double)?Complex|make_cu(?:Float|Double)Complex|cuC[a-z]{3,4}f?"),
+    ("mma.h", rb"nvcuda"),
+)  # fmt: skip
+_IMPLIED_RE = tuple((header, re.compile(rb"(?:" + names + rb")\Z")) for header, names in _IMPLIED)
+_CUB_NAME = re.compile(rb"\bcub\s*::\s*((?:Block|Warp|LoadDirect|StoreDirect)[A-Z]\w*)")
+# CUDA 13 has no cub::Sum and the like any more.
+_CUB_GONE = {
+    b"Sum": ("cuda/std/functional", b"cuda::std::plus<>"),
+    b"Max": ("cuda/functional", b"cuda::maximum<>"),
+    b"Min": ("cuda/functional", b"cuda::minimum<>"),
+    b"Equality": ("cuda/std/functional", b"cuda::std::equal_to<>"),
+    b"Inequality": ("cuda/std/functional", b"cuda::std::not_equal_to<>"),
+}
+_CUB_OPERATOR = re.compile(rb"(?<![\w:])(?:::\s*)?cub\s*::\s*(Sum|Max|Min|Equality|Inequality)\b(?!\s*<)")
+
+
+def std_names(code: bytes) -> bytes:
+    """Code with its `std::` names (and `cub::Sum`, `Max` and the like) as device code can have them."""
+    if b"std" in code:
+        code = _STD_NAME.sub(_counterpart, code)
+    if b"cub" in code:
+        code = _CUB_OPERATOR.sub(lambda match: _CUB_GONE[match[1]][1], code)
+    return code
+
+
+def shim_names(names: Set[bytes]) -> Set[bytes]:
+    """The shim's functions that the names of an item may become: `std_min` where it has `std` and `min`."""
+    return {b"std_" + name for name in _SHIMMED & names} if b"std" in names else set()
+
+
+def _counterpart(match: re.Match[bytes]) -> bytes:
+    name = match[1]
+    if name in _SHIMMED:
+        return b"::std_" + name
+    if name in _HEADER_OF or (name.endswith((b"_v", b"_t")) and name[:-2] in _HEADER_OF):
+        return b"cuda::std::" + name
+    if name in _GLOBAL:
+        return b"::" + name
+    return name if _INTEGERS.fullmatch(name) else match[0]
+
+
+def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
+    """The headers that code needs by its names, in order.
+
+    `bare` is the code behind `std_names` with comments and literals blanked, `used` the names in it, and
+    `declared` those that it declares.
+    """
+    headers_needed = [
+        header
+        for header, names in _IMPLIED_RE
+        if any(names.match(name) and name not in declared for name in used)
+    ]
+    headers_needed += sorted({_HEADER_OF[name] for name in _named(bare)})
+    headers_needed += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
+    for header, text in _CUB_GONE.values():
+        if text in bare:
+            headers_needed.append(header)
+    return list(dict.fromkeys(headers_needed))
+
+
+def _named(bare: bytes) -> Iterable[bytes]:
+    for name in re.findall(rb"\bcuda::std::(\w+)", bare):
+        base = name if name in _HEADER_OF else name[:-2]
+        if base in _HEADER_OF:
+            yield base
+
+
+def _block_header(name: bytes) -> str:
+    """`BlockRadixSort` is in `cub/block/block_radix_sort.cuh`, `LoadDirectStriped` in `block_load.cuh`."""
+    direct = re.match(rb"(Load|Store)Direct", name)
+    name = b"Block" + direct[1] if direct else name
+    snake = re.sub(rb"(?<!\A)([A-Z])", rb"_\1", name).lower().decode()
+    return f"cub/{snake.partition('_')[0]}/{snake}.cuh"
+
+
+def unused(header: str, used: Set[bytes]) -> bool:
+    """Whether no name of a library's header is used; cub as a whole is never kept, since NVRTC refuses it."""
+    if header.startswith("cub/"):
+        return b"cub" not in used or not header.startswith(("cub/block/", "cub/warp/"))
+    if header.startswith("cooperative_groups"):
+        return b"cooperative_groups" not in used
+    if header.startswith("cuda/"):
+        return b"cuda" not in used and not header.endswith("cstdint")
+    return False

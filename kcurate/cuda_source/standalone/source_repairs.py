@@ -1,0 +1,68 @@
+"""Changes to one declaration's text that let it compile in a file of device code alone.
+
+Not covered: what is declared in addition (`shim`), names of headers (`library`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.cuda_source.text.blanking import blank_literals
+
+_COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
+_TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
+_CONSTEXPR = re.compile(rb"\bconstexpr\b(?!\s*\()")
+_ENDS_SPECIFIERS = re.compile(rb"[;={(]")
+_CLASS_HEAD = re.compile(rb"\b(?:struct|class|union)\b[^;{}()]*(?:\([^()]*\)[^;{}()]*)?\Z")
+_SPACE = rb"__(?:device|host|global)__"
+
+
+def without_compound_literals(text: bytes) -> bytes:
+    """C's `= (struct point){x, y}` becomes C++'s `= point{x, y}`."""
+    out, at = [], 0
+    for match in _COMPOUND.finditer(blank_literals(text)):
+        out += [text[at : match.start(1)], match[2]]
+        at = match.end(1)
+    return b"".join([*out, text[at:]])
+
+
+def annotate(text: bytes, template: bool, words: bytes = b"__device__") -> bytes:
+    """Put `__device__` before a function, after its template head."""
+    at = 0
+    while template and (match := _TEMPLATE_HEAD.match(text, at)):
+        at, depth = match.end(), 1
+        while at < len(text) and depth:
+            depth += {b"<": 1, b">": -1}.get(text[at : at + 1], 0)
+            at += 1
+    return text[:at] + b" " + words + text[at:] if at else words + b" " + text
+
+
+def annotate_methods(text: bytes) -> bytes:
+    """Make the constexpr methods of a class `__host__ __device__`, as `--expt-relaxed-constexpr` does."""
+    if b"constexpr" not in text:
+        return text
+    bare = blank_literals(text)
+    out, at = [], 0
+    for match in _CONSTEXPR.finditer(bare):
+        ends = _ENDS_SPECIFIERS.search(bare, match.end())
+        first = 1 + max(bare.rfind(sign, 0, match.start()) for sign in (b";", b"{", b"}"))
+        if ends is None or ends[0] != b"(" or re.search(_SPACE, bare[first : ends.start()]):
+            continue
+        if re.search(rb"\boperator\s*\Z", bare[: ends.start()]) is None and not _in_class(
+            bare, match.start()
+        ):
+            continue
+        out += [text[at : match.start()], b"__host__ __device__ "]
+        at = match.start()
+    return b"".join([*out, text[at:]])
+
+
+def _in_class(bare: bytes, at: int) -> bool:
+    """Whether the innermost open brace before a position opens a class."""
+    depth = 0
+    for position in range(at - 1, -1, -1):
+        depth += {0x7D: 1, 0x7B: -1}.get(bare[position], 0)
+        if depth < 0:
+            before = max(bare.rfind(sign, 0, position) for sign in (b";", b"{", b"}")) + 1
+            return _CLASS_HEAD.search(bare[before:position]) is not None
+    return False

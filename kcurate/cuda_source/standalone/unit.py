@@ -1,0 +1,222 @@
+"""Extracts kernels from one translation unit: splice, parse, compute closures, describe."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcurate.cuda_source.launches.instantiations import Instantiations, by_start
+from kcurate.cuda_source.launches.kernel_scopes import Scopes
+from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
+from kcurate.cuda_source.launches.macro_calls import expanded_calls
+from kcurate.cuda_source.parse.items import Item, parse
+from kcurate.cuda_source.parse.parameters import header_of, params_of
+from kcurate.cuda_source.preprocess.macros import global_macros, kernels_begun
+from kcurate.cuda_source.preprocess.splicing import Hidden, Read, Resolve, Text, definitions, splice
+from kcurate.cuda_source.standalone.closure import Unit
+from kcurate.cuda_source.standalone.host_methods import with_host_methods
+from kcurate.cuda_source.standalone.shim import repairs, shim_for
+from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.brackets import closing
+from kcurate.cuda_source.text.features import features, techniques
+from kcurate.records import Condition, LaunchSite, Param, Span
+
+# The mark of a kernel template that nothing in its unit instantiates.
+TEMPLATE_GUESS = "template-argument"
+_DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One kernel as its unit shows it; `code` is the self-contained file."""
+
+    name: str
+    qualified: str
+    code: bytes
+    span: Span
+    params: tuple[Param, ...]
+    instantiations: tuple[str, ...]
+    launch_sites: tuple[LaunchSite, ...]
+    closure: tuple[Span, ...]
+    shims: tuple[str, ...]
+    features: tuple[str, ...]
+    techniques: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnitReport:
+    """The unit of file `root`: its kernels in order, every launch in it, and facts about each of its files.
+
+    Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
+    `file_codes` has one file per path with all kernels defined there. `device_fractions` is the share of a
+    file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
+    announce but that could not be extracted. `conditions` counts the preprocessor conditions that were
+    evaluated; `unevaluated` are those that could not be. `hidden` are those that leave out a `__global__`.
+    `failed` says what ended the reading, if anything did.
+    """
+
+    root: str
+    kernels: tuple[KernelSource, ...] = ()
+    launches: tuple[tuple[str, LaunchSite], ...] = ()
+    file_codes: Mapping[str, bytes] = field(default_factory=dict)
+    device_fractions: Mapping[str, float] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+    conditions: int = 0
+    unevaluated: tuple[Condition, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    failed: str | None = None
+
+    def kernels_of(self, path: str) -> list[KernelSource]:
+        """The kernels that a file defines, in order."""
+        return [kernel for kernel in self.kernels if kernel.span.path == path]
+
+
+def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> UnitReport:
+    """Everything in one translation unit.
+
+    `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
+    include or None; `macros` are those that compile flags define. Never raises on malformed source;
+    what cannot be parsed is left out.
+    """
+    text = splice(root, read, resolve, macros)
+    if text is None:
+        return UnitReport(root)
+    flags = definitions(macros)
+    shim = flags + shim_for(text.source)
+    parsed = with_host_methods(parse(shim + text.source))
+    unit = Unit(parsed, len(shim), len(flags))
+    calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
+    all_launches = find_launches(parsed.text, parsed.tree, calls)
+    launches = [launch for launch in all_launches if launch.at >= len(shim)]
+    scopes = Scopes(parsed)
+    sites: list[tuple[str, LaunchSite]] = []
+    sites_of: dict[int, list[LaunchSite]] = defaultdict(list)
+    for launch in launches:
+        site, meant = _site(launch, text, len(shim)), scopes.meant(launch)
+        for item in meant:
+            sites_of[item.start].append(site)
+        names = {item.qualified: None for item in meant} or {launch.qualified: None}
+        sites += [(name.decode("latin-1"), site) for name in names]
+    by_path: dict[str, list[Item]] = defaultdict(list)
+    for item in unit.kernels:
+        if item.start >= len(shim):
+            by_path[text.origin(item.start - len(shim))[0]].append(item)
+    kernel_items = [item for items in by_path.values() for item in items]
+    instantiations = Instantiations(parsed, launches, calls)
+    expressions = by_start(kernel_items, instantiations)
+    guessed = instantiations.guessed
+    kernels = tuple(
+        _kernel(
+            unit, text, item, sites_of[item.start], expressions.get(item.start, ()), item.start in guessed
+        )
+        for item in sorted(kernel_items, key=lambda item: item.start)
+    )
+    return UnitReport(
+        root,
+        kernels=kernels,
+        launches=tuple(sites),
+        file_codes={
+            path: unit.closure(items, [e for i in items for e in expressions.get(i.start, ())]).code
+            for path, items in by_path.items()
+        },
+        device_fractions=_fractions(unit, text, by_path),
+        unread=_unread(unit, text),
+        conditions=text.conditions,
+        unevaluated=text.unevaluated,
+        hidden=text.hidden,
+    )
+
+
+def _unread(unit: Unit, text: Text) -> dict[str, int]:
+    """Kernels per file that begin where no item was found; a file that is included twice counts once."""
+    shift = unit.shim_bytes
+    bare = blank_literals(unit.parsed.text)
+    heads = sorted((item.start, item.header_end) for item in unit.kernels)
+    begun: set[tuple[str, int]] = set()
+    for at in kernels_begun(bare, global_macros(bare)):
+        before = bisect_right(heads, (at, len(bare))) - 1
+        if at >= shift and not (before >= 0 and at < heads[before][1]):
+            begun.add(text.origin(at - shift))
+    return dict(Counter(path for path, _ in begun))
+
+
+def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
+    path, at = text.origin(launch.at - shift)
+    return LaunchSite(
+        path=path,
+        line=text.line(path, at),
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        stream=launch.stream,
+        template_args=launch.template_args,
+        arguments=launch.arguments,
+        loops=launch.loops,
+    )
+
+
+def _kernel(
+    unit: Unit,
+    text: Text,
+    item: Item,
+    sites: Sequence[LaunchSite],
+    instantiations: tuple[str, ...],
+    guessed: bool,
+) -> KernelSource:
+    name = item.names[-1].decode("latin-1")
+    closure, shift = unit.closure([item], instantiations), unit.shim_bytes
+    return KernelSource(
+        name=name,
+        qualified=item.qualified.decode("latin-1"),
+        code=closure.code,
+        span=text.span(item.start - shift, item.end - shift),
+        params=params_of(header_of(item, unit.parsed.text)),
+        instantiations=instantiations,
+        launch_sites=tuple(sites),
+        closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
+        shims=repairs(closure.shim_names, closure.repairs | ({TEMPLATE_GUESS} if guessed else set())),
+        features=features(closure.code),
+        techniques=techniques(closure.code),
+    )
+
+
+def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]:
+    """Per file: code lines (not blank, not comment) inside device functions over all code lines."""
+    device: dict[str, int] = defaultdict(int)
+    shift = unit.shim_bytes
+    for item in unit.parsed.items:
+        if item.start >= shift and (item.kernel or item.device):
+            path = text.origin(item.start - shift)[0]
+            if item.kind == "function":
+                device[path] += _code_lines(unit.parsed.text[item.start : item.end])
+            elif item.kind == "type":
+                device[path] += sum(map(_code_lines, _methods(unit.parsed.text[item.start : item.end])))
+    total: dict[str, int] = defaultdict(int)
+    for piece in text.pieces:
+        start = piece.at + shift
+        total[piece.path] += _code_lines(unit.parsed.text[start : start + piece.end - piece.start])
+    return {path: device[path] / total[path] if total[path] else 0.0 for path in paths}
+
+
+def _methods(text: bytes) -> Iterator[bytes]:
+    """The device functions defined in a class body."""
+    bare, at = blank_literals(text), 0
+    for match in _DEVICE_METHOD.finditer(bare):
+        end = closing(bare, match.end() - 1) if match.start() >= at else None
+        if end is not None:
+            yield text[match.start() : end]
+            at = end
+
+
+def _code_lines(text: bytes) -> int:
+    return sum(1 for line in text.split(b"\n") if line.strip())
+
+
+def whole_file(code: bytes) -> UnitReport:
+    """The report of a single file without includes."""
+    return extract_unit(
+        "kernel.cu", lambda path: code if path == "kernel.cu" else None, lambda name, path: None
+    )

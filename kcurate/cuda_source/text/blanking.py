@@ -1,0 +1,73 @@
+"""Makes bytes parseable without moving any: comments, line ends, alignment specifiers.
+
+Except for `without_comments`, results have the source's length, so spans of one are spans of the other.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.cuda_source.text.tokens import COMMENT_OR_LITERAL, IDENTIFIER
+
+_ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
+# Maps every byte except line feed to a space.
+_BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
+_TRAILING = re.compile(rb"[ \t\r]+\n")
+# The grammar loses a function that has one of these on a parameter.
+_ATTRIBUTE = re.compile(
+    rb"\[\[\s*(?:maybe_unused|nodiscard|noreturn|fallthrough|likely|unlikely|deprecated)\b[^\[\]]*\]\]"
+)
+# An alignment specifier, or a directive, in which one stays.
+_ALIGN = re.compile(rb"(?m:^)[ \t]*#[^\n]*|\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
+
+
+def _spaces(match: re.Match[bytes]) -> bytes:
+    return match[0].translate(_BLANK)
+
+
+def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
+    """Replace comments with spaces; literals stay, and line breaks unless `line_breaks` is False."""
+    blank = _BLANK if line_breaks else b" " * 256
+    return COMMENT_OR_LITERAL.sub(lambda m: m[0].translate(blank) if m[0][0] == 47 else m[0], source)
+
+
+def blank_literals(source: bytes) -> bytes:
+    """Replace comments and the contents of literals with spaces; line breaks stay."""
+    return COMMENT_OR_LITERAL.sub(
+        lambda m: _spaces(m) if m[0][:1] == b"/" else m[0][:1] + m[0][1:-1].translate(_BLANK) + m[0][-1:],
+        source,
+    )
+
+
+def numbered(source: bytes) -> bytes:
+    """Characters such as `'a'` as their numbers, at equal length; prefixed and longer ones stay."""
+
+    def number(match: re.Match[bytes]) -> bytes:
+        inside = match[0][1:-1]
+        plain = len(inside) == 1 or inside in _ESCAPES
+        if match[0][:1] != b"'" or not plain or source[match.start() - 1 : match.start()].isalnum():
+            return match[0]
+        return str(_ESCAPES.get(inside, inside[0])).encode().ljust(len(match[0]))
+
+    return COMMENT_OR_LITERAL.sub(number, source)
+
+
+def without_comments(source: bytes) -> bytes:
+    """Replace each comment, including any line breaks in it, with one space."""
+    return COMMENT_OR_LITERAL.sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
+
+
+def parseable(source: bytes) -> bytes:
+    """Source in the form the grammar accepts: no comments, CRs, trailing blanks or `__align__(n)`.
+
+    tree-sitter-cuda 0.21.2 reads past the line end after a valueless `#define X` with a trailing blank, and
+    parses `struct __align__(8) X` as a function. Trailing blanks are moved after the line break.
+    """
+    text = _ALIGN.sub(lambda m: m[0] if m[0].lstrip()[:1] == b"#" else _spaces(m), blank_comments(source))
+    text = _ATTRIBUTE.sub(_spaces, text)
+    return _TRAILING.sub(lambda m: b"\n" + b" " * (len(m[0]) - 1), text)
+
+
+def identifiers(source: bytes) -> frozenset[bytes]:
+    """Every name in the source, outside literals and comments."""
+    return frozenset(IDENTIFIER.findall(blank_literals(source)))

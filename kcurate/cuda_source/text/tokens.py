@@ -1,0 +1,37 @@
+"""C++ cut into tokens: the one lexical grammar outside the judge.
+
+Any text has tokens, as a character that starts no other is one. Raw strings do not occur in device code. The
+judge keeps its own lexer (`kcurate.judge.checks.lexer`), which hostile code must not evade: it joins spliced
+lines, and refuses what two compilers would cut up differently.
+"""
+
+from __future__ import annotations
+
+import re
+
+COMMENT = r"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)"
+LITERAL = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+WORD = r"[A-Za-z_]\w*"
+NUMBER = r"\.?\d(?:[eEpP][+-]|'?\w|\.)*"
+SIGN = r"<<<|>>>|<<=|>>=|\.\.\.|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|\#\#|\+\+|--|->|::|\S"
+# A directive, with the lines that a backslash at the end joins to it.
+DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_PREFIXED = rf"(?:u8|[uUL])?(?:{LITERAL})"
+
+IDENTIFIER = re.compile(WORD.encode())
+# Comments, and literals that may contain something like one.
+COMMENT_OR_LITERAL = re.compile(f"{COMMENT}|{LITERAL}".encode(), re.DOTALL)
+_CODE = re.compile(f"{_PREFIXED}|{NUMBER}|{WORD}|{SIGN}".encode(), re.DOTALL)
+# Every sign a token of its own.
+COMPARED = re.compile(rf"{WORD}|{NUMBER}|{LITERAL}|\S".encode(), re.DOTALL)
+# Text with its kinds; a directive is skipped as a comment is.
+KINDS = re.compile(
+    rf"(?P<skip>\s+|{COMMENT}|^[ \t]*\#(?:\\\n|[^\n])*)|(?P<string>{LITERAL})|(?P<number>{NUMBER})"
+    rf"|(?P<word>{WORD})|(?P<sign>{SIGN})",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def tokens(text: bytes) -> list[bytes]:
+    """The tokens of a text without comments."""
+    return _CODE.findall(text)

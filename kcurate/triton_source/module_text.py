@@ -1,0 +1,110 @@
+"""A Triton module's syntax tree, and the parameters of its functions; nothing is run.
+
+Not covered: what a module may contain (`kcurate.triton_source.allowed`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kcurate.errors import ProblemError
+
+MAX_TEXT_BYTES = 1 << 18
+# Python's parser and our walk recurse; no module needs more.
+MAX_NESTING = 120
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function's parameters in order: those that a launch passes, those that are compile-time constants,
+    and which of these have a default."""
+
+    name: str
+    passed: tuple[str, ...]
+    constants: tuple[str, ...]
+    optional: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def parsed(code: str) -> ast.Module:
+    """The text as a syntax tree, which callers must not change.
+
+    Raises:
+        ProblemError: it is not Python, or larger or more deeply nested than any module needs to be.
+    """
+    if len(code) > MAX_TEXT_BYTES:
+        raise ProblemError(f"{len(code)} characters of Triton, more than {MAX_TEXT_BYTES}")
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        what = getattr(error, "msg", None) or type(error).__name__
+        raise ProblemError(f"not Python: {what} (line {getattr(error, 'lineno', 1)})") from error
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_NESTING):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    raise ProblemError(f"Triton nested more than {MAX_NESTING} levels deep")
+
+
+@lru_cache(maxsize=16)
+def respelled(code: str) -> str:
+    """The module written anew from its syntax tree, so that what is compiled is what was checked.
+
+    Raises:
+        ProblemError: as `parsed`, or the text does not have the same tree.
+    """
+    tree = parsed(code)
+    text = ast.unparse(tree)
+    if ast.dump(parsed(text)) != ast.dump(tree):
+        raise ProblemError("Python that cannot be written anew from its syntax tree")
+    return f"{text}\n"
+
+
+def kernels(code: str) -> Mapping[str, Kernel]:
+    """Every function of the module by name.
+
+    Raises:
+        ProblemError: as `parsed`.
+    """
+    kernels_found = {}
+    for node in parsed(code).body:
+        if isinstance(node, ast.FunctionDef):
+            constants = [arg.arg for arg in node.args.args if is_constexpr(arg.annotation)]
+            names = [arg.arg for arg in node.args.args]
+            defaulted = names[len(names) - len(node.args.defaults) :]
+            passed = tuple(name for name in names if name not in constants)
+            kernels_found[node.name] = Kernel(node.name, passed, tuple(constants), frozenset(defaulted))
+    return kernels_found
+
+
+def bare_python(code: str, renames: Mapping[str, str] | None = None) -> str:
+    """Python without comments and docstrings, in a fixed layout, with other names for words in `renames`.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            continue
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    text = ast.unparse(tree)
+    return re.sub(r"[A-Za-z_]\w*", lambda word: renames.get(word[0], word[0]), text) if renames else text
+
+
+def is_constexpr(annotation: ast.expr | None) -> bool:
+    """Whether an annotation is `tl.constexpr`."""
+    return isinstance(annotation, ast.Attribute) and annotation.attr == "constexpr"
+
+
+def calls(node: ast.AST, name: str) -> Iterator[ast.Call]:
+    """The calls of a member `name` of a module, such as `tl.load`, at or below a node."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and child.func.attr == name:
+            yield child

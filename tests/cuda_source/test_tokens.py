@@ -1,0 +1,41 @@
+"""C++ cut into tokens."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcurate.cuda_source.preprocess.expansion import without_macros
+from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.text.tokens import tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"a+=b<<2", b"a += b << 2"),
+        (b"k<<<g,b>>>(x)", b"k <<< g , b >>> ( x )"),
+        (b"x<<=1'000;", b"x <<= 1'000 ;"),
+        (b"1e-5f+.5+0x1p-3", b"1e-5f + .5 + 0x1p-3"),
+        (b"u8\"a b\"L'c'", b"u8\"a b\" L'c'"),
+        (b"a##b...", b"a ## b ..."),
+        (b"p->q::r--", b"p -> q :: r --"),
+        (b"'", b"'"),
+    ],
+)
+def test_longest_token_first(text: bytes, expected: bytes) -> None:
+    assert b" ".join(tokens(text)) == expected
+
+
+@given(st.text("ab1.'\"\\/*+-<>=&|#:!%^~()[]{};,?@$ \n").map(str.encode))
+def test_tokens_hold_every_byte_but_blanks(text: bytes) -> None:
+    assert b"".join(b"".join(tokens(text)).split()) == b"".join(text.split())
+
+
+def test_a_sign_of_several_characters_survives_the_expansion_of_a_macro() -> None:
+    text, _ = without_macros(b"#define ADD(x, n) x += n; x <<= 1;\nvoid f(int a) { ADD(a, 2) }\n")
+    assert b"a += 2" in text and b"a <<= 1" in text
+    code = Code(b"#define ADD(x, n) x += n;\nvoid f(int a) { int b = 0; ADD(b, 2) }\n")
+    (function,) = code.functions
+    assert [setting.how for setting in code.in_function("b", function)] == ["=", "+="]

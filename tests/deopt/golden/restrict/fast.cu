@@ -1,9 +1,0 @@
-extern "C" __global__ void work(const float *__restrict__ x, float *__restrict__ y, int n)
-{
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i + 1 < n) {
-        y[i] = x[0] * x[i];
-        y[i] += x[0] + x[i + 1];
-    } else if (i < n)
-        y[i] = x[0];
-}
