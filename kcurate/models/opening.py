@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
 from kcurate.models import prices
 from kcurate.models.asking import Asking
@@ -19,7 +20,6 @@ from kcurate.models.client import Client, Patience
 from kcurate.models.compatible import CompatibleClient
 from kcurate.models.naming import ModelName
 from kcurate.models.transcripts import Transcripts
-from kcurate.notes import Note, silent
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,12 @@ def open_asking(
     """The path to a model, with its transcripts in `folder`; its client is to be closed.
 
     Raises:
-        InputError: a budget without a price. MissingDependencyError: a package or key is missing.
+        InputError: a budget without a price; Claude with a sampling option, which its API does not have.
+        MissingDependencyError: a package or key is missing.
     """
+    if name.provider == "anthropic" and sampling:
+        where = " and ".join(f"--{option.replace('_', '-')}" for option in sampling)
+        raise InputError("Claude's API has no such option", where=where, hint="leave it out")
     price = spending.price_of(name)
     return Asking(
         open_client(name, timeout_s),

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.cuda_source.parse.items import tree_of
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
 from kcurate.records import For, Launch, Side, Step, Swap, WhileNonzero

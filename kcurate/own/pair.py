@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import progress, store
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import progress, store
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.dataset.licences import spdx
 from kcurate.draft.checking import AdmittingJudge
 from kcurate.draft.pairing import Given, PairOutcome, give
 from kcurate.errors import InputError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
-from kcurate.notes import Note, silent
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
 from kcurate.records import Candidate, Origin, Side, Summary
-from kcurate.runs import recorded
-from kcurate.workspace import Workspace
 
 SUITE = "own"
 
@@ -66,15 +66,17 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):
-                given = give(pair, slow.half, fast.half, judge)
+                outcome = give(pair, slow.half, fast.half, judge)
         finally:
             judge.close()
-        form = next((one.form for one in wanted if one.form.exists()), None)
-        record.item("pairs", pair.id, given.outcome, given.why, passed=given.pair is not None, file=form)
-        summary = record.finish({"pairs": {given.outcome.value: 1}})
-        if given.pair is None:
-            raise _failure(given, wanted)
-        store.write_candidate(folder, given.pair)
+        form = next((target.form for target in wanted if target.form.exists()), None)
+        record.item(
+            "pairs", pair.id, outcome.outcome, outcome.why, passed=outcome.pair is not None, file=form
+        )
+        summary = record.finish({"pairs": {outcome.outcome.value: 1}})
+        if outcome.pair is None:
+            raise _failure(outcome, wanted)
+        store.write_candidate(folder, outcome.pair)
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         return summary
@@ -111,13 +113,13 @@ def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) ->
     )
 
 
-def _failure(given: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
-    where = ", ".join(one.own.name for one in wanted)
-    if given.outcome is PairOutcome.NO_MATCH:
+def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
+    where = ", ".join(target.own.name for target in wanted)
+    if outcome.outcome is PairOutcome.NO_MATCH:
         hint = "give both kernels the same parameters: the same names, or the same types in the same order"
-        return InputError(given.why, where=where, hint=hint)
-    forms = " or ".join(str(one.form) for one in wanted if one.form.exists())
+        return InputError(outcome.why, where=where, hint=hint)
+    forms = " or ".join(str(target.form) for target in wanted if target.form.exists())
     hint = f"correct the code, or the problem or launch in {forms}"
-    if alone := next((one for one in wanted if launchless(one)), None):
+    if alone := next((target for target in wanted if launchless(target)), None):
         hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {LAUNCH_FORM}"
-    return InputError(f"the sides do not agree: {given.why}", where=where, hint=hint)
+    return InputError(f"the sides do not agree: {outcome.why}", where=where, hint=hint)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.records import Candidate, KnownProblem, Launch, Step, steps
 
 # A problem drafted, recorded or written for one kernel, beside it; it takes precedence over the suite's.
@@ -73,8 +73,8 @@ def find_problem(
 
 
 def _mentions(code: str, names: Iterable[str]) -> bool:
-    own = (name.rpartition("::")[2] for name in names)
-    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in own)
+    names_here = (name.rpartition("::")[2] for name in names)
+    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in names_here)
 
 
 def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: str | None) -> Candidate:

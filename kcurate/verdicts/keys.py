@@ -1,11 +1,11 @@
 """The key of a verdict: a hash of the candidate's content and the version of the judge's protocol.
 
-Not covered: the hash (`kcurate.store`).
+Not covered: the hash (`kcurate.core.store`).
 """
 
 from __future__ import annotations
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.records import Candidate
 
 # Part of every key, so that a change in what is proved invalidates old verdicts.
@@ -18,5 +18,5 @@ def verdict_key(candidate: Candidate) -> str:
     A slow side that was made is judged more strictly, so a verdict on it has another key than one on the same
     code as somebody else's: neither is taken for the other.
     """
-    made = " made slow" if candidate.origin.made == "slow" else ""
-    return store.candidate_key(candidate, protocol=f"{PROTOCOL}{made}")
+    mark = " made slow" if candidate.origin.made == "slow" else ""
+    return store.candidate_key(candidate, protocol=f"{PROTOCOL}{mark}")

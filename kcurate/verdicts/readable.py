@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate import progress, resources, store
+from kcurate.core import progress, resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Verdict
 from kcurate.verdicts import standing
-from kcurate.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     Raises:
         InputError: no pairs.
     """
-    found = folders(workspace, built_in=built_in)
-    if not found:
+    every = folders(workspace, built_in=built_in)
+    if not every:
         raise InputError(
             "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
         )
-    return found
+    return every
 
 
 def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
@@ -74,7 +74,7 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | U
             yield Judged(folder, *pair)
     except InputError:
         rest = rest[done:]
-        broken = {folder: found for folder in rest if (found := _unreadable(folder)) is not None}
+        broken = {folder: unreadable for folder in rest if (unreadable := _unreadable(folder)) is not None}
         yield from broken.values()
         good = [folder for folder in rest if folder not in broken]
         for folder, pair in zip(good, standing.judged(good, workspace), strict=True):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kcurate import headers
+from kcurate.core import headers
 from kcurate.cuda_source.launches.instantiations import declaration, missing
 from kcurate.cuda_source.parse.items import Item, Parsed
 from kcurate.cuda_source.preprocess.macros import Saved, without_saving

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.deopt.rules.base import NotApplicable, Subject
 from kcurate.deopt.rules.plans import launches, with_launches
 from kcurate.records import Launch, Side, Step

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from kcurate import codec, lock_files, time_limits
 from kcurate.backends.base import FaultReason, KernelFault
 from kcurate.backends.emulator import toolchain
+from kcurate.core import codec, lock_files, time_limits
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
 from kcurate.judge.workers.messages import pack_request, read_answer
 from kcurate.judge.workers.protocol import (
@@ -165,7 +165,8 @@ class Worker:
             raise ProblemError(str(frame.body["problem"]))
         if "missing" in frame.body:
             self.kill()
-            raise MissingDependencyError(str(frame.body["missing"]), hint="run kcurate doctor")
+            hint = frame.body.get("hint") or "run kcurate doctor"
+            raise MissingDependencyError(str(frame.body["missing"]), hint=str(hint))
         if "error" in frame.body:
             self.kill()
             raise BackendError(f"a worker failed: {frame.body['error']}", hint="please report it")

@@ -25,10 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kcurate import backends, codec
+from kcurate import backends
 from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, Compiler, KernelFault
 from kcurate.backends.triton import installed
+from kcurate.core import codec
 from kcurate.errors import MissingDependencyError, ProblemError
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.side_server import SideServer
@@ -110,7 +111,7 @@ def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> Non
         else:
             handle, greeting = _run_handler(role)
     except MissingDependencyError as error:
-        channel.send({"missing": str(error)})
+        channel.send({"missing": error.what, "hint": error.hint})
         return
     language = role["options"].get("language", "cuda")
     inside = isolation.enter(role["kind"], role["backend"], language, readable=readable)
