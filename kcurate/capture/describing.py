@@ -2,7 +2,7 @@
 
 Every element counts for the facts; a seeded sample decides which distribution fits, by a Kolmogorov-Smirnov
 test. A generator is named only where it fits. Not covered: how contents of different buffers belong together,
-such as columns and the row starts of their matrix (`kcurate.draft.recorded`).
+such as columns and the row starts of their matrix (`kcurate.draft.captured.from_launches`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A draft: a known problem, possibly with open places, and remarks on everything uncertain.
 
-Not covered: making one (`infer`), its file (`form`).
+Not covered: making one (`from_code`), its file (`toml_writer`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcurate.draft.sizes import Settings
+from kcurate.draft.size_settings import Settings
 from kcurate.records import Expr, Init, KnownProblem
 
 OPEN = "?"

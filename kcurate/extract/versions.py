@@ -4,7 +4,7 @@ Kernels of one file, or of numbered files of one folder (`1_naive.cu`, `reduce_v
 versions of one another if they have the same parameters and their names begin with the same word
 (`sgemm_naive`, `sgemmVectorize`). What was taken wrongly the judge refuses: both sides must solve one problem
 alike, and the later one must be faster. Not covered: variant folders (`pairs`), the problem
-(`kcurate.draft.pairing`).
+(`kcurate.draft.for_pairs.shared_problem`).
 """
 
 from __future__ import annotations

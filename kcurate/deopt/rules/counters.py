@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from kcurate.cuda_source.edit import Declared, Edit, Function, Node, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.loops import aliased
-from kcurate.deopt.rules.meaning import Unknown, own_index
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.reads import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
 from kcurate.deopt.rules.removing import removals
 from kcurate.deopt.rules.scopes import in_loop_with
+from kcurate.deopt.rules.store_to_read import Unknown, own_index
 from kcurate.deopt.rules.threads import is_width
 from kcurate.records import Side
 

@@ -1,0 +1,166 @@
+"""Expressions over size names that give recorded numbers, simplest first.
+
+A number has a value in each recorded launch, and so has a name; an expression fits if it is right in all of
+them. Not covered: which names there are, and which of several expressions to take (`from_launches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement, product
+
+from kcurate.draft.algebra import Poly, factor, number, of_text
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
+from kcurate.records import Expr
+
+Values = tuple[int, ...]
+Names = Mapping[str, Values]
+# Largest factor; of a product of names of which only one value is known, as many give it by chance; and the
+# largest summand.
+MOST_FACTOR, MOST_OF_ONE = 64, 4
+MOST_SUMMAND = 4
+# Elements or threads that one thread or element may take, in launch configurations.
+SHARES = (1, 2, 4, 8, 16, 32)
+ODD_SHARES = (3, 5, 6, 7, 9, 10, 12, 24)
+# How many elements are packed into one.
+PACKED = (2, 3, 4, 8, 16, 32, 64)
+WARP = 32
+# More names than these make no expressions of several.
+MAX_NAMES = 10
+
+
+def poly_of(value: Expr) -> Poly:
+    """An expression as a sum of products."""
+    return number(value) if isinstance(value, int) else of_text(value) or factor(value)
+
+
+def value_in(expression: Expr, names: Names, launch: int) -> int | None:
+    """The expression's value in one launch; None: it has none."""
+    try:
+        return evaluate(expression, {name: values[launch] for name, values in names.items()})
+    except ProblemError:
+        return None
+
+
+def holds(expression: Expr, values: Values, names: Names) -> bool:
+    """Whether an expression gives the value in every launch."""
+    return all(value_in(expression, names, launch) == value for launch, value in enumerate(values))
+
+
+def alike(values: Values, names: Names, powers: bool = False) -> Iterator[str]:
+    """Expressions for a scalar argument: another name, twice it, one more, a product of two.
+
+    `powers`: also the power of two that is not below another name, such as a block in Triton.
+    """
+    for text, known in names.items():
+        yield from _near(values, text, known, most_factor=4)
+        if powers and tuple(1 << (one - 1).bit_length() for one in known if one > 0) == values:
+            yield f"pow2(log2({text} - 1) + 1)"
+    yield from (text for text, known in _products(names, 2) if known == values)
+
+
+def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]:
+    """Expressions for a number of elements or bytes, or for an offset."""
+    singles = list(names.items())
+    yield from (text for text, known in singles if known == values)
+    pairs, triples = list(_products(names, 2)), list(_products(names, 3))
+    yield from (text for text, known in pairs if known == values)
+    for text, known in singles:
+        yield from _near(values, text, known, MOST_FACTOR)
+    for (left, a), (right, b) in product(singles, singles):
+        for more, less in ((1, 0), (2, 2), (-1, 0), (1, 1), (2, 0), (-1, -1), (-2, -2)):
+            if tuple((x + more) * (y + less) for x, y in zip(a, b, strict=True)) == values:
+                yield f"{_plus(left, more)}*{_plus(right, less)}"
+    yield from (text for text, known in triples if known == values)
+    most = MOST_FACTOR if len(set(values)) > 1 else MOST_OF_ONE
+    for text, known in (*pairs, *(triples if len(set(values)) > 1 else ())):
+        yield from _near(values, text, known, MOST_FACTOR)
+    for unit, (text, known) in product(PACKED, singles):
+        packed = tuple(-(-x // unit) for x in known)
+        by = values[0] // packed[0] if packed[0] else 0
+        rounded = any(x % unit for x in known)  # else it is any fraction
+        if rounded and 0 < by <= MOST_OF_ONE and tuple(x * by for x in packed) == values:
+            yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
+    for unit in _units(block):
+        for text, known in (*singles, *pairs):
+            blocks = tuple(-(-x // unit) for x in known)
+            if tuple(x * unit for x in blocks) == values:
+                yield f"align_up({text}, {unit})"
+            by = values[0] // blocks[0] if blocks[0] else 0
+            if 0 < by <= most and tuple(x * by for x in blocks) == values:
+                yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
+            rounded = any(x % unit for x in known)
+            for other, times in singles if rounded or len(set(values)) > 1 else ():
+                if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
+                    yield f"ceil_div({text}, {unit})*{other}"
+
+
+def grids(values: Values, names: Names, own: int, block: Sequence[int]) -> Iterator[str]:
+    """Expressions for a grid's extent along an axis where a block has `own` threads."""
+    singles, pairs = list(names.items()), list(_products(names, 2))
+    for found in (singles, pairs):
+        for share in SHARES:
+            for text, known in found:
+                if tuple(-(-x // (own * share)) for x in known) == values:
+                    yield f"ceil_div({text}, {own * share})" if own * share > 1 else text
+        yield from (text for text, known in found if known == values)
+        for text, known in found:  # a warp, or another part of a block, for each
+            for threads in (WARP, 2, 4, 8, 16):
+                if tuple(-(-x * threads // own) for x in known) == values:
+                    yield f"ceil_div({threads}*{text}, {own})"
+    tiles = {
+        f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in known)
+        for unit in dict.fromkeys(one for one in block if one > 1)
+        for text, known in found
+    }
+    yield from (text for text, known in tiles.items() if known == values)
+    tiles |= dict(singles)
+    yield from (text for text, known in _products(tiles, 2) if known == values)
+    for share in ODD_SHARES:
+        for text, known in singles:
+            if tuple(-(-x // (own * share)) for x in known) == values:
+                yield f"ceil_div({text}, {own * share})"
+    yield from extents(values, names, block)
+
+
+def _near(values: Values, text: str, known: Values, most_factor: int) -> Iterator[str]:
+    """The text itself, and with a constant added, or as a factor or divisor."""
+    if known == values:
+        yield text
+        return
+    more = values[0] - known[0]
+    if abs(more) <= MOST_SUMMAND and all(v - k == more for v, k in zip(values, known, strict=True)):
+        yield _plus(text, more)[1:-1]
+    times = values[0] // known[0] if known[0] else 0
+    if 1 < times <= most_factor and all(v == k * times for v, k in zip(values, known, strict=True)):
+        yield f"{times}*{text}"
+    parts = known[0] // values[0] if values[0] else 0
+    usual = parts <= MOST_OF_ONE or parts.bit_count() == 1 or len(set(values)) > 1
+    if 1 < parts <= most_factor and usual and all(k == v * parts for v, k in zip(values, known, strict=True)):
+        yield f"{text}/{parts}" if text.isidentifier() else f"({text})/{parts}"
+
+
+def _plus(text: str, more: int) -> str:
+    return f"({text} {'+' if more > 0 else '-'} {abs(more)})" if more else text
+
+
+def _products(names: Names, count: int) -> Iterator[tuple[str, Values]]:
+    """Products of so many names; of different ones first."""
+    if len(names) > MAX_NAMES:
+        return
+    chosen = combinations_with_replacement(names, count)
+    for some in sorted(chosen, key=lambda one: -len(set(one))):
+        values = [1] * len(names[some[0]])
+        for name in some:
+            values = [x * y for x, y in zip(values, names[name], strict=True)]
+        yield "*".join(some), tuple(values)
+
+
+def _units(block: Sequence[int]) -> tuple[int, ...]:
+    """What a launch may round up to: its block, along each axis and in all, and shares of it."""
+    threads = 1
+    for extent in block:
+        threads *= extent
+    units = dict.fromkeys(one * share for one in (threads, *block) for share in SHARES)
+    return tuple(unit for unit in units if unit > 1)

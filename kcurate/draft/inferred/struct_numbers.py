@@ -1,0 +1,66 @@
+"""Structs that are passed by value: the scalar that gives each number a value, and the pointers in it.
+
+Not covered: where members lie (`kcurate.problem.c_types`), records of launches (`launch_arguments`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kcurate.cuda_source.paths import path_in
+from kcurate.draft.algebra import Poly, factor
+from kcurate.draft.inferred.launch_configuration import GUESSED_WHOLE, Site
+from kcurate.draft.sketch import Remark
+from kcurate.problem import c_types as types
+from kcurate.records import BufferArg, Expr, PointersArg, Scalar
+
+GUESSED_REAL = 0.5
+PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def wholes(name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str) -> dict[str, Poly]:
+    """The integers of a struct that the code reads, by their path: what the host gives them, else a size."""
+    owner = path_in(text)
+    found = {}
+    for one in inside:
+        if not one.real and _reads(code, one):
+            given = (
+                site.poly(f"{owner}.{one.path}") if PATH.fullmatch(owner) and "[" not in one.path else None
+            )
+            found[f"{name}.{one.path}"] = given if given is not None else factor(f"{name}_{one.field.name}")
+    return found
+
+
+def scalar(
+    name: str, text: str, inside: tuple[types.Inside, ...], values: Mapping[str, Poly], site: Site
+) -> tuple[Scalar, list[Remark]]:
+    """The struct with a value for each member, and which of them are made up."""
+    owner, guessed = path_in(text), []
+    given: dict[str, Expr | float] = {}
+    for one in inside:
+        poly = values.get(f"{name}.{one.path}")
+        value: Expr | float | None = poly.expr() if poly is not None else None
+        if one.real and PATH.fullmatch(owner):
+            value = site.real(f"{owner}.{one.path}")
+        if value is None:
+            guessed.append(one.field.name)
+            value = GUESSED_REAL if one.real else GUESSED_WHOLE
+        given[one.field.name] = value
+    remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
+    return Scalar(tuple(one.field for one in inside), given), remarks
+
+
+def with_pointers(
+    pointers: Sequence[str | BufferArg], at: tuple[int, ...] = (), scalar: str | None = None
+) -> PointersArg | str:
+    """A struct by value: the scalar, if there is one, with pointers at these offsets in bytes."""
+    if scalar is not None and not pointers:
+        return scalar
+    return PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers), at, scalar)
+
+
+def _reads(code: str, one: types.Inside) -> bool:
+    """Whether the code mentions the innermost name of a member."""
+    last = re.findall(r"[A-Za-z_]\w*", one.path)[-1]
+    return re.search(rf"[.>]\s*{last}\b", code) is not None
