@@ -28,8 +28,8 @@ def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str) -> No
 def add_pairs(run: Run, pairs: Iterable[tuple[str, Given]]) -> list[PairOutcome]:
     """A pair passed if it got a problem; returns the outcomes."""
     outcomes = []
-    for name, given in pairs:
-        passed = given.pair is not None
-        run.item("pairs", name, given.outcome, given.why, passed=passed, then=("show", name))
-        outcomes.append(given.outcome)
+    for name, result in pairs:
+        passed = result.pair is not None
+        run.item("pairs", name, result.outcome, result.why, passed=passed, then=("show", name))
+        outcomes.append(result.outcome)
     return outcomes

@@ -90,25 +90,27 @@ def ladder(
     if level == 2 and unit < WIDE:
         wide = tuple(_set(sizes, large, lambda n, _, by=by: WIDE * (by + n % 2)) for by in (2, 1))  # type: ignore[misc]
         steps.append(Settings(f"multiples of {WIDE}", wide))
-    own = {name: value for name, value in sizes.items() if value is not None}
-    if len(own) == len(sizes):
-        steps.append(Settings("the host's own and half of them", (own, _half(own))))
+    defaults = {name: value for name, value in sizes.items() if value is not None}
+    if len(defaults) == len(sizes):
+        steps.append(Settings("the host's own and half of them", (defaults, _half(defaults))))
     seen: list[tuple[Mapping[str, int], ...]] = []
-    found = []
+    kept = []
     for step in steps:
         most = MAX_TEST_ELEMENTS if step.what.startswith("multiples") else COMMON_TEST_ELEMENTS
-        grown = [_grown(counts, _spaced(counts, one), large, most) for one in step.test]
-        test = tuple(one for i, one in enumerate(grown) if one is not None and one not in grown[:i])
+        grown = [_grown(counts, _spaced(counts, setting), large, most) for setting in step.test]
+        test = tuple(
+            setting for i, setting in enumerate(grown) if setting is not None and setting not in grown[:i]
+        )
         if len(test) > 1 and test not in seen:
             seen.append(test)
-            found.append(Settings(step.what, test))
-    return tuple(found)
+            kept.append(Settings(step.what, test))
+    return tuple(kept)
 
 
 def _spaced(counts: Sequence[Poly], sizes: Mapping[str, int]) -> Mapping[str, int]:
     """The setting with rows no nearer than they are long, where `(rows - 1)*step + length` is an extent."""
     spaced = dict(sizes)
-    for terms in (one.terms for one in counts):
+    for terms in (count.terms for count in counts):
         alone = {term[0]: count for term, count in terms.items() if len(term) == 1}
         for step in (name for name, count in alone.items() if count == -1):
             rows = any(len(term) == 2 and step in term and count == 1 for term, count in terms.items())
@@ -150,11 +152,13 @@ def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, 
     level = degree(counts, sizes)
     # A length of which nothing is known is most likely that of what is beside it.
     known = [value for value in sizes.values() if value is not None and value > SMALL and level == 1]
-    own = max(known, default=_BENCH[level])
-    found = {name: value if value is not None else own for name, value in sizes.items()}
-    while not fits(counts, found, MAX_BENCH_ELEMENTS) and any(value > 2 * SMALL for value in found.values()):
-        found = _half(found)
-    return found
+    default = max(known, default=_BENCH[level])
+    setting = {name: value if value is not None else default for name, value in sizes.items()}
+    while not fits(counts, setting, MAX_BENCH_ELEMENTS) and any(
+        value > 2 * SMALL for value in setting.values()
+    ):
+        setting = _half(setting)
+    return setting
 
 
 def _unit(block: Sequence[int], level: int) -> int:
@@ -171,13 +175,16 @@ def _set(
 ) -> dict[str, int]:
     """Every large size at `value`, given its number and the host's own value; others as the host has them."""
     numbers = {name: number for number, name in enumerate(name for name in sizes if name in large)}
-    return {name: value(numbers[name], own) if name in numbers else own or 1 for name, own in sizes.items()}
+    return {
+        name: value(numbers[name], default) if name in numbers else default or 1
+        for name, default in sizes.items()
+    }
 
 
 def _odd(sizes: Mapping[str, int | None], large: Sequence[str], values: Sequence[int]) -> dict[str, int]:
-    def odd(number: int, own: int | None) -> int:
+    def odd(number: int, default: int | None) -> int:
         value = values[number % len(values)]
-        return value if own is None or own >= value else max(1, own - (own + 1) % 2)
+        return value if default is None or default >= value else max(1, default - (default + 1) % 2)
 
     return _set(sizes, large, odd)
 

@@ -66,5 +66,5 @@ class Draft:
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """Why it is incomplete, most fundamental first."""
-        found = {remark.reason for remark in self.remarks if remark.reason is not None}
-        return tuple(reason for reason in Reason if reason in found)
+        present = {remark.reason for remark in self.remarks if remark.reason is not None}
+        return tuple(reason for reason in Reason if reason in present)

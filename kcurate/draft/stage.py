@@ -111,8 +111,8 @@ def draft(
         if asked is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
             record.note(asked.asking.spent())
-        found = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
-        summary = record.finish(found)
+        counted = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
+        summary = record.finish(counted)
         report(summary)
         if asked is not None and asked.failure is not None:
             failed.append(asked.failure)
@@ -144,12 +144,12 @@ def _asked(
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
     """Every selected `kernel.json`, sorted, without duplicates."""
     if not kernels:
-        found = sorted(workspace.kernels.rglob("kernel.json"))
-        if not found:
+        written = sorted(workspace.kernels.rglob("kernel.json"))
+        if not written:
             raise InputError(
                 "no kernels", where=str(workspace.kernels), hint="run kcurate extract TREE first"
             )
-        yield from found
+        yield from written
         return
     seen: set[Path] = set()
     for name in kernels:
@@ -160,7 +160,9 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
                 "no such kernel or folder", where=name, hint=f"ids are paths below {workspace.kernels}"
             )
         folders = (path.parent if path.is_file() else path for path in paths)
-        records = next((found for one in folders if (found := sorted(one.rglob("kernel.json")))), [])
+        records = next(
+            (written for folder in folders if (written := sorted(folder.rglob("kernel.json")))), []
+        )
         if not records:
             raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
         yield from (record for record in records if record not in seen)
@@ -214,8 +216,8 @@ def _one(
         cuda = partial(of_capture, kernel, code, capture, texts[0], most_elements=judge.most_elements)
         return settling.settle_recorded(cuda, texts[0])
     more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    found = settling.settle_texts(texts, more)
-    return found if units else found._replace(line=f"{found.line}; {NO_HOST_CODE}")
+    settled = settling.settle_texts(texts, more)
+    return settled if units else settled._replace(line=f"{settled.line}; {NO_HOST_CODE}")
 
 
 def _kept(path: Path, code: str) -> Settled:

@@ -53,51 +53,53 @@ def regions(
 ) -> tuple[list[Region], Mapping[str, Expr]]:
     """The buffers in the order of the first pointer into each, and offsets by the pointer's name."""
     groups: dict[int, list[Pointer]] = {}
-    for one in pointers:
-        groups.setdefault(one.targets[0].buffer, []).append(one)
-    found: list[Region] = []
+    for pointer in pointers:
+        groups.setdefault(pointer.targets[0].buffer, []).append(pointer)
+    places: list[Region] = []
     offsets: dict[str, Expr] = {}
     for group in groups.values():
         known = _shared(group, offset)
-        found += [_whole(group, launches)] if known is not None else _parts(group, launches)
+        places += [_whole(group, launches)] if known is not None else _parts(group, launches)
         offsets |= known or {}
-    return found, offsets
+    return places, offsets
 
 
 def _shared(group: Sequence[Pointer], offset: Offset) -> dict[str, Expr] | None:
     """The offsets of pointers that share a buffer; None: they do not."""
-    element, found = group[0].element, {}
-    for one in group:
-        bytes_in = [target.offset for target in one.targets]
-        if one.element != element or any(at % element.size_bytes for at in bytes_in):
+    element, offsets = group[0].element, {}
+    for pointer in group:
+        bytes_in = [target.offset for target in pointer.targets]
+        if pointer.element != element or any(at % element.size_bytes for at in bytes_in):
             return None
-        known = offset(one, tuple(at // element.size_bytes for at in bytes_in))
+        known = offset(pointer, tuple(at // element.size_bytes for at in bytes_in))
         if known is None:
             return None
-        found[one.name] = known
-    return found
+        offsets[pointer.name] = known
+    return offsets
 
 
 def _whole(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> Region:
     size = group[0].element.size_bytes
-    seen = [launch.buffers[one.buffer] for launch, one in zip(launches, group[0].targets, strict=True)]
-    before = next((one.before for one in seen if one.before is not None), None)
-    changed = any(bool(one.changed) for one in seen)
-    return Region(tuple(group), tuple(one.size_bytes // size for one in seen), True, changed, before)
+    seen = [launch.buffers[target.buffer] for launch, target in zip(launches, group[0].targets, strict=True)]
+    before = next((stored.before for stored in seen if stored.before is not None), None)
+    changed = any(bool(stored.changed) for stored in seen)
+    return Region(tuple(group), tuple(stored.size_bytes // size for stored in seen), True, changed, before)
 
 
 def _parts(group: Sequence[Pointer], launches: Sequence[CapturedLaunch]) -> list[Region]:
     """A buffer for each place that pointers point to, up to the next place or the allocation's end."""
     places: dict[tuple[object, ...], list[Pointer]] = {}
-    for one in group:
-        places.setdefault((one.element, *(target.offset for target in one.targets)), []).append(one)
-    found = []
-    for own in places.values():
+    for pointer in group:
+        places.setdefault((pointer.element, *(target.offset for target in pointer.targets)), []).append(
+            pointer
+        )
+    parts = []
+    for sharing in places.values():
         elements = []
         for at, launch in enumerate(launches):
-            start = own[0].targets[at].offset
-            later = [one.targets[at].offset for one in group if one.targets[at].offset > start]
-            end = min(later, default=launch.buffers[own[0].targets[at].buffer].size_bytes)
-            elements.append((end - start) // own[0].element.size_bytes)
-        found.append(Region(tuple(own), tuple(elements)))
-    return found
+            start = sharing[0].targets[at].offset
+            later = [pointer.targets[at].offset for pointer in group if pointer.targets[at].offset > start]
+            end = min(later, default=launch.buffers[sharing[0].targets[at].buffer].size_bytes)
+            elements.append((end - start) // sharing[0].element.size_bytes)
+        parts.append(Region(tuple(sharing), tuple(elements)))
+    return parts

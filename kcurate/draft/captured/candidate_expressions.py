@@ -55,7 +55,7 @@ def alike(values: Values, names: Names, powers: bool = False) -> Iterator[str]:
     """
     for text, known in names.items():
         yield from _near(values, text, known, most_factor=4)
-        if powers and tuple(1 << (one - 1).bit_length() for one in known if one > 0) == values:
+        if powers and tuple(1 << (number - 1).bit_length() for number in known if number > 0) == values:
             yield f"pow2(log2({text} - 1) + 1)"
     yield from (text for text, known in _products(names, 2) if known == values)
 
@@ -96,31 +96,31 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
                     yield f"ceil_div({text}, {unit})*{other}"
 
 
-def grids(values: Values, names: Names, own: int, block: Sequence[int]) -> Iterator[str]:
-    """Expressions for a grid's extent along an axis where a block has `own` threads."""
+def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Iterator[str]:
+    """Expressions for a grid's extent along an axis where a block has `width` threads."""
     singles, pairs = list(names.items()), list(_products(names, 2))
-    for found in (singles, pairs):
+    for texts in (singles, pairs):
         for share in SHARES:
-            for text, known in found:
-                if tuple(-(-x // (own * share)) for x in known) == values:
-                    yield f"ceil_div({text}, {own * share})" if own * share > 1 else text
-        yield from (text for text, known in found if known == values)
-        for text, known in found:  # a warp, or another part of a block, for each
+            for text, known in texts:
+                if tuple(-(-x // (width * share)) for x in known) == values:
+                    yield f"ceil_div({text}, {width * share})" if width * share > 1 else text
+        yield from (text for text, known in texts if known == values)
+        for text, known in texts:  # a warp, or another part of a block, for each
             for threads in (WARP, 2, 4, 8, 16):
-                if tuple(-(-x * threads // own) for x in known) == values:
-                    yield f"ceil_div({threads}*{text}, {own})"
+                if tuple(-(-x * threads // width) for x in known) == values:
+                    yield f"ceil_div({threads}*{text}, {width})"
     tiles = {
         f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in known)
-        for unit in dict.fromkeys(one for one in block if one > 1)
-        for text, known in found
+        for unit in dict.fromkeys(extent for extent in block if extent > 1)
+        for text, known in texts
     }
     yield from (text for text, known in tiles.items() if known == values)
     tiles |= dict(singles)
     yield from (text for text, known in _products(tiles, 2) if known == values)
     for share in ODD_SHARES:
         for text, known in singles:
-            if tuple(-(-x // (own * share)) for x in known) == values:
-                yield f"ceil_div({text}, {own * share})"
+            if tuple(-(-x // (width * share)) for x in known) == values:
+                yield f"ceil_div({text}, {width * share})"
     yield from extents(values, names, block)
 
 
@@ -150,7 +150,7 @@ def _products(names: Names, count: int) -> Iterator[tuple[str, Values]]:
     if len(names) > MAX_NAMES:
         return
     chosen = combinations_with_replacement(names, count)
-    for some in sorted(chosen, key=lambda one: -len(set(one))):
+    for some in sorted(chosen, key=lambda chosen_names: -len(set(chosen_names))):
         values = [1] * len(names[some[0]])
         for name in some:
             values = [x * y for x, y in zip(values, names[name], strict=True)]
@@ -162,5 +162,5 @@ def _units(block: Sequence[int]) -> tuple[int, ...]:
     threads = 1
     for extent in block:
         threads *= extent
-    units = dict.fromkeys(one * share for one in (threads, *block) for share in SHARES)
+    units = dict.fromkeys(extent * share for extent in (threads, *block) for share in SHARES)
     return tuple(unit for unit in units if unit > 1)

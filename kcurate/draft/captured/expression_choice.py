@@ -55,35 +55,35 @@ class Explained:
         sides = self.text.known.sides.values() if self.text is not None else ()
         steps = [step for side in sides for step in side.plan if isinstance(step, Launch)]
         self.step = steps[0] if steps else None
-        self.block = tuple(int(one) for one in bare(self.launches[0].block))
+        self.block = tuple(int(extent) for extent in bare(self.launches[0].block))
 
-    def value(self, one: Number) -> None:
+    def value(self, number: Number) -> None:
         """Find what gives an integer: a constant, an expression over earlier names, or a new name."""
-        values = one.whole
+        values = number.whole
         if values is None:
             return
         varies = len(set(values)) > 1
-        host = self._host(one.param)
+        host = self._host(number.param)
         hint = host.value if isinstance(host, ValueArg) else host
-        known = self._known(hint) if one.member is None else None
+        known = self._known(hint) if number.member is None else None
         if self.trust == "fixed" or (not varies and -1 <= values[0] <= size_settings.SMALL):
-            self.values[one.name] = values[0]
+            self.values[number.name] = values[0]
             if self.trust != "fixed" and values[0] > 1:
-                self.small[one.name] = values
+                self.small[number.name] = values
         elif isinstance(known, str) and candidate_expressions.holds(known, values, self.names):
-            self.values[one.name] = known
+            self.values[number.name] = known
         else:
             joined = varies or self.trust == "joined"
             like = (
                 next(candidate_expressions.alike(values, self.names, self.powers), None) if joined else None
             )
             if like is None:
-                name = one.name if one.name not in FUNCTIONS else f"{one.name}_"
+                name = number.name if number.name not in FUNCTIONS else f"{number.name}_"
                 self.names[name] = values
                 like = name
-            self.values[one.name] = like
-        if isinstance(hint, str) and hint.isidentifier() and one.member is None:
-            self.told.setdefault(hint, str(self.values[one.name]))
+            self.values[number.name] = like
+        if isinstance(hint, str) and hint.isidentifier() and number.member is None:
+            self.told.setdefault(hint, str(self.values[number.name]))
 
     def _host(self, param: int) -> Arg | None:
         """What the text's launch passes to a parameter."""
@@ -102,28 +102,28 @@ class Explained:
     ) -> Expr | None:
         """The first of the options that gives the values; numbers only up to `MOST_CONSTANT`."""
         for option in options:
-            one = option.expr() if isinstance(option, Poly) else option
-            if isinstance(one, int) and one > MOST_CONSTANT and self.trust != "fixed":
+            text = option.expr() if isinstance(option, Poly) else option
+            if isinstance(text, int) and text > MOST_CONSTANT and self.trust != "fixed":
                 continue
             if (
-                one is not None
-                and OPEN not in str(one)
-                and candidate_expressions.holds(one, values, self.names)
+                text is not None
+                and OPEN not in str(text)
+                and candidate_expressions.holds(text, values, self.names)
             ):
-                return one
+                return text
         return None
 
     def _searched(self, fits: Callable[[candidate_expressions.Names], Iterator[str]]) -> Expr | None:
         """The simplest expression over the names; else a product with small constants, which become names."""
-        found = next(fits(self.names), None)
-        if self.small and (found is None or re.search(r"\b\d", found)):
+        fitting = next(fits(self.names), None)
+        if self.small and (fitting is None or re.search(r"\b\d", fitting)):
             other = next(fits({**self.names, **self.small}), None)
             if other is not None and not re.search(r"\b\d", other):
-                found = other
-            for name in names_in(found or 0) & self.small.keys():
+                fitting = other
+            for name in names_in(fitting or 0) & self.small.keys():
                 self.names[name] = self.small.pop(name)
                 self.values[name] = name
-        return found
+        return fitting
 
     def grid(self, axis: int, bounds: Bounds, last: bool = False) -> Expr | None:
         """A grid's extent; None: nothing explains it yet, and `last` is not set."""
@@ -138,23 +138,25 @@ class Explained:
     def _blocks(self, axis: int, bounds: Bounds, last: bool, share: int) -> Expr | None:
         """A grid's extent in clusters of so many blocks; None as for `grid`."""
         values = tuple(launch.grid[axis] // share for launch in self.launches)
-        own, name = self.launches[0].block[axis] * share, f"blocks_{'xyz'[axis]}"
+        covered, name = self.launches[0].block[axis] * share, f"blocks_{'xyz'[axis]}"
         self.small.pop(name, None)
         if self.trust == "fixed":
             return values[0]
         guard = bounds.guard(axis)
         above = guard.text() if guard is not None else None
-        told = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
-        known = self._known(told)  # a number may be what the sizes of the host code come to
+        in_text = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
+        known = self._known(in_text)  # a number may be what the sizes of the host code come to
         options = [
-            f"ceil_div({above}, {own})" if above and own > 1 else above,
+            f"ceil_div({above}, {covered})" if above and covered > 1 else above,
             known if isinstance(known, str) else None,
         ]
-        found = self._first(values, options)
-        if found is None and max(values) > 1:
-            found = self._searched(lambda names: candidate_expressions.grids(values, names, own, self.block))
-        if found is not None:
-            return found
+        expression = self._first(values, options)
+        if expression is None and max(values) > 1:
+            expression = self._searched(
+                lambda names: candidate_expressions.grids(values, names, covered, self.block)
+            )
+        if expression is not None:
+            return expression
         if not last and max(values) > 1:
             self.small[name] = values
             return None
@@ -162,7 +164,7 @@ class Explained:
             self.names[name] = values
             return name
         if "gridDim" in bounds.code.text and max(values) > 1 and self.names:
-            capped = f"min({values[0]}, ceil_div({next(iter(self.names))}, {own}))"
+            capped = f"min({values[0]}, ceil_div({next(iter(self.names))}, {covered}))"
             return capped if candidate_expressions.holds(capped, values, self.names) else values[0]
         return values[0]
 
@@ -171,12 +173,14 @@ class Explained:
         if not any(values):
             return 0
         host = self._host(pointer.param)
-        told = self._known(host.offset) if isinstance(host, BufferArg) else None
+        in_text = self._known(host.offset) if isinstance(host, BufferArg) else None
         if self.trust == "fixed":
             return values[0] if len(set(values)) == 1 else None
         small = values[0] if len(set(values)) == 1 and values[0] <= size_settings.SMALL else None
-        found = self._first(values, (told, small))
-        return found or self._searched(lambda names: candidate_expressions.extents(values, names, self.block))
+        expression = self._first(values, (in_text, small))
+        return expression or self._searched(
+            lambda names: candidate_expressions.extents(values, names, self.block)
+        )
 
     def count(self, region: Region, bounds: Bounds) -> Expr:
         """The elements of a buffer: what the host code says, what indices need, or the simplest that fits."""
@@ -184,22 +188,27 @@ class Explained:
         if self.trust == "fixed":
             return values[0]
         host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
-        told = self._known(host.shape[0]) if host is not None else None
+        in_text = self._known(host.shape[0]) if host is not None else None
         need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
         if len(set(values)) == 1 and values[0] <= size_settings.SMALL:
             return values[0]
-        found = self._first(values, (told, need))
-        if found is None and region.whole:
-            found = self._searched(lambda names: candidate_expressions.extents(values, names, self.block))
-        if found is not None:
+        expression = self._first(values, (in_text, need))
+        if expression is None and region.whole:
+            expression = self._searched(
+                lambda names: candidate_expressions.extents(values, names, self.block)
+            )
+        if expression is not None:
             self.scaled = self.scaled or len(set(values)) > 1
-            return found
+            return expression
         needs = need.expr() if need is not None else 0
         if isinstance(needs, str):
             reached = [
                 candidate_expressions.value_in(needs, self.names, launch) for launch in range(len(values))
             ]
-            if all(one is not None and 0 < one <= most for one, most in zip(reached, values, strict=True)):
+            if all(
+                elements is not None and 0 < elements <= most
+                for elements, most in zip(reached, values, strict=True)
+            ):
                 text = f"the kernel's indices end here; the program has {values[0]} elements"
                 self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
                 return needs
@@ -214,20 +223,20 @@ class Explained:
         threads = math.prod(self.block)
         if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.scaled):
             return values[0]
-        told = self._known(self.step.shared_bytes) if self.step else None
-        found = self._first(values, (told,))
-        found = found or self._searched(
+        in_text = self._known(self.step.shared_bytes) if self.step else None
+        expression = self._first(values, (in_text,))
+        expression = expression or self._searched(
             lambda names: candidate_expressions.extents(values, names, self.block)
         )
-        return max(values) if found is None else found
+        return max(values) if expression is None else expression
 
 
 def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
     """The extents without those at the end that are 1; the first stays."""
-    found = list(extents)
-    while len(found) > 1 and found[-1] == 1:
-        found.pop()
-    return tuple(found)
+    kept = list(extents)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return tuple(kept)
 
 
 def _inner(text: str) -> str:
@@ -238,4 +247,4 @@ def typical(values: candidate_expressions.Values) -> int:
     """One value for an argument that explains nothing: its own, or the smallest beside zero."""
     if len(set(values)) == 1 or 0 <= values[0] <= size_settings.SMALL:
         return values[0]
-    return min((one for one in values if one), key=abs)
+    return min((value for value in values if value), key=abs)

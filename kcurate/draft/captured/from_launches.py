@@ -72,7 +72,7 @@ def recorded(
     out.
     """
     device = Code(code.encode())
-    function = next((one for one in device.functions if one.name == kernel.name), None)
+    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
     launches = _comparable(kernel, capture.launches)
     if function is None or not launches:
         what = (
@@ -81,8 +81,8 @@ def recorded(
         return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
     by = Explained(launches, text, trust, powers=kernel.language == "triton")
-    made = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
-    return replace(made, known=replace(tied(made.known, code), source="captured"))
+    draft = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
+    return replace(draft, known=replace(tied(draft.known, code), source="captured"))
 
 
 def nothing(kernel: Kernel, why: str) -> Draft:
@@ -100,14 +100,14 @@ def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[Capt
     """The launches that one plan can stand for, the largest first."""
 
     def size(launch: CapturedLaunch) -> tuple[int, int]:
-        return sum(one.size_bytes for one in launch.buffers), math.prod(launch.grid)
+        return sum(buffer.size_bytes for buffer in launch.buffers), math.prod(launch.grid)
 
     def form(launch: CapturedLaunch) -> object:
         numbers: dict[int, int] = {}
         shared = [
-            (place, one.at, numbers.setdefault(one.buffer, len(numbers)))
+            (place, pointer.at, numbers.setdefault(pointer.buffer, len(numbers)))
             for place, arg in enumerate(launch.args)
-            for one in sorted(arg.pointers, key=lambda one: one.at)
+            for pointer in sorted(arg.pointers, key=lambda pointer: pointer.at)
         ]
         return shared, launch.block, launch.cluster, launch.cooperative
 
@@ -141,32 +141,35 @@ class _Reading:
 
     def draft(self) -> Draft:
         """The whole draft."""
-        for one in self.given.numbers:
-            self.by.value(one)
+        for scalar in self.given.numbers:
+            self.by.value(scalar)
         scalars = {
             name: poly for name, value in self.by.values.items() if (poly := poly_of(value)) is not None
         }
         bounds = Bounds(self.device, self.function, scalars, self.by.block, ())
         early = [self.by.grid(axis, bounds) for axis in range(3)]
-        bounds.grid = [poly_of(one) for one in early if one is not None]
+        bounds.grid = [poly_of(extent) for extent in early if extent is not None]
         self.scalars: dict[str, Scalar] = {}
         places, offsets = regions(self.given.pointers, self.launches, self.by.offset)
         self.places = places
-        self.homes = {one.name: region.name for region in places for one in region.pointers}
+        self.homes = {pointer.name: region.name for region in places for pointer in region.pointers}
         counts = {region.name: self.by.count(region, bounds) for region in places}
         grid = [
-            self.by.grid(axis, bounds, last=True) if one is None else one for axis, one in enumerate(early)
+            self.by.grid(axis, bounds, last=True) if extent is None else extent
+            for axis, extent in enumerate(early)
         ]
-        bounds.grid = [poly_of(one) for one in grid if one is not None]
+        bounds.grid = [poly_of(extent) for extent in grid if extent is not None]
         shared = self.by.shared()
         buffers = self._buffers(places, counts, bounds)
         uploads = self._uploads(buffers)
         self._settle([*grid, shared, *offsets.values()], buffers)
         signatures = kernel_signatures(self.device.text.encode())
-        own = self.kernel.name
+        plain_name = self.kernel.name
         launch = Launch(
-            next((one for one in signatures if one.split("::")[-1] == own), own),
-            bare(one for one in grid if one is not None),
+            next(
+                (signature for signature in signatures if signature.split("::")[-1] == plain_name), plain_name
+            ),
+            bare(extent for extent in grid if extent is not None),
             self.by.block,
             tuple(self._args(offsets)),
             self.instance.template,
@@ -178,54 +181,58 @@ class _Reading:
 
     def _usage(self, region: Region) -> Usage:
         """What the kernel does with a buffer, by its text and by what was seen."""
-        found = Usage()
+        joined = Usage()
         for pointer in region.pointers:
-            found |= usage(self.device, self.function, pointer.path)
-        if region.changed and not found.written:
-            found |= Usage(read=True, written=True, first="read")
-        return replace(found, first="read" if found.read and len(region.pointers) > 1 else found.first)
+            joined |= usage(self.device, self.function, pointer.path)
+        if region.changed and not joined.written:
+            joined |= Usage(read=True, written=True, first="read")
+        return replace(joined, first="read" if joined.read and len(region.pointers) > 1 else joined.first)
 
     def _buffers(
         self, places: Sequence[Region], counts: Mapping[str, Expr], bounds: Bounds
     ) -> dict[str, Buffer]:
         known = recorded_contents.Known(places, counts, self.by.names, bounds)
-        made = {}
+        buffers = {}
         for region in places:
             used = self._usage(region)
             inout = (used.read and used.first != "write") or bool(region.element.fields)
             role = ("inout" if inout else "out") if used.written else "in"
             lanes = region.element.lanes
             shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
-            found, why = known.init(region)
-            init = None if role == "out" else found
+            contents, why = known.init(region)
+            init = None if role == "out" else contents
             if init is not None:
                 self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
             elif not why.startswith("guess"):
-                self.held.append((region.name, found))
+                self.held.append((region.name, contents))
             allowed = tolerance(region.element, bounds, self.by.names.keys()) if role != "in" else None
-            made[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
-        if all(one.role == "in" for one in made.values()):
+            buffers[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
+        if all(buffer.role == "in" for buffer in buffers.values()):
             self.remarks.append(
                 Remark("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
             )
-        return made
+        return buffers
 
     def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
         """Upload steps for the variables of the kernel's code that the program wrote."""
-        found = {one.name: self._element(one.type) for one in self.device.outside("__constant__")}
+        elements = {
+            declared.name: self._element(declared.type) for declared in self.device.outside("__constant__")
+        }
         steps: list[Step] = []
-        for one in self.launches[0].symbols:
-            short = one.name.rpartition("::")[2]
+        for symbol in self.launches[0].symbols:
+            short = symbol.name.rpartition("::")[2]
             if not re.search(rf"\b{re.escape(short)}\b", self.device.text):
                 continue
-            element = found.get(short) or (Element(one.before.dtype) if one.before is not None else None)
-            if element is None or one.size_bytes % element.size_bytes:
+            element = elements.get(short) or (
+                Element(symbol.before.dtype) if symbol.before is not None else None
+            )
+            if element is None or symbol.size_bytes % element.size_bytes:
                 why = Remark(f"buffers.{short}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
                 self.remarks.append(why)
                 continue
             name, lanes = f"{short}_values", element.lanes
-            shape = (one.size_bytes // element.size_bytes, *((lanes,) if lanes > 1 else ()))
-            init, why_init = recorded_contents.plain(one.before, element)
+            shape = (symbol.size_bytes // element.size_bytes, *((lanes,) if lanes > 1 else ()))
+            init, why_init = recorded_contents.plain(symbol.before, element)
             self.remarks += [Remark(f"buffers.{name}.init", why_init)] if why_init else []
             buffers[name] = Buffer(element.dtype, shape, init)
             steps.append(Upload(short, name))
@@ -234,34 +241,42 @@ class _Reading:
     def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
         """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
         inits = (
-            value for one in buffers.values() if one.init for value in recorded_contents.values(one.init)
+            value
+            for buffer in buffers.values()
+            if buffer.init
+            for value in recorded_contents.values(buffer.init)
         )
-        shapes = (extent for one in buffers.values() for extent in one.shape)
-        texts = [one for one in (*used, *shapes) if isinstance(one, str)]
-        texts += [one for one in inits if isinstance(one, str) and set(names_in(one)) & self.by.names.keys()]
+        shapes = (extent for buffer in buffers.values() for extent in buffer.shape)
+        texts = [text for text in (*used, *shapes) if isinstance(text, str)]
+        texts += [
+            text for text in inits if isinstance(text, str) and set(names_in(text)) & self.by.names.keys()
+        ]
         needed = frozenset[str]().union(*map(names_in, texts))
-        for one in self.given.numbers:
-            value = self.by.values.get(one.name)
+        for scalar in self.given.numbers:
+            value = self.by.values.get(scalar.name)
             if isinstance(value, str) and not names_in(value) <= needed:
-                self.by.values[one.name] = typical(one.whole or (0,))
+                self.by.values[scalar.name] = typical(scalar.whole or (0,))
         passed = {name: str(values[0]) for name, values in self.by.names.items() if name not in needed}
         for name, buffer in buffers.items():
             if (allowed := buffer.tolerance) is not None and isinstance(allowed.terms, str):
-                text = re.sub(r"[A-Za-z_]\w*", lambda found: passed.get(found[0], found[0]), allowed.terms)
+                text = re.sub(r"[A-Za-z_]\w*", lambda match: passed.get(match[0], match[0]), allowed.terms)
                 buffers[name] = replace(buffer, tolerance=replace(allowed, terms=text))
         self.by.names = {name: values for name, values in self.by.names.items() if name in needed}
 
     def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
         """The launch's arguments, in order."""
         for place, param in enumerate(self.kernel.params):
-            into = [one for one in self.given.pointers if one.param == place]
-            pointers = [self._target(one, offsets) for one in into]
-            numbers = [one for one in self.given.numbers if one.param == place]
+            into = [pointer for pointer in self.given.pointers if pointer.param == place]
+            pointers = [self._target(pointer, offsets) for pointer in into]
+            numbers = [scalar for scalar in self.given.numbers if scalar.param == place]
             if place in self.given.fields:
                 fields = self.given.fields[place]
-                values = {one.member or "": self.by.values.get(one.name, one.values[0]) for one in numbers}
-                self.scalars[param.name] = Scalar(fields, {**{one.name: 0 for one in fields}, **values})
-                yield with_pointers(pointers, tuple(one.at for one in into), param.name)
+                values = {
+                    scalar.member or "": self.by.values.get(scalar.name, scalar.values[0])
+                    for scalar in numbers
+                }
+                self.scalars[param.name] = Scalar(fields, {**{member.name: 0 for member in fields}, **values})
+                yield with_pointers(pointers, tuple(pointer.at for pointer in into), param.name)
             elif numbers:
                 yield self._number(numbers[0])
             elif place in self.given.nulls:
@@ -277,20 +292,20 @@ class _Reading:
         lanes = number(pointer.element.lanes)
         return name if offset == 0 else BufferArg(name, (poly_of(offset) * lanes).expr())
 
-    def _number(self, one: Number) -> Arg:
-        value = self.by.values.get(one.name)
+    def _number(self, scalar: Number) -> Arg:
+        value = self.by.values.get(scalar.name)
         if value is None:
-            own = one.values[0]
-            if one.dtype == "bool":
-                return ValueArg(int(own), "bool")
-            if not math.isfinite(own):
+            recorded = scalar.values[0]
+            if scalar.dtype == "bool":
+                return ValueArg(int(recorded), "bool")
+            if not math.isfinite(recorded):
                 self.remarks.append(
-                    Remark(f"scalars.{one.name}", f"the program passes {own}", Reason.NO_VALUE)
+                    Remark(f"scalars.{scalar.name}", f"the program passes {recorded}", Reason.NO_VALUE)
                 )
-            self.scalars[one.name] = Scalar(one.dtype, own if math.isfinite(own) else OPEN)
-            return one.name
-        plain = isinstance(value, str) and value in self.by.names and one.dtype == "int32"
-        return str(value) if plain else ValueArg(value, one.dtype)
+            self.scalars[scalar.name] = Scalar(scalar.dtype, recorded if math.isfinite(recorded) else OPEN)
+            return scalar.name
+        plain = isinstance(value, str) and value in self.by.names and scalar.dtype == "int32"
+        return str(value) if plain else ValueArg(value, scalar.dtype)
 
     def _finished(
         self, steps: tuple[Step, ...], buffers: dict[str, Buffer], others: Sequence[Poly], bounds: Bounds
@@ -308,13 +323,13 @@ class _Reading:
         elif not steps_up:
             self.remarks.append(Remark("sizes.test", "sizes of two scales that fit", Reason.ONE_SIZE))
         small = [
-            one
+            recorded_sizes
             for at in range(1, len(self.launches))
-            if (one := {name: values[at] for name, values in names.items()}) != bench
-            and size_settings.fits([*counts, *others], one, size_settings.COMMON_TEST_ELEMENTS)
+            if (recorded_sizes := {name: values[at] for name, values in names.items()}) != bench
+            and size_settings.fits([*counts, *others], recorded_sizes, size_settings.COMMON_TEST_ELEMENTS)
         ][-MAX_RECORDED:]
         steps_up = tuple(
-            replace(step, test=(*step.test, *(one for one in small if one not in step.test)))
+            replace(step, test=(*step.test, *(setting for setting in small if setting not in step.test)))
             for step in steps_up
         )
         test = steps_up[0].test if steps_up else (bench,)
@@ -337,7 +352,7 @@ class _Reading:
 
     def _needs(self, buffers: Mapping[str, Buffer], bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
         """Buffers whose indices end before or after their allocation: name, and elements needed."""
-        found = []
+        needs = []
         for region in self.places:
             need = bounds.extent(region.path, at_sample)
             if (
@@ -346,8 +361,8 @@ class _Reading:
                 and need.expr() != buffers[region.name].shape[0]
                 and names_of(need) <= self.by.names.keys() | FUNCTIONS
             ):
-                found.append((region.name, need.expr()))
-        return tuple(found)
+                needs.append((region.name, need.expr()))
+        return tuple(needs)
 
     def _element(self, type_text: str) -> Element | None:
         return types.element(type_text, self.types, self.device.text)

@@ -82,35 +82,35 @@ class Reader:
 
     def read(self) -> Arguments:
         """The arguments; what cannot be passed on by a plan is an open remark."""
-        found = Arguments()
+        arguments = Arguments()
         for place, param in enumerate(self.kernel.params):
             name = param.name or f"argument_{place}"
-            given = [launch.args[place] for launch in self.launches]
-            size = len(given[0].hex) // 2
+            passed = [launch.args[place] for launch in self.launches]
+            size = len(passed[0].hex) // 2
             element = types.element(param.type, self.names, self.code)
-            if param.pointer and not any(arg.pointers or arg.hex.strip("0") for arg in given):
-                found.nulls.add(place)
+            if param.pointer and not any(arg.pointers or arg.hex.strip("0") for arg in passed):
+                arguments.nulls.add(place)
             elif param.pointer:
                 element = types.pointee(param.type, self.names, self.code, aligned=self.aligned)
-                self._pointer(found, name, place, param.type, element, given)
+                self._pointer(arguments, name, place, param.type, element, passed)
             elif element is not None and element.lanes == 1 and element.size_bytes == size:
-                values = tuple(_value(arg, element.dtype, 0) for arg in given)
-                found.numbers.append(Number(name, place, element.dtype, values))
+                values = tuple(_value(arg, element.dtype, 0) for arg in passed)
+                arguments.numbers.append(Number(name, place, element.dtype, values))
             elif size == 1 and types.empty(param.type, self.names, self.code):
-                found.numbers.append(Number(name, place, "uint8", (0,) * len(given)))
-            elif not self._struct(found, name, place, param.type, given):
+                arguments.numbers.append(Number(name, place, "uint8", (0,) * len(passed)))
+            elif not self._struct(arguments, name, place, param.type, passed):
                 reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
-                found.remarks.append(Remark(f"scalars.{name}", f"a {param.type} by value", reason))
-        return found
+                arguments.remarks.append(Remark(f"scalars.{name}", f"a {param.type} by value", reason))
+        return arguments
 
     def _pointer(
         self,
-        found: Arguments,
+        arguments: Arguments,
         name: str,
         place: int,
         type_text: str,
         element: Element | None,
-        given: Sequence[CapturedArg],
+        passed: Sequence[CapturedArg],
         path: str | None = None,
         at: int = 0,
     ) -> None:
@@ -118,40 +118,42 @@ class Reader:
         if element is None or type_text.count("*") > 1:
             reason = Reason.STRUCT_ELEMENTS if type_text.count("*") == 1 else Reason.POINTER_TO_POINTERS
             text = f"the element type behind {type_text}"
-            found.remarks.append(Remark(f"buffers.{name}.dtype", text, reason))
+            arguments.remarks.append(Remark(f"buffers.{name}.dtype", text, reason))
             return
-        targets = tuple(one for arg in given for one in arg.pointers if one.at == at)
-        if len(targets) != len(given):
+        targets = tuple(pointer for arg in passed for pointer in arg.pointers if pointer.at == at)
+        if len(targets) != len(passed):
             text = f"{name} is null in some launches, or points into no allocation; plans cannot pass that"
-            found.remarks.append(Remark("plan.args", text, Reason.NO_VALUE))
+            arguments.remarks.append(Remark("plan.args", text, Reason.NO_VALUE))
             return
-        found.pointers.append(Pointer(name, path or name, place, element, targets, at))
+        arguments.pointers.append(Pointer(name, path or name, place, element, targets, at))
 
     def _struct(
-        self, found: Arguments, name: str, place: int, type_text: str, given: Sequence[CapturedArg]
+        self, arguments: Arguments, name: str, place: int, type_text: str, passed: Sequence[CapturedArg]
     ) -> bool:
         """Add a struct of numbers and pointers; False: it holds something else, or is laid out otherwise."""
-        held = {one.at for arg in given for one in arg.pointers}
+        held = {pointer.at for arg in passed for pointer in arg.pointers}
         inside = types.layout(type_text, self.names, self.code, pointers=not self.aligned)
-        if inside is None or types.size_of(inside) != len(given[0].hex) // 2:
+        if inside is None or types.size_of(inside) != len(passed[0].hex) // 2:
             return False
-        pointers = [one for one in inside if one.pointer and one.at in held]
-        if held != {one.at for one in pointers}:
+        pointers = [member for member in inside if member.pointer and member.at in held]
+        if held != {member.at for member in pointers}:
             return False
-        nulls = [one for one in inside if one.pointer and one.at not in held]
-        if any(_value(arg, one.field.dtype, one.at) for arg in given for one in nulls):
+        nulls = [member for member in inside if member.pointer and member.at not in held]
+        if any(_value(arg, member.field.dtype, member.at) for arg in passed for member in nulls):
             return False  # it points into no allocation
-        for one in inside:
-            own, path = f"{name}_{one.field.name}", f"{name}.{one.path}"
-            if one in pointers:
-                element = types.pointee(one.pointer, self.names, self.code, aligned=self.aligned)
-                self._pointer(found, own, place, one.pointer, element, given, path, one.at)
+        for member in inside:
+            name_of_member, path = f"{name}_{member.field.name}", f"{name}.{member.path}"
+            if member in pointers:
+                element = types.pointee(member.pointer, self.names, self.code, aligned=self.aligned)
+                self._pointer(
+                    arguments, name_of_member, place, member.pointer, element, passed, path, member.at
+                )
             else:
-                dtype = one.field.dtype
-                values = tuple(_value(arg, dtype, one.at) for arg in given)
-                found.numbers.append(Number(own, place, dtype, values, one.field.name))
+                dtype = member.field.dtype
+                values = tuple(_value(arg, dtype, member.at) for arg in passed)
+                arguments.numbers.append(Number(name_of_member, place, dtype, values, member.field.name))
         if len(pointers) < len(inside):
-            found.fields[place] = tuple(one.field for one in inside)
+            arguments.fields[place] = tuple(member.field for member in inside)
         return True
 
 

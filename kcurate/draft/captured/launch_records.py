@@ -25,23 +25,25 @@ class Captures:
         self._by_name: dict[str, list[Capture]] = {}
         for path in sorted(workspace.captures.glob("*/*.json")):
             try:
-                one = store.read_json(path, Capture)
+                capture = store.read_json(path, Capture)
             except RecordError as error:
                 note(f"not used: {error}")
                 continue
-            self._by_name.setdefault(Demangled.of(one.kernel).base, []).append(one)
+            self._by_name.setdefault(Demangled.of(capture.kernel).base, []).append(capture)
 
     def of_triton(self, kernel: Kernel) -> Capture | None:
         """The record of a kernel in Triton: of its most launched signature, preferably of its own file."""
-        found = [
-            one
-            for one in self._by_name.get(kernel.name, ())
-            if one.source == "triton" and one.launches and _names_constants(one, kernel.params)
+        captures = [
+            capture
+            for capture in self._by_name.get(kernel.name, ())
+            if capture.source == "triton" and capture.launches and _names_constants(capture, kernel.params)
         ]
-        found = _preferred(found, (one for one in found if (one.file or "").endswith(kernel.span.path)))
+        captures = _preferred(
+            captures, (capture for capture in captures if (capture.file or "").endswith(kernel.span.path))
+        )
         by_types: dict[tuple[str, ...], list[Capture]] = {}
-        for one in found:
-            by_types.setdefault(one.params, []).append(one)
+        for capture in captures:
+            by_types.setdefault(capture.params, []).append(capture)
         return _joined(max(by_types.values(), key=_times, default=None))
 
     def of(self, kernel: Kernel, code: str) -> Capture | None:
@@ -50,18 +52,22 @@ class Captures:
         Kernels that share a name are told apart by their parameters, their namespace, and by a program named
         like their benchmark.
         """
-        found = [
-            one
-            for one in self._by_name.get(kernel.name, ())
-            if one.source != "triton" and one.launches and _fits(one, kernel.params)
+        captures = [
+            capture
+            for capture in self._by_name.get(kernel.name, ())
+            if capture.source != "triton" and capture.launches and _fits(capture, kernel.params)
         ]
         spaces = [name for name in kernel_signatures(code.encode()) if name.split("::")[-1] == kernel.name]
-        found = _preferred(found, (one for one in found if Demangled.of(one.kernel).name in spaces))
-        found = _preferred(found, (one for one in found if kernel.benchmark in one.program))
+        captures = _preferred(
+            captures, (capture for capture in captures if Demangled.of(capture.kernel).name in spaces)
+        )
+        captures = _preferred(
+            captures, (capture for capture in captures if kernel.benchmark in capture.program)
+        )
         by_instance: dict[str, list[Capture]] = {}
-        for one in found:
-            by_instance.setdefault(one.mangled, []).append(one)
-        listed = {"".join(one.split()) for one in kernel.instantiations}
+        for capture in captures:
+            by_instance.setdefault(capture.mangled, []).append(capture)
+        listed = {"".join(instance.split()) for instance in kernel.instantiations}
 
         def rank(some: list[Capture]) -> tuple[bool, int]:
             template = Demangled.of(some[0].kernel).template
@@ -75,19 +81,19 @@ def _names_constants(capture: Capture, params: tuple[Param, ...]) -> bool:
     """Whether a record in Triton has as many parameters, and its constants the same names."""
     if len(capture.params) != len(params):
         return False
-    fixed = {one.name for one, kind in zip(params, capture.params, strict=True) if kind == "constexpr"}
+    fixed = {param.name for param, kind in zip(params, capture.params, strict=True) if kind == "constexpr"}
     return all(fixed == launch.constexprs.keys() for launch in capture.launches)
 
 
 def _times(some: list[Capture]) -> int:
-    return sum(launch.times for one in some for launch in one.launches)
+    return sum(launch.times for capture in some for launch in capture.launches)
 
 
 def _joined(some: list[Capture] | None) -> Capture | None:
     """The first record with the launches of all."""
     if some is None:
         return None
-    return replace(some[0], launches=tuple(launch for one in some for launch in one.launches))
+    return replace(some[0], launches=tuple(launch for capture in some for launch in capture.launches))
 
 
 def _preferred(all_: list[Capture], better: Iterable[Capture]) -> list[Capture]:
@@ -101,7 +107,9 @@ def _fits(capture: Capture, params: tuple[Param, ...]) -> bool:
     if len(capture.params) != len(params):
         return True
     for text, param in zip(capture.params, params, strict=True):
-        own, other = types.element(param.type, {}), types.element(text, {})
-        if ("*" in text) != param.pointer or (own is not None and other is not None and own != other):
+        declared, other = types.element(param.type, {}), types.element(text, {})
+        if ("*" in text) != param.pointer or (
+            declared is not None and other is not None and declared != other
+        ):
             return False
     return True

@@ -59,8 +59,8 @@ class Known:
         seen, element = region.before, region.element
         integers = element.dtype not in types.FLOATS
         if seen is None or seen.dtype != element.dtype or "lowest" not in seen.facts:
-            made = self._read_off(region)
-            return made.init, f"guess: nothing is recorded of its values; {made.why}"
+            inferred = self._read_off(region)
+            return inferred.init, f"guess: nothing is recorded of its values; {inferred.why}"
         if not integers or seen.init in (Init("zeros"), Init("permutation")):
             return plain(seen, element)
         matrix = self._matrix(region)
@@ -83,15 +83,15 @@ class Known:
 
     def _read_off(self, region: Region) -> Inferred:
         """What the kernel's text tells of the values."""
-        extents = {one.path: self._poly(one) for one in self.regions}
-        known = Extents(extents, {one.path: one.element for one in self.regions})
+        extents = {region.path: self._poly(region) for region in self.regions}
+        known = Extents(extents, {region.path: region.element for region in self.regions})
         return contents(region.path, self.bounds, known)
 
     def _used(self, region: Region) -> Found | None:
         """What the kernel's text tells of the values as indices into other buffers."""
-        found = self._read_off(region)
-        told = found.init.kind == "integers" and isinstance(found.init.params.get("high"), str)
-        return (found.init, f"guess: {found.why}") if told or region.element.fields else None
+        inferred = self._read_off(region)
+        bounded = inferred.init.kind == "integers" and isinstance(inferred.init.params.get("high"), str)
+        return (inferred.init, f"guess: {inferred.why}") if bounded or region.element.fields else None
 
     def _poly(self, region: Region) -> Poly:
         return candidate_expressions.poly_of(self.counts[region.name])
@@ -113,7 +113,7 @@ class Known:
     def _limit(self, highest: int, count: int, lowest: int) -> str | None:
         """The smallest extent that the values lie below, if the largest of them is near enough to it."""
         above = [(value, text) for text, value in self._extents() if value > highest]
-        value, text = min(above, default=(0, ""), key=lambda one: one[0])
+        value, text = min(above, default=(0, ""), key=lambda pair: pair[0])
         near = text and value - 1 - highest <= NEAR * max(0, value - max(lowest, 0)) / max(count, 1)
         return text if near else None
 
@@ -123,7 +123,7 @@ class Known:
             entries = self._entries(starts)
             if entries is None or region not in (starts, *entries):
                 continue
-            columns = [one for one in entries if one.element.dtype not in types.FLOATS]
+            columns = [region for region in entries if region.element.dtype not in types.FLOATS]
             rows = self._poly(starts) - number(1)
             params: dict[str, int | float | str | bool] = {
                 "rows": rows.expr(),
@@ -144,16 +144,16 @@ class Known:
         if seen is None or seen.init is None or seen.init.kind != "csr_offsets":
             return None
         total = int(seen.facts["last"])
-        found = [
-            one
-            for one in self.regions
-            if one is not starts
-            and one.elements[0] == total
-            and one.before is not None
-            and one.before.facts.get("lowest", -1) >= 0
-            and (one.element.dtype not in types.FLOATS)
+        entries = [
+            region
+            for region in self.regions
+            if region is not starts
+            and region.elements[0] == total
+            and region.before is not None
+            and region.before.facts.get("lowest", -1) >= 0
+            and (region.element.dtype not in types.FLOATS)
         ]
-        return found or None
+        return entries or None
 
 
 def values(init: Init) -> Iterable[object]:

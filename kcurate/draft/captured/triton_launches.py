@@ -47,16 +47,16 @@ _WRITTEN = {
 
 def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, trust: Trust) -> Draft:
     """The draft that the recorded launches of a kernel in Triton give."""
-    given = list(zip(kernel.params, capture.params, strict=True))
-    passed = [(param, kind) for param, kind in given if kind not in ("constexpr", NULL)]
+    kinds = list(zip(kernel.params, capture.params, strict=True))
+    passed = [(param, kind) for param, kind in kinds if kind not in ("constexpr", NULL)]
     for param, kind in passed:
         if kind.removeprefix("*") not in C_TYPES:
             return nothing(kernel, f"the program passes {kind} for {param.name}")
         if not kind.startswith("*") and TYPES_OF[kind] not in SCALARS:
             return nothing(kernel, f"plans cannot pass {param.name}, of the type {kind}")
-    names = [param.name for param, kind in given if kind == "constexpr"]
-    launches = [_without_nulls(one) for one in _alike(capture.launches, names)]
-    sizes = tuple(name for name in names if _may_be_size([one.constexprs[name] for one in launches]))
+    names = [param.name for param, kind in kinds if kind == "constexpr"]
+    launches = [_without_nulls(launch) for launch in _alike(capture.launches, names)]
+    sizes = tuple(name for name in names if _may_be_size([launch.constexprs[name] for launch in launches]))
     for name in names:
         value = launches[0].constexprs[name]
         if isinstance(value, str) and not TEXT.fullmatch(f"'{value}'"):
@@ -67,13 +67,17 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     ]
     text = _declaration(kernel.name, params, code)
     widths = [numpy_dtype(TYPES_OF[kind.removeprefix("*")]).itemsize for _, kind in passed]
-    seen = replace(capture, launches=tuple(_as_cuda(_apart(one, widths), names, sizes) for one in launches))
+    seen = replace(
+        capture, launches=tuple(_as_cuda(_apart(launch, widths), names, sizes) for launch in launches)
+    )
     twin = replace(kernel, params=tuple(params))
-    made = recorded(twin, text, seen, None, trust, most_elements)
-    nulls = tuple(param.name for param, kind in given if kind == NULL)
+    draft = recorded(twin, text, seen, None, trust, most_elements)
+    nulls = tuple(param.name for param, kind in kinds if kind == NULL)
     nulls += tuple(name for name in names if launches[0].constexprs[name] is None)
-    sides = {name: _turned(one, names, sizes, launches[0], nulls) for name, one in made.known.sides.items()}
-    return replace(made, known=tied(replace(made.known, sides=sides), code))
+    sides = {
+        name: _turned(side, names, sizes, launches[0], nulls) for name, side in draft.known.sides.items()
+    }
+    return replace(draft, known=tied(replace(draft.known, sides=sides), code))
 
 
 TYPES_OF = {kind: dtype for dtype, kind in reversed(list(TYPES.items()))}
@@ -88,19 +92,19 @@ def _alike(launches: Sequence[CapturedLaunch], names: Sequence[str]) -> list[Cap
 
     Warps and stages, which many programs choose by a row's length, are the largest one's.
     """
-    largest = max(launches, key=lambda one: sum(buffer.size_bytes for buffer in one.buffers))
+    largest = max(launches, key=lambda launch: sum(buffer.size_bytes for buffer in launch.buffers))
     numbers = {name for name in names if type(largest.constexprs[name]) is int}
-    own = {name: largest.constexprs[name] for name in names if name not in numbers}
+    constants = {name: largest.constexprs[name] for name in names if name not in numbers}
 
-    def same(one: CapturedLaunch) -> bool:
-        return all(one.constexprs[name] == value for name, value in own.items())
+    def same(launch: CapturedLaunch) -> bool:
+        return all(launch.constexprs[name] == value for name, value in constants.items())
 
-    return [largest, *(one for one in launches if one is not largest and same(one))]
+    return [largest, *(launch for launch in launches if launch is not largest and same(launch))]
 
 
 def _may_be_size(values: Sequence[object]) -> bool:
     """Whether a constant may be a size, or follow from one: it varies, or is no block's extent."""
-    whole = [one for one in values if type(one) is int]
+    whole = [value for value in values if type(value) is int]
     if len(whole) < len(values):
         return False
     return len(set(whole)) > 1 or (whole[0] > SMALL and whole[0].bit_count() > 1)
@@ -109,20 +113,22 @@ def _may_be_size(values: Sequence[object]) -> bool:
 def _apart(launch: CapturedLaunch, widths: Sequence[int]) -> CapturedLaunch:
     """The launch with a buffer for each tensor, as long as it is, where tensors share no elements."""
     args, buffers = list(launch.args), list(launch.buffers)
-    for number, own in enumerate(launch.buffers):
+    for number, buffer in enumerate(launch.buffers):
         ends: dict[int, int] = {}
         for arg, width in zip(args, widths, strict=True):
-            for one in arg.pointers:
-                if one.buffer == number:
-                    ends[one.offset] = max(ends.get(one.offset, 0), one.offset + width * _reach(arg))
+            for pointer in arg.pointers:
+                if pointer.buffer == number:
+                    ends[pointer.offset] = max(
+                        ends.get(pointer.offset, 0), pointer.offset + width * _reach(arg)
+                    )
         ranges = sorted(ends.items())
-        if ranges == [(0, own.size_bytes)] or any(end > then[0] for (_, end), then in pairwise(ranges)):
+        if ranges == [(0, buffer.size_bytes)] or any(end > then[0] for (_, end), then in pairwise(ranges)):
             continue
         for start, end in ranges:
             before = CapturedPointer(0, number, start)
             after = (CapturedPointer(0, len(buffers)),)
             args = [replace(arg, pointers=after) if before in arg.pointers else arg for arg in args]
-            buffers.append(replace(own, size_bytes=end - start))
+            buffers.append(replace(buffer, size_bytes=end - start))
     return replace(launch, args=tuple(args), buffers=tuple(buffers))
 
 
@@ -142,21 +148,23 @@ def _as_cuda(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str])
     values = {name: value for name in names if type(value := launch.constexprs[name]) is int}
     block = sorted((value for name, value in values.items() if name not in sizes and value > 1), reverse=True)
     more = (CapturedArg(int(values[name]).to_bytes(4, "little", signed=True).hex()) for name in sizes)
-    own = ([*block, 1, 1, 1])[:3]
-    return replace(launch, block=(own[0], own[1], own[2]), args=(*launch.args, *more), shared_bytes=0)
+    extents = ([*block, 1, 1, 1])[:3]
+    return replace(
+        launch, block=(extents[0], extents[1], extents[2]), args=(*launch.args, *more), shared_bytes=0
+    )
 
 
 def _declaration(name: str, params: Sequence[Param], code: str) -> str:
     """The kernel in CUDA as far as drafts read it; sums are loops over every size."""
-    functions = {one.name: one for one in parsed(code).body if isinstance(one, ast.FunctionDef)}
+    functions = {node.name: node for node in parsed(code).body if isinstance(node, ast.FunctionDef)}
     marked = {param.name for param in params if param.pointer}
-    found = [(param, kind) for param, kind in accesses(functions[name], functions) if param in marked]
-    body = [_WRITTEN[kind].format(param) for param, kind in dict.fromkeys(found)]
-    called = (one.func for one in ast.walk(parsed(code)) if isinstance(one, ast.Call))
-    if any(isinstance(one, ast.Attribute) and one.attr in _SUMS for one in called):
-        body += [f"for (int k = 0; k < {one.name}; ++k) {{}}" for one in params if one.type == "int"]
-    given = ", ".join(f"{one.type} {one.name}" for one in params)
-    return f"__global__ void {name}({given}) {{\n" + "\n".join(body) + "\n}\n"
+    accessed = [(param, kind) for param, kind in accesses(functions[name], functions) if param in marked]
+    body = [_WRITTEN[kind].format(param) for param, kind in dict.fromkeys(accessed)]
+    called = (node.func for node in ast.walk(parsed(code)) if isinstance(node, ast.Call))
+    if any(isinstance(function, ast.Attribute) and function.attr in _SUMS for function in called):
+        body += [f"for (int k = 0; k < {param.name}; ++k) {{}}" for param in params if param.type == "int"]
+    declared = ", ".join(f"{param.type} {param.name}" for param in params)
+    return f"__global__ void {name}({declared}) {{\n" + "\n".join(body) + "\n}\n"
 
 
 def _turned(
@@ -171,9 +179,9 @@ def _turned(
     for step in side.plan:
         if isinstance(step, Launch):
             count = len(step.args) - len(sizes)
-            found = dict(zip(sizes, map(_expression, step.args[count:]), strict=True))
+            values = dict(zip(sizes, map(_expression, step.args[count:]), strict=True))
             constexprs = {
-                name: f"'{value}'" if isinstance(value, str) else found.get(name, value)
+                name: f"'{value}'" if isinstance(value, str) else values.get(name, value)
                 for name in names
                 if (value := launch.constexprs[name]) is not None
             }

@@ -29,15 +29,15 @@ class Field:
 
 def open_fields(text: str) -> list[Field]:
     """The open places of a file, in order; those that need more than a value are left out."""
-    found, table = [], ""
+    places, table = [], ""
     for number, line in enumerate(text.splitlines(), 1):
         if head := _TABLE.fullmatch(line):
             table = head["name"].replace('""', "plan").replace("sides.plan.plan", "plan")
         match = _FIELD.fullmatch(line)
         if match is not None and match["value"] not in ("[]", "]"):
             place = f"{table}.{match['key'].strip()}".lstrip(".")
-            found.append(Field(number, place, match["value"], match["what"] or "fill this in"))
-    return found
+            places.append(Field(number, place, match["value"], match["what"] or "fill this in"))
+    return places
 
 
 def filled(text: str, field: Field, answer: str) -> str | None:

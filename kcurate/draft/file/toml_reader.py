@@ -102,12 +102,12 @@ def _open(path: Path, text: str, data: dict[str, Any]) -> Iterator[Fault]:
     """Marked lines, and values that are still a question mark."""
     marked = set()
     for number, line in enumerate(text.splitlines(), 1):
-        found = _MARK.search(line)
-        if found and not line.lstrip().startswith("##"):
+        mark = _MARK.search(line)
+        if mark and not line.lstrip().startswith("##"):
             marked.add(number)
             place = line.split("=")[0].strip() if "=" in line.split("#")[0] else ""
             yield Fault(
-                path, number, f"open: {f'{place}: ' if place else ''}{found[1].strip() or 'fill this in'}"
+                path, number, f"open: {f'{place}: ' if place else ''}{mark[1].strip() or 'fill this in'}"
             )
     for number, line in enumerate(text.splitlines(), 1):
         if number not in marked and f'"{OPEN}"' in line.split("#")[0]:

@@ -74,7 +74,7 @@ def _comment(remark: Remark) -> str:
 
 def _sizes(sizes: Mapping[str, Any], notes: _Notes) -> list[str]:
     out = ["", "[problem.sizes]", "test = ["]
-    out += [f"  {_value(dict(one))}," for one in sizes["test"]]
+    out += [f"  {_value(dict(setting))}," for setting in sizes["test"]]
     out.append(f"]{notes.take('sizes.test')}")
     out.append(f"bench = {_value(sizes['bench'])}{notes.take('sizes.bench')}")
     return out
@@ -82,9 +82,9 @@ def _sizes(sizes: Mapping[str, Any], notes: _Notes) -> list[str]:
 
 def _table(path: Sequence[str], data: Mapping[str, Any], notes: _Notes, place: str) -> list[str]:
     out = ["", f"[{'.'.join(map(_key, path))}]"]
-    given = {"role": "in", **data} if "role" not in data else dict(data)
-    keys = [key for key in ("dtype", "shape", "role", "init", "tolerance", "pad") if key in given]
-    return [*out, *(f"{key} = {_value(given[key])}{notes.take(f'{place}.{key}')}" for key in keys)]
+    fields = {"role": "in", **data} if "role" not in data else dict(data)
+    keys = [key for key in ("dtype", "shape", "role", "init", "tolerance", "pad") if key in fields]
+    return [*out, *(f"{key} = {_value(fields[key])}{notes.take(f'{place}.{key}')}" for key in keys)]
 
 
 def _side(name: str, side: Mapping[str, Any], notes: _Notes) -> list[str]:
@@ -113,10 +113,10 @@ def _value(value: Any, width: int = WIDTH) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence):
-        flat = "[" + ", ".join(_value(one) for one in value) + "]"
+        flat = "[" + ", ".join(_value(item) for item in value) + "]"
         if len(flat) <= width:
             return flat
-        return "[\n" + "".join(f"  {_value(one)},\n" for one in value) + "]"
+        return "[\n" + "".join(f"  {_value(item)},\n" for item in value) + "]"
     return repr(value)

@@ -67,11 +67,11 @@ class Half:
         """Its problem and how it is launched: the admitted one beside it, else its suite's."""
         alone = store.read_kernel_code(self.folder)
         variant, kernel = self.kernel.variant or "", self.kernel
-        if (own := own_problem(self.folder, alone)) is not None and variant in own.sides:
-            return Known(own.problem, own.sides[variant], own.source or "drafted")
+        if (by_hand := own_problem(self.folder, alone)) is not None and variant in by_hand.sides:
+            return Known(by_hand.problem, by_hand.sides[variant], by_hand.source or "drafted")
         suite, codes = kernel.source.suite, {variant: alone}
-        found = find_problem(suite, kernel.benchmark, codes, kernel.span.path)
-        return Known(found.problem, found.sides[variant], "known") if found else None
+        problem = find_problem(suite, kernel.benchmark, codes, kernel.span.path)
+        return Known(problem.problem, problem.sides[variant], "known") if problem else None
 
     def written(self) -> Known | None:
         """The same from an unfinished draft, for its launch; None if there is none."""
@@ -91,16 +91,16 @@ class Half:
         return next((item for item in items if item.kernel and item.names and item.names[-1] == name), None)
 
 
-def counterpart(known: Known, own: Half, other: Half) -> Side | str:
+def counterpart(known: Known, half: Half, other: Half) -> Side | str:
     """The other kernel as a side of the same problem; or why it cannot be one."""
-    mine, defined = own.definition(), other.definition()
+    mine, defined = half.definition(), other.definition()
     if mine is None or {launch.launch for launch in launches_of(known.side.plan)} != {_name(mine)}:
-        return f"the plan of {own.kernel.name} launches other kernels too"
+        return f"the plan of {half.kernel.name} launches other kernels too"
     if defined is None:
         return f"{other.kernel.name} is not in the code of its side"
-    places = match(own.kernel.params, other.kernel.params)
+    places = match(half.kernel.params, other.kernel.params)
     if isinstance(places, str):
-        return f"{other.kernel.name}: {places} of {own.kernel.name}"
+        return f"{other.kernel.name}: {places} of {half.kernel.name}"
     theirs = other.known() or other.written()
     unfilled = (
         {step.upload for step in steps(theirs.side.plan) if isinstance(step, Upload)} if theirs else set()
@@ -108,8 +108,8 @@ def counterpart(known: Known, own: Half, other: Half) -> Side | str:
     unfilled -= {step.upload for step in steps(known.side.plan) if isinstance(step, Upload)}
     if unfilled:
         names = ", ".join(sorted(unfilled))
-        return f"{other.kernel.name}: constant memory {names} is not filled for {own.kernel.name}"
-    move = _Move(known.problem, own.kernel.params, other, defined, tuple(places), theirs)
+        return f"{other.kernel.name}: constant memory {names} is not filled for {half.kernel.name}"
+    move = _Move(known.problem, half.kernel.params, other, defined, tuple(places), theirs)
     return Side(
         other.code,
         tuple(move.plan(known.side.plan)),
@@ -117,23 +117,23 @@ def counterpart(known: Known, own: Half, other: Half) -> Side | str:
     )
 
 
-def match(own: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
-    """For each parameter of `other` the place of the one of `own` that it stands for, or which has none.
+def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
+    """For each parameter of `other` the place of the one of `params` that it stands for, or which has none.
 
     First by name (two pointers, or two values), then in order among those of the same type, then among values
     that are all integers or all real.
     """
-    free = dict(enumerate(own))
+    free = dict(enumerate(params))
     places: dict[int, int] = {}
     for fits in (_same_name, _same_type, _same_but_const, _same_kind):
         for at, param in enumerate(other):
-            found = next((i for i, mine in free.items() if at not in places and fits(mine, param)), None)
-            if found is not None:
-                places[at] = found
-                del free[found]
+            place = next((i for i, mine in free.items() if at not in places and fits(mine, param)), None)
+            if place is not None:
+                places[at] = place
+                del free[place]
     lost = [f"{param.type} {param.name}" for at, param in enumerate(other) if at not in places]
     if lost:
-        return f"no parameter for {', '.join(lost)} among the parameters ({', '.join(map(_spelled, own))})"
+        return f"no parameter for {', '.join(lost)} among the parameters ({', '.join(map(_spelled, params))})"
     return [places[at] for at in range(len(other))]
 
 
@@ -152,8 +152,8 @@ def _same_but_const(mine: Param, other: Param) -> bool:
 def _same_kind(mine: Param, other: Param) -> bool:
     if mine.pointer or other.pointer:
         return False
-    found = [types.element(param.type, {}) for param in (mine, other)]
-    left, right = (one.dtype if one and one.lanes == 1 else "" for one in found)
+    elements = [types.element(param.type, {}) for param in (mine, other)]
+    left, right = (element.dtype if element and element.lanes == 1 else "" for element in elements)
     return bool(left and right) and (left in types.FLOATS) == (right in types.FLOATS)
 
 
@@ -206,11 +206,11 @@ class _Move:
 
     def launch(self, step: Launch) -> Launch:
         """The other kernel's own launch if it can be written in the sizes of the problem, else as `step`."""
-        given = [step.args[place] for place in self.places]
+        passed = [step.args[place] for place in self.places]
         params = [self.params[place] for place in self.places]
         args = tuple(
             _typed(arg, self.problem, mine, param)
-            for arg, mine, param in zip(given, params, self.other.kernel.params, strict=True)
+            for arg, mine, param in zip(passed, params, self.other.kernel.params, strict=True)
         )
         template = step.template if self.defined.template else ()
         plain = replace(step, launch=_name(self.defined), args=args, template=template)
@@ -218,16 +218,16 @@ class _Move:
         if self.theirs is None or len(launches) != 1 or len(launches[0].args) != len(args):
             return plain
         (launch,) = launches
-        names = _names(given, launch.args, self.problem, self.theirs.problem)
+        names = _names(passed, launch.args, self.problem, self.theirs.problem)
         try:
             return replace(
                 launch,
                 launch=plain.launch,
                 args=args,
-                grid=tuple(_renamed(one, names) for one in launch.grid),
-                block=tuple(_renamed(one, names) for one in launch.block),
+                grid=tuple(_renamed(extent, names) for extent in launch.grid),
+                block=tuple(_renamed(extent, names) for extent in launch.block),
                 shared_bytes=_renamed(launch.shared_bytes, names),
-                cluster=tuple(_renamed(one, names) for one in launch.cluster),
+                cluster=tuple(_renamed(extent, names) for extent in launch.cluster),
             )
         except ProblemError:
             return plain
@@ -289,8 +289,8 @@ def _renamed(expression: Expr, names: Mapping[str, Expr]) -> Expr:
         raise ProblemError(f"unknown name {min(lost)!r}")
     pattern = rf"\b(?:{'|'.join(map(re.escape, sorted(used)))})\b"
 
-    def spelled(found: re.Match[str]) -> str:
-        text = str(names[found[0]])
+    def spelled(match: re.Match[str]) -> str:
+        text = str(names[match[0]])
         return text if re.fullmatch(r"\w+", text) else f"({text})"
 
     return re.sub(pattern, spelled, str(expression))

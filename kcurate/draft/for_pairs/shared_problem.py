@@ -50,30 +50,30 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
     known_problems = [
         (known, half, other) for half, other in ((slow, fast), (fast, slow)) if (known := half.known())
     ]
-    known_problems.sort(key=lambda one: one[0].origin != "captured")
+    known_problems.sort(key=lambda halves: halves[0].origin != "captured")
     if len(known_problems) == len(SIDES) and admit.stricter(
-        *(one[0].problem for one in known_problems[::-1])
+        *(halves[0].problem for halves in known_problems[::-1])
     ):
         known_problems.reverse()
-    for known, own, other in known_problems:
-        made = counterpart(known, own, other)
-        if isinstance(made, str):
-            worst = worst if worst.outcome is PairOutcome.REFUSED else Given(PairOutcome.NO_MATCH, made)
+    for known, owner, other in known_problems:
+        side = counterpart(known, owner, other)
+        if isinstance(side, str):
+            worst = worst if worst.outcome is PairOutcome.REFUSED else Given(PairOutcome.NO_MATCH, side)
             continue
-        mine = known.side.side(own.code)
+        mine = known.side.side(owner.code)
         tried = replace(
             pair,
             problem=known.problem,
             origin=replace(pair.origin, problem=known.origin),
-            slow=mine if own is slow else made,
-            fast=made if own is slow else mine,
+            slow=mine if owner is slow else side,
+            fast=side if owner is slow else mine,
         )
         tried, verdict = _judged(tried, judging)
         if verdict.outcome is Outcome.CORRECT:
             return Given(PairOutcome.GIVEN, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
             how = ", ".join(
-                f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(made.plan)
+                f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(side.plan)
             )
             worst = Given(PairOutcome.REFUSED, f"{verdict.outcome}: {verdict.detail} (with {how})")
     return worst
@@ -96,10 +96,11 @@ def _judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
     if whole != problem:
         verdict = judged(whole)
         units = {
-            name: math.gcd(*(one[name] for one in problem.sizes.test)) for name in problem.sizes.headline
+            name: math.gcd(*(setting[name] for setting in problem.sizes.test))
+            for name in problem.sizes.headline
         }
         multiples = all(
-            one[name] % (unit or 1) == 0 for one in whole.sizes.test for name, unit in units.items()
+            setting[name] % (unit or 1) == 0 for setting in whole.sizes.test for name, unit in units.items()
         )
         if verdict.outcome is Outcome.CORRECT or (verdict.outcome is Outcome.MISMATCH and multiples):
             return replace(pair, problem=whole), verdict
@@ -113,7 +114,7 @@ def complete_pairs(
     workspace: Workspace, kernels: Iterable[str], judging: Judging, *, note: Note = silent
 ) -> list[tuple[str, Given]]:
     """Give every natural pair of these kernels (ids) that has no problem one; returns what became of each."""
-    wanted, found = set(kernels), []
+    wanted, results = set(kernels), []
     for path in sorted(workspace.pairs.rglob("pair.json")):
         try:
             pair = store.read_candidate(path.parent)
@@ -122,42 +123,44 @@ def complete_pairs(
             continue
         if pair.problem is not None or pair.origin.kind != "natural" or not wanted & {*pair.origin.kernels}:
             continue
-        given = Given(PairOutcome.NO_PROBLEM, "its kernels are not in the workspace")
+        given_problem = Given(PairOutcome.NO_PROBLEM, "its kernels are not in the workspace")
         try:
             halves = list(_halves(pair, workspace))
         except InputError as error:
-            halves, given = [], Given(PairOutcome.NO_PROBLEM, str(error))
+            halves, given_problem = [], Given(PairOutcome.NO_PROBLEM, str(error))
         for slow, fast in halves:
-            given = give(pair, slow, fast, judging)
-            if given.pair is not None:
-                store.write_candidate(path.parent, given.pair)
+            given_problem = give(pair, slow, fast, judging)
+            if given_problem.pair is not None:
+                store.write_candidate(path.parent, given_problem.pair)
                 break
-        note(f"{pair.id}: {given.outcome}{f': {given.why}' if given.why else ''}")
-        found.append((pair.id, given))
-    return found
+        note(f"{pair.id}: {given_problem.outcome}{f': {given_problem.why}' if given_problem.why else ''}")
+        results.append((pair.id, given_problem))
+    return results
 
 
 def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[Half, Half]]:
     """The kernels of both sides that correspond: of the same name, or the only ones."""
     folders = [workspace.kernels / name for name in pair.origin.kernels]
-    found = [
+    kernels_here = [
         (store.read_json(folder / "kernel.json", Kernel), folder)
         for folder in folders
         if (folder / "kernel.json").is_file()
     ]
-    if not found:
+    if not kernels_here:
         return
-    slow_ones = _slow_ones([kernel for kernel, _ in found], len(folders))
-    slow = [Half(one, folder, pair.slow.code) for one, folder in found if one.id in slow_ones]
-    fast = [Half(one, folder, pair.fast.code) for one, folder in found if one.id not in slow_ones]
-    for one in slow:
+    slow_ones = _slow_ones([kernel for kernel, _ in kernels_here], len(folders))
+    slow = [Half(kernel, folder, pair.slow.code) for kernel, folder in kernels_here if kernel.id in slow_ones]
+    fast = [
+        Half(kernel, folder, pair.fast.code) for kernel, folder in kernels_here if kernel.id not in slow_ones
+    ]
+    for half in slow:
         for other in fast:
-            if one.kernel.name == other.kernel.name or len(slow) == len(fast) == 1:
-                yield one, other
+            if half.kernel.name == other.kernel.name or len(slow) == len(fast) == 1:
+                yield half, other
 
 
 def _slow_ones(kernels: Sequence[Kernel], known: int) -> frozenset[str]:
     """The slow side's kernels: those of its variant folder, or the first of two versions."""
     if len(kernels) == known == 2:
         return frozenset((kernels[0].id,))
-    return frozenset(one.id for one in kernels if one.variant == kernels[0].variant)
+    return frozenset(kernel.id for kernel in kernels if kernel.variant == kernels[0].variant)

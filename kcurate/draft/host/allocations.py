@@ -47,15 +47,19 @@ def allocation(meaning: Meaning, text: str, scope: Scope, width: int, depth: int
         return filled
     if depth > MAX_DEPTH or scope.function is None or not name.isidentifier():
         return None
-    for one in reversed(meaning.host.settings(name, scope.at)):
-        made = _made_by(meaning, meaning.host.call_of(one.node), meaning.scope(one.at)) if one.node else None
-        if made is not None:
-            return made
-        source = path_in(one.value)
+    for setting in reversed(meaning.host.settings(name, scope.at)):
+        returned = (
+            _made_by(meaning, meaning.host.call_of(setting.node), meaning.scope(setting.at))
+            if setting.node
+            else None
+        )
+        if returned is not None:
+            return returned
+        source = path_in(setting.value)
         if source.replace(".", "").isidentifier() and source not in (name, "NULL", "nullptr", "new"):
-            found = allocation(meaning, source, meaning.scope(one.at), width, depth + 1)
-            if found is not None:
-                return found
+            allocated = allocation(meaning, source, meaning.scope(setting.at), width, depth + 1)
+            if allocated is not None:
+                return allocated
     for at, argument in meaning.host.given(name, scope.function):
         return allocation(meaning, argument, meaning.scope(at), width, depth + 1)
     return None
@@ -68,42 +72,42 @@ def _calls(host: Code) -> Iterator[Call]:
 
 def _allocators(host: Code) -> list[tuple[Function, Call]]:
     """Host functions that allocate, each with its first allocation."""
-    found: dict[int, tuple[Function, Call]] = {}
+    allocators: dict[int, tuple[Function, Call]] = {}
     for call in sorted(_calls(host), key=lambda call: call.at):
         function = host.function_at(call.at)
         if function is not None:
-            found.setdefault(function.start, (function, call))
-    return list(found.values())
+            allocators.setdefault(function.start, (function, call))
+    return list(allocators.values())
 
 
-def _made_by(meaning: Meaning, made: Call | None, scope: Scope) -> Found | None:
+def _made_by(meaning: Meaning, maker: Call | None, scope: Scope) -> Found | None:
     """`p = make<float>(n)`, where `make` allocates and returns memory."""
-    for function, call in _allocators(meaning.host) if made is not None else ():
-        if made is not None and function.name == made.name:
-            return _inside(meaning, function, call, made, scope)
+    for function, call in _allocators(meaning.host) if maker is not None else ():
+        if maker is not None and function.name == maker.name:
+            return _inside(meaning, function, call, maker, scope)
     return None
 
 
 def _filled_in(meaning: Meaning, name: str, scope: Scope) -> Found | None:
     """`make(&p, n)`, where `make` allocates what its parameter points to."""
     for function, call in _allocators(meaning.host):
-        names = [own for _, own in function.params]
+        names = [param for _, param in function.params]
         index = names.index(path_in(call.args[0])) if path_in(call.args[0]) in names else None
-        for made in meaning.host.calls.get(function.name, ()) if index is not None else ():
-            near = scope.function is None or scope.function.body <= made.at < scope.function.end
-            if near and index is not None and path_in(",".join(made.args[index : index + 1])) == name:
-                return _inside(meaning, function, call, made, meaning.scope(made.at))
+        for maker in meaning.host.calls.get(function.name, ()) if index is not None else ():
+            near = scope.function is None or scope.function.body <= maker.at < scope.function.end
+            if near and index is not None and path_in(",".join(maker.args[index : index + 1])) == name:
+                return _inside(meaning, function, call, maker, meaning.scope(maker.at))
     return None
 
 
-def _inside(meaning: Meaning, function: Function, call: Call, made: Call, scope: Scope) -> Found | None:
+def _inside(meaning: Meaning, function: Function, call: Call, maker: Call, scope: Scope) -> Found | None:
     """The size in bytes that an allocating function requests for one call's arguments."""
-    bound: dict[str, str] = dict(zip(function.template, made.template, strict=False))
-    for (_, own), text in zip(function.params, made.args, strict=False):
+    bound: dict[str, str] = dict(zip(function.template, maker.template, strict=False))
+    for (_, param), text in zip(function.params, maker.args, strict=False):
         node = meaning.resolve_text(text, scope)
         poly = from_node(node) if node is not None else None
         if poly is not None:
-            bound[own] = poly.text()
+            bound[param] = poly.text()
     there = Meaning(meaning.host, {**meaning.template, **bound}, meaning.defaults, meaning.loops)
     node = there.resolve_text(call.args[1], Scope(function, call.at))
     return (node, scope) if node is not None else None
@@ -111,10 +115,10 @@ def _inside(meaning: Meaning, function: Function, call: Call, made: Call, scope:
 
 def _calls_on(host: Code, name: str, scope: Scope) -> Sequence[Call]:
     """Allocations of a variable: in the enclosing function, or anywhere for globals and members."""
-    found = [call for call in _calls(host) if path_in(call.args[0]) == name]
+    calls = [call for call in _calls(host) if path_in(call.args[0]) == name]
     function = scope.function
-    near = [call for call in found if function is None or function.body <= call.at < function.end]
-    if near or function is None or any(own == name for _, own in function.params):
+    near = [call for call in calls if function is None or function.body <= call.at < function.end]
+    if near or function is None or any(param == name for _, param in function.params):
         return near
     local = host.type_of(name, None) is None and name.isidentifier()
-    return [] if local else found
+    return [] if local else calls

@@ -47,20 +47,20 @@ def shape(host: Code, name: str, at: int | None, resolve: Resolve, depth: int = 
     """The extents that the host code gives an object; None if it does not make it."""
     if depth > MAX_DEPTH:
         return None
-    for one in held(host, name, at):
-        if one.like and one.like != name:
-            found = shape(host, one.like, one.at, resolve, depth + 1)
+    for holder in held(host, name, at):
+        if holder.like and holder.like != name:
+            extents = shape(host, holder.like, holder.at, resolve, depth + 1)
         else:
-            nodes = [resolve(text, one.at) for text in one.extents]
+            nodes = [resolve(text, holder.at) for text in holder.extents]
             known = tuple(node for node in nodes if node is not None)
-            found = known if 0 < len(known) == len(nodes) else None
-        if found is not None:
-            return found
+            extents = known if 0 < len(known) == len(nodes) else None
+        if extents is not None:
+            return extents
     function = host.function_at(at) if at is not None else None
     for there, argument in host.given(name, function) if function is not None else ():
-        found = shape(host, path_in(argument), there, resolve, depth + 1)
-        if found is not None:
-            return found
+        extents = shape(host, path_in(argument), there, resolve, depth + 1)
+        if extents is not None:
+            return extents
     return None
 
 
@@ -104,7 +104,7 @@ def asked(host: Code, call: Node, at: int | None, resolve: Resolve) -> Node | No
 def _origin(host: Code, name: str, at: int | None) -> tuple[str, int | None]:
     """The object that another one is made like, and where; itself if there is none."""
     for _ in range(MAX_DEPTH):
-        like = next((one for one in held(host, name, at) if one.like), None)
+        like = next((holder for holder in held(host, name, at) if holder.like), None)
         if like is None or like.like == name:
             break
         name, at = like.like, like.at
@@ -113,33 +113,38 @@ def _origin(host: Code, name: str, at: int | None) -> tuple[str, int | None]:
 
 def type_of(host: Code, name: str, at: int | None) -> str:
     """The type of the elements of a vector or buffer; empty if its class does not tell."""
-    found = _INSTANCE.search(host.type_of(name, at) or "")
-    return found[2].split(",")[0].strip() if found is not None else ""
+    instance = _INSTANCE.search(host.type_of(name, at) or "")
+    return instance[2].split(",")[0].strip() if instance is not None else ""
 
 
 def held(host: Code, name: str, at: int | None) -> Iterator[Held]:
     """What declarations, assignments and resizing say that an object holds, the latest first."""
     inside = at is not None and host.declared(name, at) is not None
     settings = (*(host.settings(name) if not inside else ()), *(host.settings(name, at) if at else ()))
-    for one in reversed(settings):
-        instance = _INSTANCE.search(one.type or host.type_of(name, one.at) or "")
-        if one.how in ("(", "{") and one.value and instance is not None and not instance[1].endswith("_ptr"):
-            yield _constructed(host, one)
-        elif one.how == "=" and one.node is not None:
-            found = _tensor(host, one.node)
-            if found is not None:
-                yield found
+    for setting in reversed(settings):
+        instance = _INSTANCE.search(setting.type or host.type_of(name, setting.at) or "")
+        if (
+            setting.how in ("(", "{")
+            and setting.value
+            and instance is not None
+            and not instance[1].endswith("_ptr")
+        ):
+            yield _constructed(host, setting)
+        elif setting.how == "=" and setting.node is not None:
+            tensor = _tensor(host, setting.node)
+            if tensor is not None:
+                yield tensor
     for call in reversed(_on(host, name, at, _RESIZING)):
         if call.args:
             yield Held(call.at, (call.args[0],))
 
 
-def _constructed(host: Code, one: Setting) -> Held:
+def _constructed(host: Code, setting: Setting) -> Held:
     """`Vector<float> x(n)`, `x(other)` and `x(other.begin(), other.end())`."""
-    first = next(iter(_arguments(one.node, host)), one.value)
+    first = next(iter(_arguments(setting.node, host)), setting.value)
     other = path_in(first)
-    same = other.isidentifier() and "<" in (host.type_of(other, one.at) or "")
-    return Held(one.at, like=other) if same else Held(one.at, (first,))
+    same = other.isidentifier() and "<" in (host.type_of(other, setting.at) or "")
+    return Held(setting.at, like=other) if same else Held(setting.at, (first,))
 
 
 def _tensor(host: Code, node: Syntax) -> Held | None:
@@ -148,16 +153,16 @@ def _tensor(host: Code, node: Syntax) -> Held | None:
     called = node.child_by_field_name("function") if node.type == "call_expression" else None
     if called is None:
         return None
-    given = node.child_by_field_name("arguments").named_children
+    arguments = node.child_by_field_name("arguments").named_children
     if called.type == "field_expression":
         owner, what = called.child_by_field_name("argument"), host.of(called.child_by_field_name("field"))
         if what.partition("<")[0] in _SAME:
             return _tensor(host, owner) or Held(node.start_byte, like=path_of(owner))
     else:
         what = host.of(called).partition("<")[0].rpartition("::")[2]
-        if what.endswith("_like") and given:
-            return Held(node.start_byte, like=path_of(given[0]))
-    first = given[0] if given and what.removeprefix("new_") in _SHAPED else None
+        if what.endswith("_like") and arguments:
+            return Held(node.start_byte, like=path_of(arguments[0]))
+    first = arguments[0] if arguments and what.removeprefix("new_") in _SHAPED else None
     if first is None:
         return None
     if first.type == "initializer_list":
@@ -167,7 +172,7 @@ def _tensor(host: Code, node: Syntax) -> Held | None:
 
 
 def _arguments(node: Syntax | None, host: Code) -> list[str]:
-    return [host.of(one) for one in node.named_children] if node is not None else []
+    return [host.of(argument) for argument in node.named_children] if node is not None else []
 
 
 def _on(host: Code, name: str, at: int | None, methods: frozenset[str]) -> list[Call]:
@@ -182,7 +187,7 @@ def _on(host: Code, name: str, at: int | None, methods: frozenset[str]) -> list[
     ]
     every = [call for call in every if call.name.lower() in methods]
     near = [call for call in every if function is not None and function.body <= call.at < function.end]
-    parameter = function is not None and any(own == name for _, own in function.params)
+    parameter = function is not None and any(param == name for _, param in function.params)
     local = at is not None and host.declared(name, at) is not None
     return near if near or local or parameter else every
 

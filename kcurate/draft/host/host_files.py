@@ -45,14 +45,14 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
             raise InputError("no such folder", where=str(tree), hint="name the sources with --tree")
     if trees:
         return tuple(trees)
-    found: list[Path] = []
+    folders: list[Path] = []
     for config in sorted(workspace.root.glob("runs/extract-*/config.json"), reverse=True):
         try:
             paths = json.loads(config.read_bytes()).get("paths", [])
         except (OSError, ValueError):
             continue
-        found += [Path(str(path)) for path in paths]
-    return tuple(dict.fromkeys(found))
+        folders += [Path(str(path)) for path in paths]
+    return tuple(dict.fromkeys(folders))
 
 
 def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
@@ -112,7 +112,7 @@ def _launched(root: Path, site: LaunchSite, name: str) -> bool:
     call = b" ".join(lines[:MAX_HEAD_LINES])
     if b"<<<" not in call and re.search(rb"\b(?:%b\b|cudaLaunch)" % re.escape(name.encode()), call):
         return True
-    bodies = chain([b"".join(lines)], (one.body for one in expansion.definitions(text)))
+    bodies = chain([b"".join(lines)], (definition.body for definition in expansion.definitions(text)))
     return any(launch in b"".join(body.split()) for body in bodies)
 
 
@@ -127,8 +127,8 @@ def _bytes(path: Path) -> bytes | None:
 def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
     """A unit and the other sources of its folder, read with the flags of the kernel's record."""
     folders = [flag[2:] for flag in flags if flag.startswith("-I")]
-    given = (flag[2:].encode().partition(b"=") for flag in flags if flag.startswith("-D"))
-    macros = {name: value if sign else b"1" for name, sign, value in given}
+    defined = (flag[2:].encode().partition(b"=") for flag in flags if flag.startswith("-D"))
+    macros = {name: value if sign else b"1" for name, sign, value in defined}
 
     def read(name: str) -> bytes | None:
         return _bytes(root / name)
@@ -165,5 +165,5 @@ def _siblings(root: Path, path: str) -> list[str]:
     """The other source files in a unit's folder: callers are often in one of them."""
     folder = (root / path).parent
     files = sorted(file for file in folder.iterdir() if file.suffix in SOURCES and file.is_file())
-    own = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
-    return own if len(own) <= MAX_SIBLINGS else []
+    inside = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
+    return inside if len(inside) <= MAX_SIBLINGS else []

@@ -43,11 +43,13 @@ def rest_of(condition: Node) -> tuple[Node, bool] | None:
     return (node, True) if node.op == "%" else None
 
 
-def one_more_if(host: Code, one: Setting) -> Node | None:
+def one_more_if(host: Code, setting: Setting) -> Node | None:
     """The remainder in `if (n % b != 0) name++;`; None for anything else that sets a name."""
-    grown = one.how == "++" or (one.how == "+=" and one.value == "1")
-    found = next((up for up in ancestors(one.node) if up.type == "if_statement"), None) if grown else None
-    condition = found.child_by_field_name("condition") if found is not None else None
+    grown = setting.how == "++" or (setting.how == "+=" and setting.value == "1")
+    branch = (
+        next((up for up in ancestors(setting.node) if up.type == "if_statement"), None) if grown else None
+    )
+    condition = branch.child_by_field_name("condition") if branch is not None else None
     node = cexpr.parse(host.of(bare(condition))) if condition is not None else None
     if node is not None and node.op in ("!=", ">") and cexpr.plain(node.args[1]).text == "0":
         node = cexpr.plain(node.args[0])
@@ -60,9 +62,9 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
     if text.endswith("*"):
         return _POINTER_BYTES
     names = {**host.types, **host.macros, **template}
-    found = types.pointee(text, names, host.text, aligned=host.aligned)
-    if found is not None:
-        return found.size_bytes
+    pointee = types.pointee(text, names, host.text, aligned=host.aligned)
+    if pointee is not None:
+        return pointee.size_bytes
     node = cexpr.parse(text)
     behind = node is not None and node.op in ("unary*", "index")
     name = path_in(text)
@@ -81,5 +83,5 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
         return element.size_bytes * math.prod(map(int, sizes))
     if declared.count("*") - behind > 0:
         return _POINTER_BYTES
-    found = types.pointee(declared, names, host.text, aligned=host.aligned)
-    return found.size_bytes if found is not None else None
+    pointee = types.pointee(declared, names, host.text, aligned=host.aligned)
+    return pointee.size_bytes if pointee is not None else None

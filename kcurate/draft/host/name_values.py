@@ -116,18 +116,18 @@ class Meaning:
         left, right = (self.resolve(arg, scope) for arg in rest.args)
         if from_node(Node("/", (left, right))) == value:
             return Node("call", (left, right), "ceil_div")
-        one = self._one_if(rest, scope)
-        return Node("+", (least, one)) if value.constant != 0 else one
+        carry = self._one_if(rest, scope)
+        return Node("+", (least, carry)) if value.constant != 0 else carry
 
     def _one_if(self, rest: Node, scope: Scope) -> Node:
         """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
         return Node("call", (cexpr.number(1), self.resolve(rest, scope)), "min")
 
-    def _rounded_up(self, first: Setting, found: Sequence[Setting]) -> Node | None:
+    def _rounded_up(self, first: Setting, settings: Sequence[Setting]) -> Node | None:
         """`blocks = n / b; if (n % b != 0) blocks++;`."""
         base = cexpr.parse(first.value)
-        for one in found:
-            rest = idioms.one_more_if(self.host, one) if base is not None else None
+        for setting in settings:
+            rest = idioms.one_more_if(self.host, setting) if base is not None else None
             if base is not None and rest is not None:
                 there = self.scope(first.at)
                 return Node("+", (self.resolve(base, there), self._one_if(rest, there)))
@@ -139,28 +139,28 @@ class Meaning:
             return None if node is None or node == cexpr.name(name) else self.resolve(node, scope)
         if name in ("true", "false"):
             return cexpr.number(int(name == "true"))
-        found = self.host.settings(name, scope.at) if scope.function else ()
-        if _given(found):
-            return self._defined(name, found, scope)
-        if scope.function is not None and any(own == name for _, own in scope.function.params):
+        settings = self.host.settings(name, scope.at) if scope.function else ()
+        if _given(settings):
+            return self._defined(name, settings, scope)
+        if scope.function is not None and any(param == name for _, param in scope.function.params):
             return self._from_caller(name, scope.function)
         if name in self.host.macros:
             return self._settled(name, self.host.macros[name], Scope(None, 0))
         outside = self.host.settings(name)
         return self._defined(name, outside, Scope(None, 0)) if _given(outside) else None
 
-    def _defined(self, name: str, found: Sequence[Setting], scope: Scope) -> Node | None:
-        given = _given(found)
-        declared = [one for one in given if one.type] if scope.function is None else []
-        before = declared or [one for one in given if one.at < scope.at] or given
-        modified = any(one.updates for one in found)
-        rounded = self._rounded_up(before[0], found) if scope.function is not None else None
+    def _defined(self, name: str, settings: Sequence[Setting], scope: Scope) -> Node | None:
+        plain = _given(settings)
+        declared = [setting for setting in plain if setting.type] if scope.function is None else []
+        before = declared or [setting for setting in plain if setting.at < scope.at] or plain
+        modified = any(setting.updates for setting in settings)
+        rounded = self._rounded_up(before[0], settings) if scope.function is not None else None
         if rounded is not None:
             return rounded
         if len(before) > 1 or modified:
             self.loops.update({name} if modified else ())
-            for one in before:
-                self._note_default(name, one.value, self.scope(one.at))
+            for setting in before:
+                self._note_default(name, setting.value, self.scope(setting.at))
         if modified:
             return None
         return self._settled(name, before[-1].value, self.scope(before[-1].at))
@@ -180,8 +180,8 @@ class Meaning:
         node = cexpr.parse(text)
         if node is None or name in cexpr.names(node):
             return None
-        found = self.resolve(node, scope)
-        poly = from_node(found)
+        resolved = self.resolve(node, scope)
+        poly = from_node(resolved)
         if poly is not None and poly.constant is not None and not cexpr.is_real(node):
             if poly.constant > 1 or not self.host.hands_on(name, scope.function):
                 self.defaults.setdefault(name, poly.constant)
@@ -189,11 +189,13 @@ class Meaning:
         if poly is None and node.op == "?":
             for branch in node.args[1:]:
                 self._note_default(name, idioms.literal(branch), scope)
-        if real(found) == 0 and self.host.hands_on(name, scope.function):
+        if real(resolved) == 0 and self.host.hands_on(name, scope.function):
             return None  # it gets its value later
         if poly is not None:
-            return found
-        return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
+            return resolved
+        return (
+            resolved if real(resolved) is not None or cexpr.plain(resolved).op in ("name", "member") else None
+        )
 
     def _from_caller(self, name: str, function: Function) -> Node | None:
         """The argument in the first call that can be resolved."""
@@ -201,13 +203,13 @@ class Meaning:
             node = cexpr.parse(argument)
             if node is None:
                 continue
-            found = self.resolve(node, self.scope(at))
-            value = from_node(found)
-            if value is not None and value.constant is not None and not cexpr.is_real(found):
+            resolved = self.resolve(node, self.scope(at))
+            value = from_node(resolved)
+            if value is not None and value.constant is not None and not cexpr.is_real(resolved):
                 self.defaults.setdefault(name, value.constant)
                 return cexpr.name(name)
-            if value is not None or real(found) is not None:
-                return found
+            if value is not None or real(resolved) is not None:
+                return resolved
         return None
 
     def _member(self, node: Node, scope: Scope) -> Node | None:
@@ -223,15 +225,15 @@ class Meaning:
                 return extents[at] if at < len(extents) else cexpr.number(1)
         joined = path.replace(".", "_")
         every = self.host.settings(path, scope.at) if scope.function else ()
-        given, found = _given(every), None
+        plain, value = _given(every), None
         if (
-            given
-            and not any(one.updates for one in every)
-            and path not in given[0].value.replace("->", ".").replace(" ", "")
+            plain
+            and not any(setting.updates for setting in every)
+            and path not in plain[0].value.replace("->", ".").replace(" ", "")
         ):
-            there = self.scope(given[0].at)
-            found = self._once(joined, scope, lambda: self._settled(joined, given[0].value, there))
-        return found if found is not None else cexpr.name(joined)
+            there = self.scope(plain[0].at)
+            value = self._once(joined, scope, lambda: self._settled(joined, plain[0].value, there))
+        return value if value is not None else cexpr.name(joined)
 
     def _call(self, node: Node, scope: Scope) -> Node | None:
         if node.real:
@@ -256,13 +258,13 @@ class Meaning:
 
     def _expanded(self, function: Function, call: Node, scope: Scope) -> Node | None:
         body = cexpr.parse(function.returned or "")
-        names = [own for _, own in function.params]
+        names = [param for _, param in function.params]
         left = [cexpr.parse(text) for text in function.defaults[len(call.args) - len(names) :]]
         values = [*call.args, *(left if len(call.args) < len(names) else ())]
         if body is None or None in values:
             return None
-        given = {name: self.resolve(arg, scope) for name, arg in zip(names, values, strict=True) if arg}
-        inside = cexpr.substitute(body, lambda part: given.get(part.text) if part.op == "name" else None)
+        arguments = {name: self.resolve(arg, scope) for name, arg in zip(names, values, strict=True) if arg}
+        inside = cexpr.substitute(body, lambda part: arguments.get(part.text) if part.op == "name" else None)
         calls = cexpr.substitute(
             inside,
             lambda part: (
@@ -305,12 +307,12 @@ class Meaning:
 
     def _extents_of(self, name: str, scope: Scope) -> tuple[Node, ...] | None:
         function = scope.function
-        found = _given(self.host.settings(name, scope.at)) if function else []
-        if not found and function is not None:
+        settings = _given(self.host.settings(name, scope.at)) if function else []
+        if not settings and function is not None:
             for at, argument in self.host.given(name, function):
                 return self.extents(argument, self.scope(at))
-        found = found or _given(self.host.settings(name))
-        before = [one for one in found if one.at < scope.at] or found
+        settings = settings or _given(self.host.settings(name))
+        before = [setting for setting in settings if setting.at < scope.at] or settings
         if not before:
             return self._with_members(name, None, scope, function.body if function else scope.at)
         last = before[-1]
@@ -324,10 +326,10 @@ class Meaning:
         """Apply `grid.x = ...;` assignments after the definition."""
         parts = list(known) if known is not None else []
         for at, component in enumerate(_COMPONENTS):
-            for one in self.host.settings(f"{name}.{component}", scope.at):
-                if one.how != "=" or not after < one.at < scope.at:
+            for setting in self.host.settings(f"{name}.{component}", scope.at):
+                if setting.how != "=" or not after < setting.at < scope.at:
                     continue
-                node = self.resolve_text(one.value, self.scope(one.at))
+                node = self.resolve_text(setting.value, self.scope(setting.at))
                 if node is None:
                     return None
                 parts += [cexpr.number(1)] * (at + 1 - len(parts))
@@ -335,9 +337,9 @@ class Meaning:
         return tuple(parts) or None
 
 
-def _given(found: Sequence[Setting]) -> list[Setting]:
+def _given(settings: Sequence[Setting]) -> list[Setting]:
     """Those that give a value which does not depend on an earlier one."""
-    return [one for one in found if one.value and not one.updates]
+    return [setting for setting in settings if setting.value and not setting.updates]
 
 
 def split(text: str, angles: bool = False) -> list[str]:

@@ -79,11 +79,11 @@ def _members(name: str, bounds: Bounds, known: Extents) -> Contents:
         if not path:
             fields.append(f"{dtype} zeros")
             continue
-        found = _reals(bounds) if dtype in types.FLOATS else _places(f"{name}.{path}", bounds, known)
-        found = found or _any(f"{name}.{path}", dtype, bounds)
-        params = (f"{key}={str(value).replace(' ', '')}" for key, value in found.init.params.items())
-        fields.append(" ".join([dtype, found.init.kind, *params]))
-        why.append(f"{path} {found.why}")
+        values = _reals(bounds) if dtype in types.FLOATS else _places(f"{name}.{path}", bounds, known)
+        values = values or _any(f"{name}.{path}", dtype, bounds)
+        params = (f"{key}={str(value).replace(' ', '')}" for key, value in values.init.params.items())
+        fields.append(" ".join([dtype, values.init.kind, *params]))
+        why.append(f"{path} {values.why}")
     return Contents(Init("records", {"fields": "; ".join(fields)}), ", ".join(why))
 
 
@@ -95,7 +95,7 @@ def any_integers(dtype: str, *, signed: bool = False) -> Init:
 
 def _any(name: str, dtype: str, bounds: Bounds) -> Contents:
     drawn = any_integers(dtype)
-    if any(_occurs(one, name, bounds) for one in bounds.divisors()):
+    if any(_occurs(divisor, name, bounds) for divisor in bounds.divisors()):
         return Contents(
             Init("integers", {**drawn.params, "low": 1}), "not zero: something is divided by them"
         )
@@ -143,19 +143,19 @@ def _allowed(
     """
     node = cexpr.plain(node)
     low, high = inside
-    if _loads(node, name) or any(_loads(one, name) for one in _copied(node, bounds)):
+    if _loads(node, name) or any(_loads(copy, name) for copy in _copied(node, bounds)):
         return inside
     if node.op == "name" and node.text not in followed:
-        for found in bounds.definitions(node.text):
-            if node.text not in cexpr.names(found):
-                known = _allowed(found, name, bounds, inside, followed | {node.text})
+        for definition in bounds.definitions(node.text):
+            if node.text not in cexpr.names(definition):
+                known = _allowed(definition, name, bounds, inside, followed | {node.text})
                 if known is not None:
                     return known
         return None
     if len(node.args) != 2:
         return None
     for at in (0, 1) if node.op in ("+", "*") else (0,):
-        one, other = node.args[at], node.args[1 - at]
+        side, other = node.args[at], node.args[1 - at]
         least = bounds.exact(other)
         most = bounds.upper(other) if node.op in ("+", "-") else least
         if most is None:
@@ -173,7 +173,7 @@ def _allowed(
             range_ = low * times, high * times
         else:
             continue
-        known = _allowed(one, name, bounds, range_, followed)
+        known = _allowed(side, name, bounds, range_, followed)
         if known is not None:
             return known
     return None
@@ -193,12 +193,16 @@ def _occurs(node: Node, name: str, bounds: Bounds, followed: set[str] | None = N
     """
     followed = set() if followed is None else followed
     node = cexpr.plain(node)
-    if _loads(node, name) or any(_loads(one, name) for one in _copied(node, bounds)):
+    if _loads(node, name) or any(_loads(copy, name) for copy in _copied(node, bounds)):
         return True
     if node.op == "name" and node.text not in followed:
-        found = (one for one in bounds.definitions(node.text) if node.text not in cexpr.names(one))
+        definitions = (
+            definition
+            for definition in bounds.definitions(node.text)
+            if node.text not in cexpr.names(definition)
+        )
         followed.add(node.text)
-        return any(_occurs(one, name, bounds, followed) for one in found)
+        return any(_occurs(definition, name, bounds, followed) for definition in definitions)
     return node.op in ("+", "-", "*") and any(_occurs(arg, name, bounds, followed) for arg in node.args)
 
 
@@ -206,8 +210,8 @@ def _copied(node: Node, bounds: Bounds) -> Iterator[Node]:
     """A member of a local struct as the same member of what the struct was copied from."""
     owner = cexpr.plain(node.args[0]) if node.op == "member" else node
     if node.op == "member" and owner.op == "name":
-        for found in bounds.definitions(owner.text):
-            yield Node("member", (found,), node.text)
+        for definition in bounds.definitions(owner.text):
+            yield Node("member", (definition,), node.text)
 
 
 def _loads(node: Node, name: str) -> bool:
@@ -231,19 +235,19 @@ def _steps(name: str, bounds: Bounds) -> bool:
     """Whether a buffer is read both at an index and at the next one."""
     polys = [from_node(node) for node in bounds.indices(name)]
     return any(
-        one is not None and other is not None and (one - other).constant == 1
-        for one in polys
+        poly is not None and other is not None and (poly - other).constant == 1
+        for poly in polys
         for other in polys
     )
 
 
 def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
     """Loop variables whose bounds are values of a buffer."""
-    found = []
+    walks = []
     for variable, start, end in bounds.loops():
         if _occurs(start, name, bounds) or _occurs(end, name, bounds):
-            found.append(variable)
-    return tuple(found)
+            walks.append(variable)
+    return tuple(walks)
 
 
 def _matrix(starts: str, bounds: Bounds, known: Extents) -> tuple[Poly, Poly, tuple[str, ...]] | None:

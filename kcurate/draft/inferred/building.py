@@ -96,7 +96,9 @@ class Builder:
         shared, remarks = launch_configuration.shared_of(self.site, self.device.text)
         self.offsets += [factor(name) for name in names_in(shared)] if shared != OPEN else []
         self.remarks += remarks
-        steps.append(Launch(name, tuple(one.expr() for one in grid), block, tuple(args), template, shared))
+        steps.append(
+            Launch(name, tuple(extent.expr() for extent in grid), block, tuple(args), template, shared)
+        )
         return self._draft(tuple(steps), block, grid, bounds)
 
     def _note(self, place: str, text: str, reason: Reason | None = None) -> None:
@@ -132,8 +134,8 @@ class Builder:
         place, text = f"scalars.{param.name}", self._text_of(param)
         inside = self._inside(param)
         if inside is not None:
-            given, remarks = struct_numbers.scalar(param.name, text, inside, self.values, self.site)
-            self.scalars[param.name] = given
+            scalar, remarks = struct_numbers.scalar(param.name, text, inside, self.values, self.site)
+            self.scalars[param.name] = scalar
             self.remarks += remarks
             return param.name
         if self._empty(param):
@@ -180,7 +182,7 @@ class Builder:
         return self.site.poly(self._text_of(param)) or number(GUESSED_WHOLE)
 
     def _text_of(self, param: Param) -> str:
-        index = next(i for i, one in enumerate(self.kernel.params) if one is param)
+        index = next(i for i, each in enumerate(self.kernel.params) if each is param)
         return self.site.launch.arguments[index].expression
 
     def _element(self, type_text: str) -> types.Element | None:
@@ -224,8 +226,8 @@ class Builder:
     def _count(self, param: Param, text: str, bounds: Bounds) -> Poly | None:
         """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
         element = self.elements[param.name]
-        found = allocation(self.site.meaning, text, self.site.scope, element.size_bytes)
-        poly = self.site.settle(found[0]) if found is not None else None
+        allocated = allocation(self.site.meaning, text, self.site.scope, element.size_bytes)
+        poly = self.site.settle(allocated[0]) if allocated is not None else None
         count = quotient(poly, number(element.size_bytes)) if poly is not None else None
         if count is not None and self._related(count, bounds):
             return count
@@ -243,7 +245,7 @@ class Builder:
         """Whether the kernel knows a size used in the allocation; if not, its indices are more reliable."""
         names = launch_configuration.names_of(count)
         known = (*self.values.values(), *bounds.grid)
-        return not names or any(launch_configuration.names_of(one) & names for one in known)
+        return not names or any(launch_configuration.names_of(poly) & names for poly in known)
 
     def _uploads(self) -> list[Step]:
         """Upload steps for the constant memory that the host fills; if none, for all real numbers in it."""
@@ -276,9 +278,9 @@ class Builder:
             shape = (self.counts[name].expr(), *((element.lanes,) if element.lanes > 1 else ()))
             init: Init | None = None
             if role in ("in", "inout"):
-                found = contents(name, bounds, extents)
-                init = found.init
-                self._note(f"buffers.{name}.init", f"guess: {found.why}")
+                inferred = contents(name, bounds, extents)
+                init = inferred.init
+                self._note(f"buffers.{name}.init", f"guess: {inferred.why}")
             if usage.unknown:
                 self._note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
             known = self._sizes(()).keys() - {OPEN}
@@ -293,9 +295,9 @@ class Builder:
         self, steps: tuple[Step, ...], block: tuple[int, ...], grid: tuple[Poly, ...], bounds: Bounds
     ) -> Draft:
         limits = self._sizes(grid)
-        counts = [one for one in self.counts.values() if OPEN not in one.text()]
+        counts = [count for count in self.counts.values() if OPEN not in count.text()]
         ladder = size_settings.ladder(
-            limits, [*counts, *(one for one in grid if OPEN not in one.text())], block
+            limits, [*counts, *(extent for extent in grid if OPEN not in extent.text())], block
         )
         if not limits and launch_configuration.work(bounds, block, self.site) > launch_configuration.MAX_WORK:
             ladder = ()
@@ -334,14 +336,14 @@ class Builder:
 
     def _needs(self, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
         """Buffers whose indices end before or after their allocation: name, and elements needed."""
-        found = []
+        needs = []
         for name, count in self.counts.items():
             into = self.pointers.get(name, ()) if OPEN not in count.text() else ()
             need = bounds.furthest(into, at_sample)
             known = self._sizes(tuple(bounds.grid)).keys() | launch_configuration.FUNCTIONS
             if need is not None and need != count and launch_configuration.names_of(need) <= known:
-                found.append((name, need.expr()))
-        return tuple(found)
+                needs.append((name, need.expr()))
+        return tuple(needs)
 
     def _sizes(self, grid: tuple[Poly, ...]) -> dict[str, int | None]:
         """Every name in grid, shapes and arguments, with its host value if known."""

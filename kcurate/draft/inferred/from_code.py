@@ -34,9 +34,9 @@ def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...
     known = [unit for unit in units if _launches(kernel, unit)]
     if not known and kernel.launch_sites:
         known = [Code(stand_in(kernel.name, kernel.launch_sites))]
-    found = [one for unit in known for one in _of_unit(kernel, device, unit)]
-    found.sort(key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)))
-    return tuple(replace(one, known=tied(one.known, code)) for one in found or [_nothing(kernel)])
+    inferred = [draft for unit in known for draft in _of_unit(kernel, device, unit)]
+    inferred.sort(key=lambda draft: (sum(remark.open for remark in draft.remarks), len(draft.remarks)))
+    return tuple(replace(draft, known=tied(draft.known, code)) for draft in inferred or [_nothing(kernel)])
 
 
 def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
@@ -45,7 +45,7 @@ def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
     They may be in other namespaces, or in another file of the folder.
     """
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
-    defined = sum(one.name == kernel.name for one in unit.functions)
+    defined = sum(function.name == kernel.name for function in unit.functions)
     if defined < 2 and len({launch.qualified for launch in named}) < 2:
         return named
     sites = {_seen(site) for site in kernel.launch_sites}
@@ -57,13 +57,13 @@ def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
 
 
 def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
-    function = next((one for one in device.functions if one.name == kernel.name), None)
+    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
     if function is None:
         return
     name = next(
         (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
     )
-    instances = [_arguments(one) for one in kernel.instantiations] or [()]
+    instances = [_arguments(instance) for instance in kernel.instantiations] or [()]
     for launch in _launches(kernel, unit):
         arguments = _instance(launch, instances)
         template = dict(zip(function.template, arguments, strict=False))
@@ -72,14 +72,14 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         whole = unfold(kernel, device, function, unit, launch, names)
         site = Site(whole.launch, meaning, meaning.scope(launch.at))
         # What the code was compiled with is no size.
-        given = zip(launch.template_args, arguments, strict=False)
+        bound = zip(launch.template_args, arguments, strict=False)
         site.frozen.update(
-            {text: int(value) for text, value in given if text.isidentifier() and value.isdigit()}
+            {text: int(value) for text, value in bound if text.isidentifier() and value.isdigit()}
         )
         if arguments and "{" in "".join(arguments):
             continue
-        own = next(one for one in whole.device.functions if one.name == kernel.name)
-        built = Builder(whole.kernel, whole.device, own, site, template).build(name, arguments)
+        unfolded = next(defined for defined in whole.device.functions if defined.name == kernel.name)
+        built = Builder(whole.kernel, whole.device, unfolded, site, template).build(name, arguments)
         built = whole.fold(built)
         if function.template and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
@@ -97,8 +97,12 @@ def _arguments(instance: str) -> tuple[str, ...]:
 
 def _instance(launch: Launch, instances: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The instance that a launch names in the words of the record; else the first."""
-    given = ["".join(one.split()) for one in launch.template_args]
-    named = (one for one in instances if ["".join(each.split()) for each in one[: len(given)]] == given)
+    written = ["".join(argument.split()) for argument in launch.template_args]
+    named = (
+        instance
+        for instance in instances
+        if ["".join(each.split()) for each in instance[: len(written)]] == written
+    )
     return next(named, instances[0])
 
 
@@ -107,8 +111,10 @@ def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
     out = []
     for index, site in enumerate(sites):
         out.append(f"void launch_{index}() {{")
-        allocated = [one for one in site.arguments if one.allocation]
-        out += [f"  cudaMalloc(&{path_in(one.expression)}, {one.allocation});" for one in allocated]
+        allocated = [argument for argument in site.arguments if argument.allocation]
+        out += [
+            f"  cudaMalloc(&{path_in(argument.expression)}, {argument.allocation});" for argument in allocated
+        ]
         shared = f", {site.shared_bytes}" if site.shared_bytes else ""
         template = f"<{', '.join(site.template_args)}>" if site.template_args else ""
         passed = ", ".join(argument.expression for argument in site.arguments)

@@ -40,7 +40,7 @@ class Bounds:
     def __post_init__(self) -> None:
         """Collect every guard and every loop bound."""
         for node in self._nodes("if_statement", "while_statement", "for_statement"):
-            condition, then = (node.child_by_field_name(one) for one in ("condition", "consequence"))
+            condition, then = (node.child_by_field_name(part) for part in ("condition", "consequence"))
             parsed = self._parsed(condition)
             for name, limit in _compared(parsed, _leaves(then)) if parsed is not None else ():
                 self._limits.setdefault(name, []).append(limit)
@@ -70,7 +70,7 @@ class Bounds:
             return self._upper_of(node, depth)
         if node.op == "call" and node.text in ("min", "max") and len(node.args) == 2:
             known = [self.upper(arg, depth + 1) for arg in node.args]
-            return next((one for one in known if one is not None), None) if node.text == "min" else None
+            return next((limit for limit in known if limit is not None), None) if node.text == "min" else None
         return None
 
     def _upper_of(self, node: Node, depth: int) -> Poly | None:
@@ -135,9 +135,9 @@ class Bounds:
                 known = self._known(part.text)
                 if known is not None:
                     return cexpr.parse(known.text())
-                found = self.definitions(part.text) if part.text not in names else []
-                if len(found) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(found[0]):
-                    return self._followed(found[0], names | {part.text})
+                values = self.definitions(part.text) if part.text not in names else []
+                if len(values) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(values[0]):
+                    return self._followed(values[0], names | {part.text})
             if part.op == "member":
                 value = self._member(part, 0)
                 return cexpr.parse(value.text()) if value is not None else None
@@ -148,13 +148,13 @@ class Bounds:
     def _known(self, name: str, followed: frozenset[str] = frozenset()) -> Poly | None:
         if name in self.scalars:
             return self.scalars[name]
-        values = [one.value for one in self.code.settings(name, self.function.body)]
+        values = [setting.value for setting in self.code.settings(name, self.function.body)]
         if values:
             return number(int(values[0])) if len(values) == 1 and values[0].isdigit() else None
         if self.code.macros.get(name):
             values = [self.code.macros[name]]
         else:
-            values = [one.value for one in self.code.settings(name) if "const" in one.type]
+            values = [setting.value for setting in self.code.settings(name) if "const" in setting.type]
         node = cexpr.parse(values[0]) if len(values) == 1 else None
         followed |= {name}
         if node is None or cexpr.names(node) & followed:
@@ -187,7 +187,7 @@ class Bounds:
 
     def definitions(self, name: str) -> list[Node]:
         """Every value that a local variable is initialised with or assigned."""
-        values = [one.value for one in self._settings(name) if one.how in ("=", "(")]
+        values = [setting.value for setting in self._settings(name) if setting.how in ("=", "(")]
         return [node for value in values if (node := cexpr.parse(value)) is not None]
 
     def indices(self, name: str) -> Iterator[Node]:
@@ -206,7 +206,7 @@ class Bounds:
     def divisors(self) -> Iterator[Node]:
         """Everything that something is divided by."""
         for node in self._nodes("binary_expression", "assignment_expression"):
-            operator, right = (node.child_by_field_name(one) for one in ("operator", "right"))
+            operator, right = (node.child_by_field_name(part) for part in ("operator", "right"))
             if operator is not None and self.code.of(operator) in ("/", "%", "/=", "%="):
                 parsed = self._parsed(right)
                 if parsed is not None:
@@ -215,7 +215,7 @@ class Bounds:
     def arrays(self) -> Iterator[tuple[str, Poly]]:
         """The arrays of one axis that the kernel declares with a constant number of elements."""
         for name in self.code.declared_in(self.function):
-            sizes = next((one.sizes for one in self._settings(name) if one.sizes), ())
+            sizes = next((declared.sizes for declared in self._settings(name) if declared.sizes), ())
             count = self.product(sizes) if len(sizes) == 1 else None
             if count is not None:
                 yield name, number(count)
@@ -223,14 +223,14 @@ class Bounds:
     def loops(self) -> Iterator[tuple[str, Node, Node]]:
         """Counted loops: variable, first value, bound."""
         for node in self._nodes("for_statement"):
-            first, condition = (node.child_by_field_name(one) for one in ("initializer", "condition"))
+            first, condition = (node.child_by_field_name(part) for part in ("initializer", "condition"))
             end = self._parsed(condition)
             if first is None or end is None or len(end.args) != 2:
                 continue
-            for one in self.code.set_within(first):
-                start = cexpr.parse(one.value) if one.how == "=" else None
+            for setting in self.code.set_within(first):
+                start = cexpr.parse(setting.value) if setting.how == "=" else None
                 if start is not None:
-                    yield one.name, start, end.args[1]
+                    yield setting.name, start, end.args[1]
                 break
 
     def extent(self, name: str, size: Callable[[Poly], int | None]) -> Poly | None:
@@ -295,8 +295,8 @@ def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:
     left, right = (cexpr.plain(arg) for arg in node.args)
     below = {"<": (left, right, 0), "<=": (left, right, 1), ">": (right, left, 0), ">=": (right, left, 1)}
     beyond = {">=": (left, right, 0), ">": (left, right, 1), "<=": (right, left, 0), "<": (right, left, 1)}
-    found = (beyond if leaving else below).get(node.op)
-    if found is None or found[0].op != "name":
+    compared = (beyond if leaving else below).get(node.op)
+    if compared is None or compared[0].op != "name":
         return
-    limit = Node("+", (found[1], cexpr.number(1))) if found[2] else found[1]
-    yield found[0].text, limit
+    limit = Node("+", (compared[1], cexpr.number(1))) if compared[2] else compared[1]
+    yield compared[0].text, limit

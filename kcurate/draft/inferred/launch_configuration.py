@@ -58,11 +58,11 @@ class Site:
         """The polynomial of a resolved tree, with frozen names replaced."""
 
         def value(part: Node) -> Node | None:
-            own = f"{part.text}_size" if part.text in self.taken else part.text
+            size_name = f"{part.text}_size" if part.text in self.taken else part.text
             if part.op != "name":
                 return None
-            value = self.frozen.get(own, self.frozen.get(part.text, self.compiled.get(part.text)))
-            return cexpr.number(value) if value is not None else cexpr.name(own)
+            value = self.frozen.get(size_name, self.frozen.get(part.text, self.compiled.get(part.text)))
+            return cexpr.number(value) if value is not None else cexpr.name(size_name)
 
         return from_node(cexpr.substitute(node, value))
 
@@ -92,12 +92,12 @@ class Site:
 
 def names_of(poly: Poly) -> frozenset[str]:
     """Every size used in a sum of products, including inside opaque terms."""
-    found: set[str] = set()
+    names: set[str] = set()
     for term in poly.terms:
         for piece in term:
             node = cexpr.parse(piece)
-            found |= cexpr.names(node) if node is not None else {piece}
-    return frozenset(found)
+            names |= cexpr.names(node) if node is not None else {piece}
+    return frozenset(names)
 
 
 def compiled(code: Code) -> dict[str, int]:
@@ -105,7 +105,7 @@ def compiled(code: Code) -> dict[str, int]:
     meaning = Meaning(code)
     for name in (*code.macros, *code.constants()):
         meaning.resolve_text(name, Scope(None, 0))
-    hidden = [frozenset(own for _, own in one.params) for one in code.functions]
+    hidden = [frozenset(param for _, param in function.params) for function in code.functions]
     everywhere = frozenset.intersection(*hidden) if hidden else frozenset()
     return {name: value for name, value in meaning.defaults.items() if name not in everywhere}
 
@@ -165,7 +165,7 @@ def tolerance(element: Element, bounds: Bounds, known: Set[str]) -> Tolerance | 
     if element.dtype not in FLOATS:
         return None
     ends = (bounds.exact(end) for _, start, end in bounds.loops() if bounds.exact(start) is not None)
-    whole = [one for one in ends if one is not None and names_of(one) <= FUNCTIONS | known]
+    whole = [end for end in ends if end is not None and names_of(end) <= FUNCTIONS | known]
     best = max(whole, key=at_sample, default=None)
     return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 
@@ -173,9 +173,9 @@ def tolerance(element: Element, bounds: Bounds, known: Set[str]) -> Tolerance | 
 def work(bounds: Bounds, block: tuple[int, ...], site: Site) -> int:
     """About how many steps all threads take: the rounds of the loops whose ends are constants, multiplied."""
     ends = [end for _, start, end in bounds.loops() if bounds.exact(start) is not None]
-    known = (site.settle(cexpr.parse(one.text()) or end) for end in ends if (one := bounds.exact(end)))
-    rounds = (one.constant or 1 for one in known if one is not None)
-    blocks = (one.constant or 1 for one in bounds.grid)
+    known = (site.settle(cexpr.parse(exact.text()) or end) for end in ends if (exact := bounds.exact(end)))
+    rounds = (count.constant or 1 for count in known if count is not None)
+    blocks = (extent.constant or 1 for extent in bounds.grid)
     return math.prod(chain(rounds, blocks, block))
 
 
@@ -226,16 +226,16 @@ class Configuration:
         A name that only the grid has may be a size of a buffer whose allocation is not found.
         """
         host = self.site.meaning
-        own = frozenset[str]().union(*map(names_of, grid))
+        sizes = frozenset[str]().union(*map(names_of, grid))
         texts = [argument.expression for argument in self.site.launch.arguments]
         used: set[str] = set()
         lost = False
         for param, text in zip(self.kernel.params, texts, strict=False):
-            found = allocation(host, text, self.site.scope, 1) if param.pointer else None
-            poly = self.site.settle(found[0]) if found else self.values.get(param.name)
+            allocated = allocation(host, text, self.site.scope, 1) if param.pointer else None
+            poly = self.site.settle(allocated[0]) if allocated else self.values.get(param.name)
             used |= names_of(poly) if poly is not None else set()
-            lost |= param.pointer and found is None
-        free = own - used
+            lost |= param.pointer and allocated is None
+        free = sizes - used
         if not free:
             return grid
         if "gridDim" not in self.device.text:
@@ -255,15 +255,15 @@ class Configuration:
         if "gridDim" in self.device.text and not rows:
             self._note("plan.grid", "guess: grid-stride loops, so any number of blocks works")
             return (number(STRIDING_BLOCKS),)
-        found = [bounds.guard(axis) for axis in range(max(len(block), 2))]
-        while found and found[-1] is None:
-            found.pop()
-        if len(found) < 1 + rows or any(one is None for one in found):
+        guards = [bounds.guard(axis) for axis in range(max(len(block), 2))]
+        while guards and guards[-1] is None:
+            guards.pop()
+        if len(guards) < 1 + rows or any(guard is None for guard in guards):
             self._note("plan.grid", f"blocks; the host passes {self.site.launch.grid}", Reason.NO_GRID)
             return (factor(OPEN),)
         self._note("plan.grid", f"guess, from the guard: the host passes {self.site.launch.grid}")
         return tuple(
-            ceil_div(one, number(block[axis] if axis < len(block) else 1))
-            for axis, one in enumerate(found)
-            if one is not None
+            ceil_div(guard, number(block[axis] if axis < len(block) else 1))
+            for axis, guard in enumerate(guards)
+            if guard is not None
         )

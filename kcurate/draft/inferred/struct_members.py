@@ -55,7 +55,7 @@ class Unfolded:
             problem=replace(problem, scalars=scalars),
             sides={variant: replace(side, plan=plan)},
         )
-        owners = {_flat(name, one): name for name, inside in self.structs.items() for one in inside}
+        owners = {_flat(name, member): name for name, inside in self.structs.items() for member in inside}
         remarks = []
         for remark in draft.remarks:
             place, _, member = remark.place.partition(".")
@@ -65,28 +65,28 @@ class Unfolded:
         return replace(draft, known=known, remarks=tuple(remarks))
 
     def _args(self, step: Launch, scalars: dict[str, Scalar]) -> Iterator[Arg]:
-        given = dict(zip((one.name for one in self.kernel.params), step.args, strict=True))
+        passed = dict(zip((param.name for param in self.kernel.params), step.args, strict=True))
         for param in self.original.params:
             inside = self.structs.get(param.name)
             if inside is None:
-                yield given[param.name]
+                yield passed[param.name]
                 continue
-            values: dict[str, Expr | float] = {one.field.name: 0 for one in inside}
+            values: dict[str, Expr | float] = {member.field.name: 0 for member in inside}
             pointers: list[str | BufferArg] = []
             at: list[int] = []
-            for one in inside:
-                arg = given.get(_flat(param.name, one))
-                if one.pointer and isinstance(arg, str | BufferArg):
+            for member in inside:
+                arg = passed.get(_flat(param.name, member))
+                if member.pointer and isinstance(arg, str | BufferArg):
                     pointers.append(arg)
-                    at.append(one.at)
+                    at.append(member.at)
                 elif isinstance(arg, ValueArg):
-                    values[one.field.name] = arg.value
+                    values[member.field.name] = arg.value
                 elif isinstance(arg, str):
-                    own = scalars.pop(arg, None)
-                    values[one.field.name] = own.value if own is not None else arg  # type: ignore[assignment]
+                    scalar = scalars.pop(arg, None)
+                    values[member.field.name] = scalar.value if scalar is not None else arg  # type: ignore[assignment]
             bare = len(pointers) == len(inside)
             if not bare:
-                scalars[param.name] = Scalar(tuple(one.field for one in inside), values)
+                scalars[param.name] = Scalar(tuple(member.field for member in inside), values)
             yield with_pointers(pointers, () if bare else tuple(at), None if bare else param.name)
 
 
@@ -101,18 +101,18 @@ def unfold(
     structs = {}
     for param in kernel.params:
         inside = None if param.pointer else types.layout(param.type, names, device.text, pointers=True)
-        if inside is not None and any(one.pointer for one in inside):
+        if inside is not None and any(member.pointer for member in inside):
             structs[param.name] = inside
     if not structs or device.aligned or len(launch.arguments) != len(kernel.params):
         return same
     listed = next(device.tree.nodes("parameter_list", within=function.node))
-    texts = [device.of(one) for one in listed.named_children]
+    texts = [device.of(node) for node in listed.named_children]
     if len(texts) != len(kernel.params):
         return same
     body = device.text[function.body : function.end]
     read: dict[str, list[types.Inside]] = {}
     for name, inside in structs.items():
-        if any(re.search(rf"\b{re.escape(_flat(name, one))}\b", body) for one in inside):
+        if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in inside):
             return same  # the name is taken
         body, read[name] = _members_as_names(body, name, inside)
     params, arguments, declared = [], [], []
@@ -125,21 +125,21 @@ def unfold(
         owner = path_in(argument.expression)
         if not PATH.fullmatch(owner) or "[" in argument.expression:
             owner = f"{param.name}_host"
-        order = [one.name for one in types.members(param.type, names, device.text) or ()]
-        for one in read[param.name]:
-            type_text = one.pointer or one.field.dtype
-            pointer = bool(one.pointer)
-            name = _flat(param.name, one)
-            known = type_text if pointer else _C_NAMES[one.field.dtype]
+        order = [member.name for member in types.members(param.type, names, device.text) or ()]
+        for member in read[param.name]:
+            type_text = member.pointer or member.field.dtype
+            pointer = bool(member.pointer)
+            name = _flat(param.name, member)
+            known = type_text if pointer else _C_NAMES[member.field.dtype]
             params.append(Param(name, known, const="const" in known, pointer=pointer))
             declared.append(f"{known} {name}")
-            given = _given(unit, owner, one, order, launch.at) or f"{owner}.{one.path}"
-            arguments.append(replace(argument, expression=given, allocation=None))
-    if len({one.name for one in params}) != len(params):
+            expression = _given(unit, owner, member, order, launch.at) or f"{owner}.{member.path}"
+            arguments.append(replace(argument, expression=expression, allocation=None))
+    if len({param.name for param in params}) != len(params):
         return same
     between = device.text[listed.end_byte : function.body]
-    made = f"({', '.join(declared)}){between}{body}"
-    text = device.text[: listed.start_byte] + made + device.text[function.end :]
+    definition = f"({', '.join(declared)}){between}{body}"
+    text = device.text[: listed.start_byte] + definition + device.text[function.end :]
     return Unfolded(
         kernel,
         replace(kernel, params=tuple(params)),
@@ -149,17 +149,17 @@ def unfold(
     )
 
 
-def _given(unit: Code, owner: str, one: types.Inside, order: Sequence[str], at: int) -> str | None:
+def _given(unit: Code, owner: str, member: types.Inside, order: Sequence[str], at: int) -> str | None:
     """What the host code assigns to a pointer, or has in a member's place of a list; None: nothing plain.
 
     A number that is assigned is found by the member's path.
     """
-    assigned = unit.settings(f"{owner}.{one.path}", at)
+    assigned = unit.settings(f"{owner}.{member.path}", at)
     if assigned:
-        plain = len(assigned) == 1 and assigned[0].value and not assigned[0].updates and one.pointer
+        plain = len(assigned) == 1 and assigned[0].value and not assigned[0].updates and member.pointer
         return assigned[0].value if plain else None
     whole = [each for each in unit.settings(owner, at) if each.value and not each.updates]
-    if len(whole) != 1 or one.path not in order:
+    if len(whole) != 1 or member.path not in order:
         return None
     listed = _LISTED.fullmatch(whole[0].value)
     if listed is None and whole[0].how != "{":
@@ -167,23 +167,23 @@ def _given(unit: Code, owner: str, one: types.Inside, order: Sequence[str], at: 
     text = listed[1] if listed is not None else whole[0].value
     items = [each.decode("latin-1") for each in split_arguments(text.encode("latin-1"))]
     named = {match[1]: match[2] for each in items if (match := _DESIGNATED.fullmatch(each))}
-    place = order.index(one.path)
-    value = named.get(one.path) if named else items[place] if place < len(items) else None
-    return value if value and not value.startswith("{") and (one.pointer or "(" not in value) else None
+    place = order.index(member.path)
+    value = named.get(member.path) if named else items[place] if place < len(items) else None
+    return value if value and not value.startswith("{") and (member.pointer or "(" not in value) else None
 
 
 _C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
 
 
-def _flat(name: str, one: types.Inside) -> str:
-    return f"{name}_{one.field.name}"
+def _flat(name: str, member: types.Inside) -> str:
+    return f"{name}_{member.field.name}"
 
 
 def _members_as_names(
     body: str, name: str, inside: tuple[types.Inside, ...]
 ) -> tuple[str, list[types.Inside]]:
     """The body with members as names of their own, and those that occur, all if the struct is used whole."""
-    by_path = {tuple(one.path.split(".")): one for one in inside}
+    by_path = {tuple(member.path.split(".")): member for member in inside}
     read: set[str] = set()
     whole = False
 
@@ -191,15 +191,15 @@ def _members_as_names(
         nonlocal whole
         words = re.findall(r"\w+", match[1] or "")
         for count in range(len(words), 0, -1):
-            one = by_path.get(tuple(words[:count]))
-            if one is not None:
-                read.add(one.path)
-                return ".".join([_flat(name, one), *words[count:]])
+            known = by_path.get(tuple(words[:count]))
+            if known is not None:
+                read.add(known.path)
+                return ".".join([_flat(name, known), *words[count:]])
         whole = True
         return match[0]
 
-    made = re.sub(rf"(?<![\w.>])\b{re.escape(name)}\b((?:\s*\.\s*[A-Za-z_]\w*)*)", member, body)
+    renamed = re.sub(rf"(?<![\w.>])\b{re.escape(name)}\b((?:\s*\.\s*[A-Za-z_]\w*)*)", member, body)
     if not whole:
-        return made, [one for one in inside if one.path in read]
-    handed = "".join(f" {HANDED_ON}({_flat(name, one)});" for one in inside if one.pointer)
-    return made.replace("{", "{" + handed, 1), [one for one in inside if "[" not in one.path]
+        return renamed, [known for known in inside if known.path in read]
+    handed = "".join(f" {HANDED_ON}({_flat(name, known)});" for known in inside if known.pointer)
+    return renamed.replace("{", "{" + handed, 1), [known for known in inside if "[" not in known.path]

@@ -22,14 +22,18 @@ PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 def wholes(name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str) -> dict[str, Poly]:
     """The integers of a struct that the code reads, by their path: what the host gives them, else a size."""
     owner = path_in(text)
-    found = {}
-    for one in inside:
-        if not one.real and _reads(code, one):
-            given = (
-                site.poly(f"{owner}.{one.path}") if PATH.fullmatch(owner) and "[" not in one.path else None
+    values = {}
+    for member in inside:
+        if not member.real and _reads(code, member):
+            written = (
+                site.poly(f"{owner}.{member.path}")
+                if PATH.fullmatch(owner) and "[" not in member.path
+                else None
             )
-            found[f"{name}.{one.path}"] = given if given is not None else factor(f"{name}_{one.field.name}")
-    return found
+            values[f"{name}.{member.path}"] = (
+                written if written is not None else factor(f"{name}_{member.field.name}")
+            )
+    return values
 
 
 def scalar(
@@ -37,18 +41,18 @@ def scalar(
 ) -> tuple[Scalar, list[Remark]]:
     """The struct with a value for each member, and which of them are made up."""
     owner, guessed = path_in(text), []
-    given: dict[str, Expr | float] = {}
-    for one in inside:
-        poly = values.get(f"{name}.{one.path}")
+    values_by_field: dict[str, Expr | float] = {}
+    for member in inside:
+        poly = values.get(f"{name}.{member.path}")
         value: Expr | float | None = poly.expr() if poly is not None else None
-        if one.real and PATH.fullmatch(owner):
-            value = site.real(f"{owner}.{one.path}")
+        if member.real and PATH.fullmatch(owner):
+            value = site.real(f"{owner}.{member.path}")
         if value is None:
-            guessed.append(one.field.name)
-            value = GUESSED_REAL if one.real else GUESSED_WHOLE
-        given[one.field.name] = value
+            guessed.append(member.field.name)
+            value = GUESSED_REAL if member.real else GUESSED_WHOLE
+        values_by_field[member.field.name] = value
     remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
-    return Scalar(tuple(one.field for one in inside), given), remarks
+    return Scalar(tuple(member.field for member in inside), values_by_field), remarks
 
 
 def with_pointers(
@@ -60,7 +64,7 @@ def with_pointers(
     return PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers), at, scalar)
 
 
-def _reads(code: str, one: types.Inside) -> bool:
+def _reads(code: str, member: types.Inside) -> bool:
     """Whether the code mentions the innermost name of a member."""
-    last = re.findall(r"[A-Za-z_]\w*", one.path)[-1]
+    last = re.findall(r"[A-Za-z_]\w*", member.path)[-1]
     return re.search(rf"[.>]\s*{last}\b", code) is not None

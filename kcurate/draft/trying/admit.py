@@ -97,8 +97,8 @@ class Admission:
 
 def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
     """The kernel as both sides, the second with zeros around its buffers."""
-    made = plain_candidate(known, code, name)
-    return replace(made, fast=_surrounded(made.slow, known.problem))
+    plain = plain_candidate(known, code, name)
+    return replace(plain, fast=_surrounded(plain.slow, known.problem))
 
 
 def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
@@ -121,14 +121,14 @@ def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
 
 def _surrounded(side: Side, problem: Problem) -> Side:
     """The side with zeros around every buffer that its plan uses only as a launch argument."""
-    own = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
-    around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in own.items()}
-    rows = {name: _rows(own[name], around[name]) for name in own}
+    surrounded = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
+    around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in surrounded.items()}
+    rows = {name: _rows(surrounded[name], around[name]) for name in surrounded}
     views = {
         name: View(pad=((rows[name], rows[name]), *((0, 0) for _ in buffer.shape[1:])))
-        for name, buffer in own.items()
+        for name, buffer in surrounded.items()
     }
-    offsets = {name: _offset(own[name], rows[name]) for name in own}
+    offsets = {name: _offset(surrounded[name], rows[name]) for name in surrounded}
     return replace(
         side, plan=tuple(_moved(step, offsets) for step in side.plan), views={**side.views, **views}
     )
@@ -172,7 +172,7 @@ def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
         if isinstance(arg, BufferArg):
             return pointer(arg)
         if isinstance(arg, PointersArg):
-            return replace(arg, pointers=tuple(pointer(one) for one in arg.pointers))
+            return replace(arg, pointers=tuple(pointer(pointer_arg) for pointer_arg in arg.pointers))
         return arg
 
     return replace(step, args=tuple(map(moved, step.args)))
@@ -291,8 +291,8 @@ def _with_buffers(draft: Draft, changed: Mapping[str, Buffer], why: str, places:
     """The draft with some buffers changed, and a remark on each place that did."""
     problem = draft.known.problem
     remarks = tuple(Remark(f"buffers.{place}", why) for place in places)
-    made = with_problem(draft, replace(problem, buffers={**problem.buffers, **changed}))
-    return replace(made, remarks=(*draft.remarks, *remarks))
+    changed_draft = with_problem(draft, replace(problem, buffers={**problem.buffers, **changed}))
+    return replace(changed_draft, remarks=(*draft.remarks, *remarks))
 
 
 def _plain_forms(draft: Draft) -> Iterator[Draft]:
@@ -313,8 +313,8 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
         text = "only partly written, so the initial contents matter"
         known = [f"{name}.role" for name in filled if name in held]
         guessed = [f"{name}.{key}" for name in filled if name not in held for key in ("role", "init")]
-        made = _with_buffers(draft, filled, text, known)
-        yield _with_buffers(made, filled, f"guess: {text}", guessed)
+        filled_draft = _with_buffers(draft, filled, text, known)
+        yield _with_buffers(filled_draft, filled, f"guess: {text}", guessed)
     zeroed = {
         name: replace(buffer, init=Init("zeros"))
         for name, buffer in problem.buffers.items()

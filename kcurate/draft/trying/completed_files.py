@@ -87,7 +87,7 @@ class AdmittingJudge:
 
 def different(settings: Sequence[Mapping[str, int]]) -> int:
     """How many of the size settings differ."""
-    return sum(one not in settings[:i] for i, one in enumerate(settings))
+    return sum(setting not in settings[:i] for i, setting in enumerate(settings))
 
 
 def largest_buffer(problem: Problem | None) -> int:
@@ -124,14 +124,14 @@ def check(
         with contextlib.closing(AdmittingJudge()) as judge:
             for path in progress.each(files, "problem check", unit="file"):
                 try:
-                    found = toml_reader.read(path)
-                    against = _checked(found, workspace, judge)
+                    form = toml_reader.read(path)
+                    against = _checked(form, workspace, judge)
                 except InputError as error:
                     against = [toml_reader.Fault(path, None, error.what)]
                 counts["refused" if against else "admitted"] += 1
                 if not against:
-                    record.note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
-                    if (line := _advice(found)) is not None:
+                    record.note(f"{path}: admitted, {_folder(form, workspace) / RECORD_NAME}")
+                    if (line := _advice(form)) is not None:
                         record.note(f"{path}: {line}")
                 for fault in against:
                     record.note(str(fault))
@@ -150,56 +150,54 @@ def check(
         return summary
 
 
-def _checked(found: toml_reader.Form, workspace: Workspace, judge: AdmittingJudge) -> list[toml_reader.Fault]:
+def _checked(form: toml_reader.Form, workspace: Workspace, judge: AdmittingJudge) -> list[toml_reader.Fault]:
     """A file's faults; its kernel's record is written, or removed if the file is refused."""
-    folder = _folder(found, workspace)
-    against = [*found.faults]
+    folder = _folder(form, workspace)
+    against = [*form.faults]
     try:
         code = store.read_kernel_code(folder)
     except InputError:
-        what = f"no kernel {found.kernel!r} in {workspace.kernels}"
-        return against or [
-            toml_reader.Fault(found.path, toml_reader.line_of(found.text, "draft.kernel"), what)
-        ]
-    if found.known is not None and not against:
-        against = faults(found, code, judge)
+        what = f"no kernel {form.kernel!r} in {workspace.kernels}"
+        return against or [toml_reader.Fault(form.path, toml_reader.line_of(form.text, "draft.kernel"), what)]
+    if form.known is not None and not against:
+        against = faults(form, code, judge)
         if not against:
-            store.write_json(folder / RECORD_NAME, tied(found.known, code))
+            store.write_json(folder / RECORD_NAME, tied(form.known, code))
     if against:
         (folder / RECORD_NAME).unlink(missing_ok=True)
     return against
 
 
-def _advice(found: toml_reader.Form) -> str | None:
+def _advice(form: toml_reader.Form) -> str | None:
     """What the test sizes of an admitted file leave untested."""
-    assert found.known is not None, "it was admitted"
+    assert form.known is not None, "it was admitted"
     return advice(
-        found.known.problem, {name or "kernel": one.side("") for name, one in found.known.sides.items()}
+        form.known.problem, {name or "kernel": side.side("") for name, side in form.known.sides.items()}
     )
 
 
-def _folder(found: toml_reader.Form, workspace: Workspace) -> Path:
+def _folder(form: toml_reader.Form, workspace: Workspace) -> Path:
     """The folder of a file's kernel: the file's own folder, else found by name."""
-    folder = found.path.parent
-    return folder if (folder / "kernel.json").is_file() else workspace.kernels / (found.kernel or "")
+    folder = form.path.parent
+    return folder if (folder / "kernel.json").is_file() else workspace.kernels / (form.kernel or "")
 
 
-def faults(found: toml_reader.Form, code: str, judge: AdmittingJudge) -> list[toml_reader.Fault]:
+def faults(form: toml_reader.Form, code: str, judge: AdmittingJudge) -> list[toml_reader.Fault]:
     """Faults found in a complete file by the problem check and the emulator."""
-    known = found.known
+    known = form.known
     assert known is not None, "the form was parsed"
     settings = known.problem.sizes.test
     if different(settings) < (LEAST_SETTINGS if known.problem.sizes.headline else 1):
-        line = toml_reader.line_of(found.text, "problem.sizes.test")
-        return [toml_reader.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
-    issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))
+        line = toml_reader.line_of(form.text, "problem.sizes.test")
+        return [toml_reader.Fault(form.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
+    issues = check_problem(admit.plain_candidate(known, code, form.kernel or ""))
     if issues:
-        return [*dict.fromkeys(found.fault(issue) for issue in issues)]
-    result = judge(admit.candidate(known, code, found.kernel or ""))
+        return [*dict.fromkeys(form.fault(issue) for issue in issues)]
+    result = judge(admit.candidate(known, code, form.kernel or ""))
     if result.outcome is Outcome.CORRECT:
         return []
     return [
         toml_reader.Fault(
-            found.path, toml_reader.line_of(found.text, "sides"), f"{result.outcome}: {result.detail}"
+            form.path, toml_reader.line_of(form.text, "sides"), f"{result.outcome}: {result.detail}"
         )
     ]

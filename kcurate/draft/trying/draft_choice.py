@@ -59,12 +59,12 @@ class Settling:
         """The draft's file."""
         return self.record.with_name(FORM_NAME)
 
-    def settle(self, made: Draft, more: Sequence[str] = ()) -> Settled:
+    def settle(self, draft: Draft, more: Sequence[str] = ()) -> Settled:
         """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
-        if made.reasons:
-            self._write(made, [*_open_heading(made), *more])
-            return Settled("open", made.reasons[0], f"open: {', '.join(made.reasons)}: {self.path}")
-        result = admit.admit(made, self.code, self.judge, made.ladder)
+        if draft.reasons:
+            self._write(draft, [*_open_heading(draft), *more])
+            return Settled("open", draft.reasons[0], f"open: {', '.join(draft.reasons)}: {self.path}")
+        result = admit.admit(draft, self.code, self.judge, draft.ladder)
         self._write(result.draft, [*result.heading(), *more])
         if result.admitted:
             store.write_json(self.record.parent / RECORD_NAME, result.draft.known)
@@ -91,9 +91,9 @@ class Settling:
                 break
             seen.append(text.known)
             before = self.path.read_bytes()
-            found = self._settle_text(text, more)
-            if found.admitted:
-                settled, best = found, text.known.problem
+            outcome = self._settle_text(text, more)
+            if outcome.admitted:
+                settled, best = outcome, text.known.problem
             else:
                 store.write_bytes(self.path, before)
         return settled if settled.admitted else self.completed() or settled
@@ -103,16 +103,16 @@ class Settling:
 
         So are all extents of a kernel that goes beyond them.
         """
-        found = self.settle(measured_extents.measured(text, self.code, self.judge.reach), more)
-        if found.outcome == "refused" and BEYOND in found.line:
-            made = measured_extents.measured(measured_extents.reopened(text), self.code, self.judge.reach)
+        settled = self.settle(measured_extents.measured(text, self.code, self.judge.reach), more)
+        if settled.outcome == "refused" and BEYOND in settled.line:
+            draft = measured_extents.measured(measured_extents.reopened(text), self.code, self.judge.reach)
             before = self.path.read_bytes()
-            again = found if made.reasons else self.settle(made, more)
+            again = settled if draft.reasons else self.settle(draft, more)
             if not again.admitted and BEYOND in again.line:
                 store.write_bytes(self.path, before)
             else:
-                found = again
-        return found
+                settled = again
+        return settled
 
     def settle_recorded(self, recorded: Callable[[Trust], Draft], text: Draft | None = None) -> Settled:
         """Try what a running program did, then what the text says, then the recorded size alone.
@@ -129,25 +129,25 @@ class Settling:
         best: Problem | None = None  # the admitted one
         tried: list[KnownProblem] = []
         for make, source in sources:
-            made = make()
-            if best is not None and not admit.stricter(made.known.problem, best):
+            draft = make()
+            if best is not None and not admit.stricter(draft.known.problem, best):
                 continue
-            if made is text:
-                made = measured_extents.measured(made, self.code, self.judge.reach)
-            problem = made.known.problem
+            if draft is text:
+                draft = measured_extents.measured(draft, self.code, self.judge.reach)
+            problem = draft.known.problem
             early = problem.single_size and source is not sources[-1][1]
-            if made.known in tried or early or (made.reasons and settled is not None):
+            if draft.known in tried or early or (draft.reasons and settled is not None):
                 continue
-            tried.append(made.known)
+            tried.append(draft.known)
             before = self.path.read_bytes() if settled is not None else b""
-            found = self.settle(made, (f"Source: {source}.",))
-            found = found._replace(line=f"{found.line} ({source})")
-            found = found._replace(why=source) if found.admitted else found
+            outcome = self.settle(draft, (f"Source: {source}.",))
+            outcome = outcome._replace(line=f"{outcome.line} ({source})")
+            outcome = outcome._replace(why=source) if outcome.admitted else outcome
             # The first source counts; but a recorded launch that is refused says more than an open text.
             last = settled is not None and settled.outcome == "open" and source is sources[-1][1]
-            best = problem if found.admitted else best
-            if settled is None or found.admitted or last:
-                settled = found
+            best = problem if outcome.admitted else best
+            if settled is None or outcome.admitted or last:
+                settled = outcome
             else:
                 store.write_bytes(self.path, before)
         assert settled is not None, "the recorded size alone is a source"
@@ -164,37 +164,37 @@ class Settling:
         admitted = False
         try:
             store.write_bytes(self.path, f"{COMPLETED}\n{text}".encode("utf-8", "replace"))
-            found = toml_reader.read(self.path)
+            form = toml_reader.read(self.path)
             admitted = (
-                found.known is not None
-                and not found.faults
-                and found.kernel == before.kernel
-                and not reads_files(found.known)
-                and not faults(found, self.code, self.judge)
+                form.known is not None
+                and not form.faults
+                and form.kernel == before.kernel
+                and not reads_files(form.known)
+                and not faults(form, self.code, self.judge)
             )
         finally:
             if not admitted:  # also if interrupted halfway: the form keeps its marks
                 store.write_bytes(self.path, before.text.encode())
-        if not admitted or found.known is None:
+        if not admitted or form.known is None:
             return None
-        (side,) = found.known.sides.values()
+        (side,) = form.known.sides.values()
         known = KnownProblem(
             self.kernel.source.suite,
             self.kernel.benchmark,
-            found.known.problem,
+            form.known.problem,
             {self.kernel.variant or "": side},
             (self.kernel.span.path,),
         )
         store.write_json(self.path.with_name(RECORD_NAME), tied(known, self.code))
         return Settled("completed", "", "completed and admitted")
 
-    def _write(self, made: Draft, heading: Sequence[str]) -> None:
-        store.write_bytes(self.path, toml_writer.render(made, heading).encode())
+    def _write(self, draft: Draft, heading: Sequence[str]) -> None:
+        store.write_bytes(self.path, toml_writer.render(draft, heading).encode())
 
 
-def _open_heading(made: Draft) -> list[str]:
+def _open_heading(draft: Draft) -> list[str]:
     return [
-        f"Draft problem of {made.kernel}. Lines with a trailing `?` comment are open:",
+        f"Draft problem of {draft.kernel}. Lines with a trailing `?` comment are open:",
         "fill them in and delete the comment; `# guess` marks values that were made up.",
         f"Then: kcurate problem check {FORM_NAME}",
     ]

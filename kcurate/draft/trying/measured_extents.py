@@ -41,60 +41,62 @@ MOST_FACTORS = 6
 WHY = "guess: as far as the kernel goes on the emulator"
 
 
-def reopened(made: Draft) -> Draft:
+def reopened(draft: Draft) -> Draft:
     """The draft with every extent open, for a kernel that goes beyond what the host code allocates."""
-    problem = made.known.problem
-    buffers = {name: replace(one, shape=(OPEN, *one.shape[1:])) for name, one in problem.buffers.items()}
+    problem = draft.known.problem
+    buffers = {
+        name: replace(buffer, shape=(OPEN, *buffer.shape[1:])) for name, buffer in problem.buffers.items()
+    }
     places = {f"buffers.{name}.shape" for name in buffers}
-    kept = tuple(one for one in made.remarks if one.place not in places)
+    kept = tuple(remark for remark in draft.remarks if remark.place not in places)
     remarks = (*kept, *(Remark(place, "elements", Reason.NO_EXTENT) for place in sorted(places)))
-    return replace(with_problem(made, replace(problem, buffers=buffers)), remarks=remarks, needs=())
+    return replace(with_problem(draft, replace(problem, buffers=buffers)), remarks=remarks, needs=())
 
 
-def measured(made: Draft, code: str, reach: Reach) -> Draft:
+def measured(draft: Draft, code: str, reach: Reach) -> Draft:
     """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
 
     `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
     """
-    if Reason.NO_EXTENT not in made.reasons or set(made.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE}:
-        return made
-    (side,) = made.known.sides.values()
-    problem, launch = made.known.problem, next(iter(launches_of(side.plan)), None)
+    if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE}:
+        return draft
+    (side,) = draft.known.sides.values()
+    problem, launch = draft.known.problem, next(iter(launches_of(side.plan)), None)
     if launch is None:
-        return made
-    block = tuple(one for one in launch.block if isinstance(one, int))
-    large = [name for name, own in made.limits if own is None or own > size_settings.SMALL]
-    large = large or [name for name, _ in made.limits]
-    tiled = _settings(dict(made.limits), large, launch, block)
-    few = _few(dict(made.limits), large)
+        return draft
+    block = tuple(extent for extent in launch.block if isinstance(extent, int))
+    large = [name for name, default in draft.limits if default is None or default > size_settings.SMALL]
+    large = large or [name for name, _ in draft.limits]
+    tiled = _settings(dict(draft.limits), large, launch, block)
+    few = _few(dict(draft.limits), large)
     orders = (few, tiled) if len(large) > MOST_TILED else (tiled, few)
-    for settings in orders if made.limits else (({},),):
-        shaped = _measured_at(settings, made, code, reach, block)
+    for settings in orders if draft.limits else (({},),):
+        shaped = _measured_at(settings, draft, code, reach, block)
         if shaped is not None:
             steps = (Settings("as the extents were found", settings[:2]),) if settings is tiled else ()
-            return _filled(made, problem, shaped, steps, launch, block)
-    return made
+            return _filled(draft, problem, shaped, steps, launch, block)
+    return draft
 
 
 def _measured_at(
-    settings: tuple[Mapping[str, int], ...], made: Draft, code: str, reach: Reach, block: Sequence[int]
+    settings: tuple[Mapping[str, int], ...], draft: Draft, code: str, reach: Reach, block: Sequence[int]
 ) -> dict[str, Buffer] | None:
     """The buffers whose extents were open, as far as the kernel goes at these settings; None: no fit."""
-    problem = made.known.problem
-    roomy = {name: replace(one, shape=_roomy(one)) for name, one in problem.buffers.items()}
+    problem = draft.known.problem
+    roomy = {name: replace(buffer, shape=_roomy(buffer)) for name, buffer in problem.buffers.items()}
     tried = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
     try:
-        found = reach(plain_candidate(with_problem(made, tried).known, code, made.kernel))
+        runs = reach(plain_candidate(with_problem(draft, tried).known, code, draft.kernel))
     except ProblemError:
         return None
-    names = {name: tuple(one[name] for one in settings) for name in settings[0]}
+    names = {name: tuple(setting[name] for setting in settings) for name in settings[0]}
     shaped: dict[str, Buffer] = {}
-    for name, buffer in problem.buffers.items() if found is not None else ():
+    for name, buffer in problem.buffers.items() if runs is not None else ():
         if buffer.shape[0] == OPEN:
-            if buffer.role != "in" and not all(one[name] for one in found or ()):
+            if buffer.role != "in" and not all(run[name] for run in runs or ()):
                 return None  # it ended before it wrote anything
             unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
-            values = tuple(-(-max(1, one[name]) // unit) for one in found or ())
+            values = tuple(-(-max(1, run[name]) // unit) for run in runs or ())
             extent = _fitted(values, names, block)
             if extent is None:
                 return None
@@ -113,11 +115,13 @@ def _settings(
     in_grid = frozenset[str]().union(*map(names_in, launch.grid))
     first = [name for name in large if name in in_grid]
     rest = [name for name in large if name not in in_grid]
-    shares = [int(one) for each in launch.grid for one in re.findall(r"\b\d+\b", str(each))]
-    unit = max(TILE, math.prod(block) if len(large) == 1 else 1, *(one for one in shares if one <= MOST_TILE))
+    shares = [int(digits) for each in launch.grid for digits in re.findall(r"\b\d+\b", str(each))]
+    unit = max(
+        TILE, math.prod(block) if len(large) == 1 else 1, *(share for share in shares if share <= MOST_TILE)
+    )
     settings = []
     for turn in range(SETTINGS):
-        values = {name: own or 1 for name, own in limits.items()}
+        values = {name: default or 1 for name, default in limits.items()}
         for group, base in ((first, 1), (rest, 1 + len(first))):
             pool = max(len(group) + 1, SETTINGS)
             values |= {name: unit * (base + (i + turn) % pool) for i, name in enumerate(group)}
@@ -132,7 +136,7 @@ def _few(limits: Mapping[str, int | None], large: Sequence[str]) -> tuple[Mappin
     """
     pool = max(len(large) + 2, SETTINGS_OF_FEW)
     return tuple(
-        {name: own or 1 for name, own in limits.items()}
+        {name: default or 1 for name, default in limits.items()}
         | {name: FEW[(i + turn) % pool % len(FEW)] for i, name in enumerate(large)}
         for turn in range(SETTINGS_OF_FEW)
     )
@@ -144,12 +148,12 @@ def _fitted(
     """The simplest expression that gives the elements at every setting; a number if they are the same."""
     if len(set(values)) == 1:
         return values[0]
-    found = chain(
+    expressions = chain(
         candidate_expressions.extents(values, names, block),
         _strided(values, names),
         _multiplied(values, names),
     )
-    return next(found, None)
+    return next(expressions, None)
 
 
 def _multiplied(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
@@ -172,31 +176,35 @@ def _multiplied(values: candidate_expressions.Values, names: candidate_expressio
 def _strided(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
     """Rows of one length at a distance of another: all whole but the last."""
     for rows, step, last in permutations(names, 3):
-        given = (names[rows], names[step], names[last])
-        if tuple((r - 1) * s + e for r, s, e in zip(*given, strict=True)) == values:
+        matrix = (names[rows], names[step], names[last])
+        if tuple((r - 1) * s + e for r, s, e in zip(*matrix, strict=True)) == values:
             yield f"({rows} - 1)*{step} + {last}"
 
 
 def _filled(
-    made: Draft,
+    draft: Draft,
     problem: Problem,
     shaped: Mapping[str, Buffer],
-    found: tuple[Settings, ...],
+    settings: tuple[Settings, ...],
     launch: Launch,
     block: Sequence[int],
 ) -> Draft:
-    """The draft with these buffers, tried at the usual sizes and at what `found` adds."""
+    """The draft with these buffers, tried at the usual sizes and at what `settings` adds."""
     buffers = {**problem.buffers, **shaped}
-    counts = [candidate_expressions.poly_of(one.shape[0]) for one in buffers.values()]
-    grid = [candidate_expressions.poly_of(one) for one in launch.grid]
-    limits = dict(made.limits)
+    counts = [candidate_expressions.poly_of(buffer.shape[0]) for buffer in buffers.values()]
+    grid = [candidate_expressions.poly_of(extent) for extent in launch.grid]
+    limits = dict(draft.limits)
     steps = size_settings.ladder(limits, [*counts, *grid], block)
-    ladder = (*steps[:1], *found, *steps[1:])
+    ladder = (*steps[:1], *settings, *steps[1:])
     if not ladder:
-        return made
+        return draft
     bench = size_settings.bench(limits, counts)
     filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
     places = {f"buffers.{name}.shape" for name in shaped}
-    kept = [one for one in made.remarks if one.place not in places and one.reason is not Reason.ONE_SIZE]
+    kept = [
+        remark
+        for remark in draft.remarks
+        if remark.place not in places and remark.reason is not Reason.ONE_SIZE
+    ]
     remarks = (*kept, *(Remark(place, WHY) for place in sorted(places)))
-    return replace(with_problem(made, filled), remarks=remarks, ladder=ladder)
+    return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder)

@@ -39,8 +39,8 @@ class Proposing:
             return None
         if exchange.status is not ReplyStatus.ANSWERED:
             return None
-        found = read_problem(exchange.reply, exchange.form)
-        return None if isinstance(found, Unreadable) else found
+        proposal = read_problem(exchange.reply, exchange.form)
+        return None if isinstance(proposal, Unreadable) else proposal
 
 
 def reads_files(known: KnownProblem) -> bool:
