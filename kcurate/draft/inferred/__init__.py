@@ -3,7 +3,9 @@
 | where | what |
 |---|---|
 | `from_code` | the drafts of a kernel, one for each of its launches, best first |
-| `building` | one draft: buffers, scalars, arguments, plan |
+| `one_launch` | the draft that one launch gives |
+| `draft_parts` | what is known of a draft while it is put together |
+| `scalar_parameters`, `pointer_parameters` | parameters by value; buffers |
 | `launch_configuration` | grid and block, and which host names are sizes |
 | `index_bounds` | how far the kernel's indices go |
 | `buffer_contents` | initial contents, from how the kernel uses the values |

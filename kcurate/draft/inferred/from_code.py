@@ -16,8 +16,9 @@ from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Code
 from kcurate.cuda_source.unit import TEMPLATE_GUESS
 from kcurate.draft.host.name_values import Meaning, split
-from kcurate.draft.inferred.building import Builder
+from kcurate.draft.inferred.draft_parts import Parts
 from kcurate.draft.inferred.launch_configuration import Site
+from kcurate.draft.inferred.one_launch import draft_of
 from kcurate.draft.inferred.struct_members import unfold
 from kcurate.draft.sketch import Draft, Reason, Remark
 from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
@@ -79,7 +80,7 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         if arguments and "{" in "".join(arguments):
             continue
         unfolded = next(defined for defined in whole.device.functions if defined.name == kernel.name)
-        built = Builder(whole.kernel, whole.device, unfolded, site, template).build(name, arguments)
+        built = draft_of(Parts(whole.kernel, whole.device, unfolded, site, template), name, arguments)
         built = whole.fold(built)
         if function.template and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)

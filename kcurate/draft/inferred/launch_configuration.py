@@ -1,6 +1,6 @@
 """The launch configuration of a plan: from host code, else from the kernel's guards, else guessed.
 
-Also which host names are sizes. Not covered: buffers (`building`), values of names (`name_values`).
+Also which host names are sizes. Not covered: buffers (`pointer_parameters`), values of names (`name_values`).
 """
 
 from __future__ import annotations
