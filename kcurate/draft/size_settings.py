@@ -7,7 +7,7 @@ covered: whether a setting works (`admit`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.cuda_source.expressions import names, parse
@@ -69,33 +69,10 @@ def ladder(
     """Settings to try in order; with no sizes the one that the code has. Empty if none fits."""
     if not sizes:
         return (Settings("those of the code", ({},)),) if fits(counts, {}, MAX_OWN_ELEMENTS) else ()
-    level = degree(counts, sizes)
     large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
-    unit = _unit(block, level)
-    rounds = tuple(
-        _set(sizes, large, lambda number, _, by=factor: unit * (by + number % 2))  # type: ignore[misc]
-        for factor in (2, 1)
-    )
-    steps = [
-        Settings(
-            "odd and different",
-            (_odd(sizes, large, _ODD[level]), rounds[0], _odd(sizes, large, _SMALL_ODD[level])),
-        ),
-        Settings(f"multiples of {unit}", rounds),
-    ]
-    for side in (64, 256, 1024) if level == 1 else (64,):
-        extents = (2 * side, side) if level <= 2 else (side // 2, side // 4)
-        values = tuple(_set(sizes, large, lambda *_, extent=extent: extent) for extent in extents)
-        steps.append(Settings("equal powers of two", values))
-    if level == 2 and unit < WIDE:
-        wide = tuple(_set(sizes, large, lambda n, _, by=by: WIDE * (by + n % 2)) for by in (2, 1))  # type: ignore[misc]
-        steps.append(Settings(f"multiples of {WIDE}", wide))
-    defaults = {name: value for name, value in sizes.items() if value is not None}
-    if len(defaults) == len(sizes):
-        steps.append(Settings("the host's own and half of them", (defaults, _half(defaults))))
     seen: list[tuple[Mapping[str, int], ...]] = []
     kept = []
-    for step in steps:
+    for step in _steps(sizes, large, degree(counts, sizes), block):
         most = MAX_TEST_ELEMENTS if step.what.startswith("multiples") else COMMON_TEST_ELEMENTS
         grown = [_grown(counts, _spaced(counts, setting), large, most) for setting in step.test]
         test = tuple(
@@ -105,6 +82,36 @@ def ladder(
             seen.append(test)
             kept.append(Settings(step.what, test))
     return tuple(kept)
+
+
+def _steps(
+    sizes: Mapping[str, int | None], large: Sequence[str], level: int, block: Sequence[int]
+) -> Iterator[Settings]:
+    """The steps of the ladder, whether they fit or not; `level` is how many sizes a buffer multiplies."""
+    unit = _unit(block, level)
+    rounds = _multiples(sizes, large, unit)
+    odd = _odd(sizes, large, _ODD[level]), rounds[0], _odd(sizes, large, _SMALL_ODD[level])
+    yield Settings("odd and different", odd)
+    yield Settings(f"multiples of {unit}", rounds)
+    for side in (64, 256, 1024) if level == 1 else (64,):
+        extents = (2 * side, side) if level <= 2 else (side // 2, side // 4)
+        values = tuple(_set(sizes, large, lambda *_, extent=extent: extent) for extent in extents)
+        yield Settings("equal powers of two", values)
+    if level == 2 and unit < WIDE:
+        yield Settings(f"multiples of {WIDE}", _multiples(sizes, large, WIDE))
+    defaults = {name: value for name, value in sizes.items() if value is not None}
+    if len(defaults) == len(sizes):
+        yield Settings("the host's own and half of them", (defaults, _half(defaults)))
+
+
+def _multiples(
+    sizes: Mapping[str, int | None], large: Sequence[str], unit: int
+) -> tuple[Mapping[str, int], ...]:
+    """Two scales of multiples of a unit, neighbouring sizes apart."""
+    return tuple(
+        _set(sizes, large, lambda number, _, by=by: unit * (by + number % 2))  # type: ignore[misc]
+        for by in (2, 1)
+    )
 
 
 def _spaced(counts: Sequence[Poly], sizes: Mapping[str, int]) -> Mapping[str, int]:

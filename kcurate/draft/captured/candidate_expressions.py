@@ -6,7 +6,7 @@ them. Not covered: which names there are, and which of several expressions to ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, product
 
 from kcurate.draft.algebra import Poly, factor, number, of_text
@@ -63,37 +63,58 @@ def alike(values: Values, names: Names, powers: bool = False) -> Iterator[str]:
 def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]:
     """Expressions for a number of elements or bytes, or for an offset."""
     singles = list(names.items())
-    yield from (text for text, known in singles if known == values)
+    yield from _equal(values, singles)
     pairs, triples = list(_products(names, 2)), list(_products(names, 3))
-    yield from (text for text, known in pairs if known == values)
+    yield from _equal(values, pairs)
     for text, known in singles:
         yield from _near(values, text, known, MOST_FACTOR)
+    yield from _with_margins(values, singles)
+    yield from _equal(values, triples)
+    for text, known in (*pairs, *(triples if len(set(values)) > 1 else ())):
+        yield from _near(values, text, known, MOST_FACTOR)
+    yield from _packed(values, singles)
+    for unit, (text, known) in product(_units(block), (*singles, *pairs)):
+        yield from _in_blocks(values, text, known, unit, singles)
+
+
+def _equal(values: Values, known: Iterable[tuple[str, Values]]) -> Iterator[str]:
+    return (text for text, numbers in known if numbers == values)
+
+
+def _with_margins(values: Values, singles: Sequence[tuple[str, Values]]) -> Iterator[str]:
+    """Products of two sizes with a border around one or both: `(n + 2)*(m + 2)`."""
     for (left, a), (right, b) in product(singles, singles):
         for more, less in ((1, 0), (2, 2), (-1, 0), (1, 1), (2, 0), (-1, -1), (-2, -2)):
             if tuple((x + more) * (y + less) for x, y in zip(a, b, strict=True)) == values:
                 yield f"{_plus(left, more)}*{_plus(right, less)}"
-    yield from (text for text, known in triples if known == values)
-    most = MOST_FACTOR if len(set(values)) > 1 else MOST_OF_ONE
-    for text, known in (*pairs, *(triples if len(set(values)) > 1 else ())):
-        yield from _near(values, text, known, MOST_FACTOR)
+
+
+def _packed(values: Values, singles: Sequence[tuple[str, Values]]) -> Iterator[str]:
+    """Several elements in a word."""
     for unit, (text, known) in product(PACKED, singles):
-        packed = tuple(-(-x // unit) for x in known)
-        by = values[0] // packed[0] if packed[0] else 0
-        rounded = any(x % unit for x in known)  # else it is any fraction
-        if rounded and 0 < by <= MOST_OF_ONE and tuple(x * by for x in packed) == values:
-            yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
-    for unit in _units(block):
-        for text, known in (*singles, *pairs):
-            blocks = tuple(-(-x // unit) for x in known)
-            if tuple(x * unit for x in blocks) == values:
-                yield f"align_up({text}, {unit})"
-            by = values[0] // blocks[0] if blocks[0] else 0
-            if 0 < by <= most and tuple(x * by for x in blocks) == values:
-                yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
-            rounded = any(x % unit for x in known)
-            for other, times in singles if rounded or len(set(values)) > 1 else ():
-                if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
-                    yield f"ceil_div({text}, {unit})*{other}"
+        if any(x % unit for x in known):  # else it is any fraction
+            yield from _times(values, text, tuple(-(-x // unit) for x in known), unit, MOST_OF_ONE)
+
+
+def _times(values: Values, text: str, rounds: Values, unit: int, most: int) -> Iterator[str]:
+    """A multiple, at most `most`, of a size divided by `unit`; `rounds` is the quotient, rounded up."""
+    by = values[0] // rounds[0] if rounds[0] else 0
+    if 0 < by <= most and tuple(x * by for x in rounds) == values:
+        yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
+
+
+def _in_blocks(
+    values: Values, text: str, known: Values, unit: int, singles: Sequence[tuple[str, Values]]
+) -> Iterator[str]:
+    """A size rounded up to whole blocks, or something for each block of it."""
+    several = len(set(values)) > 1
+    blocks = tuple(-(-x // unit) for x in known)
+    if tuple(x * unit for x in blocks) == values:
+        yield f"align_up({text}, {unit})"
+    yield from _times(values, text, blocks, unit, MOST_FACTOR if several else MOST_OF_ONE)
+    for other, times in singles if several or any(x % unit for x in known) else ():
+        if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
+            yield f"ceil_div({text}, {unit})*{other}"
 
 
 def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Iterator[str]:
@@ -101,10 +122,8 @@ def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Ite
     singles, pairs = list(names.items()), list(_products(names, 2))
     for texts in (singles, pairs):
         for share in SHARES:
-            for text, known in texts:
-                if tuple(-(-x // (width * share)) for x in known) == values:
-                    yield f"ceil_div({text}, {width * share})" if width * share > 1 else text
-        yield from (text for text, known in texts if known == values)
+            yield from _blocks(values, texts, width * share)
+        yield from _equal(values, texts)
         for text, known in texts:  # a warp, or another part of a block, for each
             for threads in (WARP, 2, 4, 8, 16):
                 if tuple(-(-x * threads // width) for x in known) == values:
@@ -112,16 +131,20 @@ def grids(values: Values, names: Names, width: int, block: Sequence[int]) -> Ite
     tiles = {
         f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in known)
         for unit in dict.fromkeys(extent for extent in block if extent > 1)
-        for text, known in texts
+        for text, known in pairs
     }
-    yield from (text for text, known in tiles.items() if known == values)
-    tiles |= dict(singles)
-    yield from (text for text, known in _products(tiles, 2) if known == values)
+    yield from _equal(values, tiles.items())
+    yield from _equal(values, _products(tiles | dict(singles), 2))
     for share in ODD_SHARES:
-        for text, known in singles:
-            if tuple(-(-x // (width * share)) for x in known) == values:
-                yield f"ceil_div({text}, {width * share})"
+        yield from _blocks(values, singles, width * share)
     yield from extents(values, names, block)
+
+
+def _blocks(values: Values, known: Iterable[tuple[str, Values]], unit: int) -> Iterator[str]:
+    """The blocks of `unit` elements that a size takes."""
+    for text, numbers in known:
+        if tuple(-(-x // unit) for x in numbers) == values:
+            yield f"ceil_div({text}, {unit})" if unit > 1 else text
 
 
 def _near(values: Values, text: str, known: Values, most_factor: int) -> Iterator[str]:

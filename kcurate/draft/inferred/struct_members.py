@@ -98,11 +98,7 @@ def unfold(
     A member's argument is what the host code in `unit` gives it, if that is one value.
     """
     same = Unfolded(kernel, kernel, device, launch, {})
-    structs = {}
-    for param in kernel.params:
-        inside = None if param.pointer else types.layout(param.type, names, device.text, pointers=True)
-        if inside is not None and any(member.pointer for member in inside):
-            structs[param.name] = inside
+    structs = _with_pointers_inside(kernel, device, names)
     if not structs or device.aligned or len(launch.arguments) != len(kernel.params):
         return same
     listed = next(device.tree.nodes("parameter_list", within=function.node))
@@ -122,19 +118,14 @@ def unfold(
             declared.append(text)
             arguments.append(argument)
             continue
-        owner = path_in(argument.expression)
-        if not PATH.fullmatch(owner) or "[" in argument.expression:
-            owner = f"{param.name}_host"
+        members = read[param.name]
+        params += [_param(param.name, member) for member in members]
+        declared += [f"{each.type} {each.name}" for each in params[len(params) - len(members) :]]
         order = [member.name for member in types.members(param.type, names, device.text) or ()]
-        for member in read[param.name]:
-            type_text = member.pointer or member.field.dtype
-            pointer = bool(member.pointer)
-            name = _flat(param.name, member)
-            known = type_text if pointer else _C_NAMES[member.field.dtype]
-            params.append(Param(name, known, const="const" in known, pointer=pointer))
-            declared.append(f"{known} {name}")
-            expression = _given(unit, owner, member, order, launch.at) or f"{owner}.{member.path}"
-            arguments.append(replace(argument, expression=expression, allocation=None))
+        arguments += [
+            replace(argument, expression=expression, allocation=None)
+            for expression in _expressions(param.name, argument.expression, members, order, unit, launch.at)
+        ]
     if len({param.name for param in params}) != len(params):
         return same
     between = device.text[listed.end_byte : function.body]
@@ -149,7 +140,36 @@ def unfold(
     )
 
 
-def _given(unit: Code, owner: str, member: types.Inside, order: Sequence[str], at: int) -> str | None:
+def _with_pointers_inside(
+    kernel: Kernel, device: Code, names: Mapping[str, str]
+) -> dict[str, tuple[types.Inside, ...]]:
+    """The members of each parameter that is a struct by value with pointers, by the parameter's name."""
+    structs = {}
+    for param in kernel.params:
+        inside = None if param.pointer else types.layout(param.type, names, device.text, pointers=True)
+        if inside is not None and any(member.pointer for member in inside):
+            structs[param.name] = inside
+    return structs
+
+
+def _param(struct: str, member: types.Inside) -> Param:
+    type_text = member.pointer or _C_NAMES[member.field.dtype]
+    pointer = bool(member.pointer)
+    return Param(_flat(struct, member), type_text, const="const" in type_text, pointer=pointer)
+
+
+def _expressions(
+    struct: str, passed: str, members: Sequence[types.Inside], order: Sequence[str], unit: Code, at: int
+) -> Iterator[str]:
+    """What the host code gives each member of a struct that it passes as `passed`."""
+    owner = path_in(passed)
+    if not PATH.fullmatch(owner) or "[" in passed:
+        owner = f"{struct}_host"
+    for member in members:
+        yield _assigned(unit, owner, member, order, at) or f"{owner}.{member.path}"
+
+
+def _assigned(unit: Code, owner: str, member: types.Inside, order: Sequence[str], at: int) -> str | None:
     """What the host code assigns to a pointer, or has in a member's place of a list; None: nothing plain.
 
     A number that is assigned is found by the member's path.
