@@ -18,9 +18,9 @@ from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.reads import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
+from kcurate.deopt.rules.relocation import Unknown, own_index
 from kcurate.deopt.rules.removing import removals
 from kcurate.deopt.rules.scopes import in_loop_with
-from kcurate.deopt.rules.store_to_read import Unknown, own_index
 from kcurate.deopt.rules.threads import is_width
 from kcurate.records import Side
 

@@ -28,9 +28,9 @@ from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.reads import assignment_to, element_of, is_read
+from kcurate.deopt.rules.relocation import Meaning, Unknown, own_index, scope_of
 from kcurate.deopt.rules.removing import removals
 from kcurate.deopt.rules.scopes import in_loop_with
-from kcurate.deopt.rules.store_to_read import Meaning, Unknown, own_index, scope_of
 from kcurate.records import Side
 
 _SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")
