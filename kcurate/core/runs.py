@@ -25,6 +25,7 @@ from kcurate.core import codec, store
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.json_text import shown
 from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.records import Item, Summary
 
@@ -64,8 +65,7 @@ class Run:
         Raises:
             InputError: it cannot be written.
         """
-        if self.workspace.exists() and not self.workspace.is_dir():
-            raise InputError("is not a folder", where=str(self.workspace), hint="choose another folder")
+        Workspace(self.workspace).mark()
         if settings is not None:
             data = {"stage": self.stage, **_plain(settings), **_plain(more)}
             store.write_bytes(self.folder / "config.json", store.pretty_json(data))

@@ -20,6 +20,9 @@ from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.prompts import ANSWER_TOOL
 from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
 
+# A request that is not answered for so long is mentioned once.
+SILENT_S = 10.0
+
 
 class RequestSource(StrEnum):
     """Where the answer to a request came from."""
@@ -93,6 +96,9 @@ class Asking:
         held = self.most_usd(request)
         self.budget.hold(held)
         cost = 0.0
+        silence = threading.Timer(SILENT_S, self._note_silence)
+        silence.daemon = True
+        silence.start()
         try:
             exchange = self.keep(request, self.client.ask(request))
             rejected = exchange.status is ReplyStatus.REJECTED
@@ -105,10 +111,15 @@ class Asking:
                 self.keep(request, broken)
             raise
         finally:
+            silence.cancel()
             self.budget.settle(held, cost)
         self._count(RequestSource.SENT)
         self._end_if_refused(exchange)
         return exchange
+
+    def _note_silence(self) -> None:
+        where = getattr(self.client, "where", self.client.model)
+        self.note(f"{where}: no answer for {SILENT_S:.0f} s, still waiting")
 
     def keep(self, request: Request, exchange: Exchange, *, batch: bool = False) -> Exchange:
         """Save an exchange with its cost."""
