@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kcurate.core import store
-from kcurate.draft.admit import plain_candidate
+from kcurate.draft.trying.admit import plain_candidate
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Kernel, Outcome

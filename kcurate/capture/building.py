@@ -46,8 +46,8 @@ def injection() -> Path:
     folders, libraries = nvrtc.host_folders(nvrtc.CUPTI_HEADERS)
     cupti = [path for folder in libraries for path in sorted(folder.glob("libcupti.so*"))]
     options = [f'-DKCURATE_LIBCUPTI="{cupti[0].resolve()}"'] if cupti else []
-    made = {"exports.map": "{ global: InitializeInjection; local: *; };\n"}
-    return _built("injection.cpp", "libkcurate-injection.so", folders, [*options, "-ldl"], made)
+    texts = {"exports.map": "{ global: InitializeInjection; local: *; };\n"}
+    return _built("injection.cpp", "libkcurate-injection.so", folders, [*options, "-ldl"], texts)
 
 
 def stand_in() -> Path:
@@ -63,11 +63,11 @@ def stand_in() -> Path:
     if number is None:
         raise BackendError("cuda_runtime_api.h does not tell the runtime's version", where=str(folders[0]))
     name = f"libcudart.so.{number}"
-    made = {
+    texts = {
         "stubs.inc": stubs.stubs(header, (NATIVE / "cudart.cpp").read_text()),
         "exports.map": stubs.version_script(number),
     }
-    return _built("cudart.cpp", name, folders, [f"-Wl,-soname,{name}", "-ldl"], made).parent
+    return _built("cudart.cpp", name, folders, [f"-Wl,-soname,{name}", "-ldl"], texts).parent
 
 
 def _built(
@@ -75,24 +75,24 @@ def _built(
     name: str,
     folders: Sequence[Path],
     options: Sequence[str],
-    made: Mapping[str, str],
+    texts: Mapping[str, str],
 ) -> Path:
     """The compiled library; `made`: further files in the compiler's folder, by name."""
     tools = toolchain.find()
     words = [*OPTIONS, "-I.", *(f"-I{folder}" for folder in folders), str(NATIVE / source), *options]
     files = [path.read_bytes() for path in (NATIVE / source, NATIVE / "recording.h")]
     headers = [path.read_bytes() for folder in folders if (path := folder / "cuda.h").is_file()]
-    digest = hashlib.sha256(repr((tools, words, sorted(made.items()), files, headers)).encode())
+    digest = hashlib.sha256(repr((tools, words, sorted(texts.items()), files, headers)).encode())
     kept = Path(platformdirs.user_cache_dir("kcurate")) / "capture" / digest.hexdigest()[:40] / name
     if not kept.is_file():
-        _compile([*tools.command, *words], kept, made)
+        _compile([*tools.command, *words], kept, texts)
     return kept
 
 
-def _compile(command: list[str], kept: Path, made: Mapping[str, str]) -> None:
+def _compile(command: list[str], kept: Path, texts: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="kcurate-capture-") as temporary:
         folder = Path(temporary)
-        for name, text in made.items():
+        for name, text in texts.items():
             (folder / name).write_text(text)
         try:
             done = toolchain.run([*command, "-o", kept.name], folder, time_limits.COMPILE_RECORDER_S)

@@ -2,7 +2,7 @@
 
 Every element counts for the facts; a seeded sample decides which distribution fits, by a Kolmogorov-Smirnov
 test. A generator is named only where it fits. Not covered: how contents of different buffers belong together,
-such as columns and the row starts of their matrix (`kcurate.draft.recorded`).
+such as columns and the row starts of their matrix (`kcurate.draft.captured.from_launches`).
 """
 
 from __future__ import annotations
@@ -152,12 +152,12 @@ def _distinct(flat: Array, dtype: str, seen: _Seen, sample: Array) -> int | None
         return None
     low, high = int(seen.lowest), int(seen.highest)
     if high - low < COUNTED_RANGE:
-        found = np.zeros(high - low + 1, np.bool_)
-        found[_above(sample, low)] = True
-        if not found.all() and flat.size <= COUNTED:
+        present = np.zeros(high - low + 1, np.bool_)
+        present[_above(sample, low)] = True
+        if not present.all() and flat.size <= COUNTED:
             for part in _parts(flat, dtype):
-                found[_above(part, low)] = True
-        return int(np.count_nonzero(found)) if found.all() or flat.size <= COUNTED else None
+                present[_above(part, low)] = True
+        return int(np.count_nonzero(present)) if present.all() or flat.size <= COUNTED else None
     return flat.size if (low, high) == (0, flat.size - 1) and _every_place(flat) else None
 
 
@@ -177,7 +177,7 @@ def _every_place(flat: Array) -> bool:
         squares += int(square.sum())
         cubes += int((square * part).sum())
     wanted = ((n - 1) * n * (2 * n - 1) // 6, (n * (n - 1) // 2) ** 2)
-    return (squares % 2**64, cubes % 2**64) == tuple(one % 2**64 for one in wanted)
+    return (squares % 2**64, cubes % 2**64) == tuple(total % 2**64 for total in wanted)
 
 
 def _fitted(
@@ -189,9 +189,9 @@ def _fitted(
     if low == high:
         return Init("zeros") if low == 0 else Init("ones") if low == 1 else Init("constant", {"value": low})
     if flat.size >= LEAST_ORDERED:
-        found = _ordered(flat, dtype, facts, sample, partial)
-        if found is not None:
-            return found
+        fitted = _ordered(flat, dtype, facts, sample, partial)
+        if fitted is not None:
+            return fitted
     values = np.random.default_rng(2).permutation(sample[1]).astype(np.float64)
     if facts["integral"]:
         return _of_integers(values, dtype, int(low), int(high), flat.size, float(facts["zeros"]))
@@ -333,7 +333,9 @@ def _uniform(low: float, high: float) -> Distribution:
 def _normal(values: Array) -> Distribution:
     mean, std = float(values.mean()), float(values.std()) or 1.0
     scale = std * math.sqrt(2)
-    return lambda x: np.array([0.5 + 0.5 * math.erf(one) for one in ((x - mean) / scale).tolist()])
+    return lambda x: np.array(
+        [0.5 + 0.5 * math.erf(deviation) for deviation in ((x - mean) / scale).tolist()]
+    )
 
 
 def _distance(values: Array, below: Distribution, tested: int = TESTED) -> float:

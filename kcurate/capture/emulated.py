@@ -39,12 +39,12 @@ def prepare(kernels: Iterable[tuple[Kernel, str]], folder: Path) -> tuple[Path, 
             failed.append(f"{kernel.name}: {error.what}")
             continue
         for entry in _entries(kernel):
-            made = compiler.compile(text, [entry], variables)
-            if not isinstance(made, Compiled):
-                failed.append(f"{entry.expression}: {_first_line(made.log)}")
+            compiled = compiler.compile(text, [entry], variables)
+            if not isinstance(compiled, Compiled):
+                failed.append(f"{entry.expression}: {_first_line(compiled.log)}")
                 continue
-            path = folder / f"{made.sha256[:32]}.so"
-            path.write_bytes(made.binary)
+            path = folder / f"{compiled.sha256[:32]}.so"
+            path.write_bytes(compiled.binary)
             lines.append("\t".join([_spelled(entry.expression), str(path), ",".join(variables)]))
     index = folder / INDEX
     index.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

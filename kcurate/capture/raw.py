@@ -58,10 +58,14 @@ def read(folder: Path) -> list[RawProcess]:
     Raises:
         RecordError: a recorder did not write these lines.
     """
-    found = (
-        _process(path) for path in sorted(folder.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
+    processes = (
+        _process(path) for path in sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime_ns)
     )
-    return [one for one in found if one is not None and (one.forms or one.others or one.notes)]
+    return [
+        process
+        for process in processes
+        if process is not None and (process.forms or process.others or process.notes)
+    ]
 
 
 def unreadable(folder: Path) -> bool:

@@ -50,7 +50,7 @@ class Texts:
     def of(self, name: str, count: int) -> tuple[Kernel, str] | None:
         """The first kernel of this name with so many parameters."""
         same = self.kernels.get(Demangled.of(name).base, ())
-        return next((one for one in same if len(one[0].params) == count), None)
+        return next((candidate for candidate in same if len(candidate[0].params) == count), None)
 
 
 class Describer:
@@ -73,7 +73,7 @@ class Describer:
     def _captures(self, process: RawProcess) -> list[Capture]:
         by_kernel: dict[tuple[str, object], list[tuple[int, Mapping[str, Any]]]] = {}
         for form, line in process.forms.items():
-            sizes = None if line["args"] is None else tuple(len(one["hex"]) for one in line["args"])
+            sizes = None if line["args"] is None else tuple(len(arg["hex"]) for arg in line["args"])
             sizes = tuple(line["types"]) if process.source == "triton" else sizes
             by_kernel.setdefault((str(line["kernel"]), sizes), []).append((form, line))
         return [self._capture(process, name, lines) for (name, _), lines in by_kernel.items()]
@@ -112,23 +112,23 @@ class Describer:
     def _launch(self, line: Mapping[str, Any], types: Sequence[str], code: str, times: int) -> CapturedLaunch:
         args = tuple(
             CapturedArg(
-                one["hex"],
-                tuple(CapturedPointer(**pointer) for pointer in one["pointers"]),
-                *(tuple(one[key]) if key in one else None for key in ("shape", "strides")),
+                arg["hex"],
+                tuple(CapturedPointer(**pointer) for pointer in arg["pointers"]),
+                *(tuple(arg[key]) if key in arg else None for key in ("shape", "strides")),
             )
-            for one in line["args"] or ()
+            for arg in line["args"] or ()
         )
-        elements = _elements(args, [one for one in types if one != "constexpr"], code)
-        each = self._pool.map if any(one["before"] for one in line["buffers"]) else map
+        elements = _elements(args, [kind for kind in types if kind != "constexpr"], code)
+        each = self._pool.map if any(buffer["before"] for buffer in line["buffers"]) else map
         return CapturedLaunch(
             grid=tuple(line["grid"]),
             block=tuple(line["block"]),
             args=args,
             buffers=tuple(each(self._buffer, line["buffers"], map(elements.get, count()))),
             symbols=tuple(
-                self._symbol(one, code)
-                for one in line.get("symbols", ())
-                if not code or Demangled.of(demangled(str(one["name"]))).base in code
+                self._symbol(symbol, code)
+                for symbol in line.get("symbols", ())
+                if not code or Demangled.of(demangled(str(symbol["name"]))).base in code
             ),
             cluster=tuple(line["cluster"]) if line.get("cluster") else None,
             shared_bytes=line["shared"],
@@ -170,29 +170,33 @@ class Describer:
         dtype = numpy_dtype(kind.dtype)
         kept = path.stat().st_size // dtype.itemsize
         values = np.memmap(path, dtype, "r", shape=(kept,)) if kept else np.empty(0, dtype)
-        found = described(values, kind.dtype, count=size_bytes // dtype.itemsize)
-        if self._keep or found.init is None:
+        facts = described(values, kind.dtype, count=size_bytes // dtype.itemsize)
+        if self._keep or facts.init is None:
             whole = path.read_bytes() if self._keep else values[: SAMPLE_BYTES // dtype.itemsize].tobytes()
             sample = store.content_id(whole)
             store.write_bytes(self._data / f"{sample}.bin", whole, durable=False)
-            found = replace(found, sample=sample)
-        return self._found.setdefault((path.name, kind, size_bytes), found)
+            facts = replace(facts, sample=sample)
+        return self._found.setdefault((path.name, kind, size_bytes), facts)
 
 
 @lru_cache(maxsize=16)
 def _variables(code: str) -> Mapping[str, str]:
     """The types of a file's device variables, by name."""
     text = Code(code.encode())
-    return {one.name: one.type for word in ("__device__", "__constant__") for one in text.outside(word)}
+    return {
+        variable.name: variable.type
+        for word in ("__device__", "__constant__")
+        for variable in text.outside(word)
+    }
 
 
 def _elements(args: Sequence[CapturedArg], types: Sequence[str], code: str) -> dict[int, Element]:
     """What the elements of each buffer are, by its number, as far as the parameters' types say."""
-    found: dict[int, Element] = {}
+    elements: dict[int, Element] = {}
     for arg, text in zip(args, types, strict=False):
         if text.count("*") != 1 or len(arg.pointers) != 1:
             continue
         kind = element(C_TYPES.get(text[1:], text), {}, code)
         if kind is not None:
-            found.setdefault(arg.pointers[0].buffer, kind)
-    return found
+            elements.setdefault(arg.pointers[0].buffer, kind)
+    return elements

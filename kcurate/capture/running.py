@@ -115,9 +115,11 @@ def run(
             program.send_signal(number)
 
     # The program does not inherit these; what is ignored, as by nohup, stays so.
-    before = {one: old for one in ENDING if (old := signal.getsignal(one)) not in (signal.SIG_IGN, None)}
-    for one in before:
-        signal.signal(one, end)
+    before = {
+        signum: old for signum in ENDING if (old := signal.getsignal(signum)) not in (signal.SIG_IGN, None)
+    }
+    for signum in before:
+        signal.signal(signum, end)
     try:
         group = 0 if timeout_s is not None else None
         program = subprocess.Popen(found(command), env=environment, process_group=group)
@@ -131,8 +133,8 @@ def run(
             hint="is it built for this machine?",
         ) from error
     finally:
-        for one, old in before.items():
-            signal.signal(one, old)
+        for signum, old in before.items():
+            signal.signal(signum, old)
     return Ended(code if code >= 0 else 128 - code, bool(asked))
 
 
@@ -163,7 +165,7 @@ def _recorder(source: CaptureSource) -> dict[str, str]:
 
 
 def _settings(folder: Path, limits: Limits, only: Path | None, after: bool) -> Mapping[str, str]:
-    found = {
+    settings = {
         "KCURATE_CAPTURE_DIR": str(folder.resolve()),
         "KCURATE_CAPTURE_PER_KERNEL": str(limits.per_kernel),
         "KCURATE_CAPTURE_BYTES": str(limits.total_bytes),
@@ -172,5 +174,5 @@ def _settings(folder: Path, limits: Limits, only: Path | None, after: bool) -> M
         "KCURATE_CAPTURE_SECONDS": f"{limits.seconds:g}",
     }
     if only is not None:
-        found["KCURATE_CAPTURE_ONLY"] = str(only.resolve())
-    return found
+        settings["KCURATE_CAPTURE_ONLY"] = str(only.resolve())
+    return settings

@@ -88,14 +88,14 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         workspace = Workspace(config.workspace)
         pattern = _pattern(config.kernel)
         kernels = _kernels(workspace, record.note)
-        languages = {one.language for same in kernels.values() for one, _ in same}
+        languages = {kernel.language for same in kernels.values() for kernel, _ in same}
         source = running.chosen(config.recorder, languages == {"triton"})
         language = "triton" if source == "triton" else "cuda"
         kernels = {name: same for name, same in kernels.items() if same[0][0].language == language}
         program, *args = running.found(config.command)
         runs = (args, *map(_arguments, config.also))
         record.begin(config)
-        counts: dict[str, Counter[str]] = {"kernels": Counter(), "launches": Counter()}
+        writer = _Writer(config, kernels, pattern, record)
         codes: list[int] = []
         others: Counter[str] = Counter()
         unreadable = False
@@ -105,10 +105,10 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
             only = _names(place, kernels) if pattern is None and kernels else None
             emulates = config.run_kernels and source == "cudart"
             index = _emulated(place, kernels, record) if emulates else None
-            for number, given in enumerate(runs):
+            for number, arguments in enumerate(runs):
                 folder = place / str(number)
                 folder.mkdir()
-                command, limits = [program, *given], config.limits
+                command, limits = [program, *arguments], config.limits
                 ended = running.run(
                     command, source, folder, limits, only, index, config.timeout_s, after=config.keep_data
                 )
@@ -117,15 +117,15 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
                     record.note(
                         f"{Path(program).name} ended with code {ended.code}; what it did until then stays"
                     )
-                others += _write(folder, config, workspace, kernels, pattern, counts, record, ended.code)
+                others += writer.add(folder, ended.code)
                 # Only said where nothing was written down.
-                unreadable |= not counts["launches"]["written_down"] and raw.unreadable(folder)
+                unreadable |= not writer.counts["launches"]["written_down"] and raw.unreadable(folder)
                 shutil.rmtree(folder, ignore_errors=True)
                 if ended.interrupted:
                     break
-        if not counts["launches"]["written_down"]:
+        if not writer.counts["launches"]["written_down"]:
             raise _nothing(config, source, others, unreadable=unreadable)
-        summary = record.finish({kind: dict(found) for kind, found in counts.items()})
+        summary = record.finish({kind: dict(outcomes) for kind, outcomes in writer.counts.items()})
         return Captured(summary, next((code for code in codes if code), 0))
 
 
@@ -174,21 +174,21 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, str]]]:
     """What extract found, by name; `note` receives what cannot be read."""
-    found: dict[str, list[tuple[Kernel, str]]] = {}
+    kernels: dict[str, list[tuple[Kernel, str]]] = {}
     for path in sorted(workspace.kernels.rglob("kernel.json")):
         try:
-            one = store.read_json(path, Kernel)
+            kernel = store.read_json(path, Kernel)
             code = store.read_kernel_code(path.parent)
         except InputError as error:
             note(f"left out: {error}")
             continue
-        found.setdefault(one.name.split("::")[-1], []).append((one, code))
-    return found
+        kernels.setdefault(kernel.name.split("::")[-1], []).append((kernel, code))
+    return kernels
 
 
 def _emulated(place: Path, kernels: dict[str, list[tuple[Kernel, str]]], record: Run) -> Path:
     """The index of the kernels that the emulator can run."""
-    index, failed = emulated.prepare([one for same in kernels.values() for one in same], place)
+    index, failed = emulated.prepare([kernel for same in kernels.values() for kernel in same], place)
     for line in failed:
         record.note(f"not run on the emulator: {line}")
     return index
@@ -200,53 +200,64 @@ def _names(folder: Path, kernels: dict[str, list[tuple[Kernel, str]]]) -> Path:
     return path
 
 
-def _write(
-    folder: Path,
-    config: CaptureConfig,
-    workspace: Workspace,
-    kernels: dict[str, list[tuple[Kernel, str]]],
-    pattern: re.Pattern[str] | None,
-    counts: dict[str, Counter[str]],
-    record: Run,
-    code: int,
-) -> Counter[str]:
-    """Describe what one run left, and add it to the records; the launches of kernels that have none."""
-    left: Counter[str] = Counter()
-    launches = counts["launches"]
-    processes = raw.read(folder)
-    for text in dict.fromkeys(text for process in processes for text in _notes(process, code)):
-        record.note(text)
-    for process in processes:
-        place = workspace.captures / process.program
-        if config.keep_data:
+@dataclass
+class _Writer:
+    """Adds what the runs of a program left to the records, and counts it.
+
+    `kernels` is what extract found, by name; `pattern` selects kernels, all if it is None.
+    """
+
+    config: CaptureConfig
+    kernels: dict[str, list[tuple[Kernel, str]]]
+    pattern: re.Pattern[str] | None
+    record: Run
+    counts: dict[str, Counter[str]] = field(
+        default_factory=lambda: {"kernels": Counter(), "launches": Counter()}
+    )
+
+    def add(self, folder: Path, code: int) -> Counter[str]:
+        """Describe what one run left, and add it to the records; the launches of kernels that have none."""
+        left: Counter[str] = Counter()
+        processes = raw.read(folder)
+        for text in dict.fromkeys(text for process in processes for text in _notes(process, code)):
+            self.record.note(text)
+        for process in processes:
+            self._add_process(folder, process, left)
+        self.counts["launches"]["of_other_kernels"] += left.total()
+        return left
+
+    def _add_process(self, folder: Path, process: raw.RawProcess, left: Counter[str]) -> None:
+        """Add one process; `left` receives the launches of kernels that have no record."""
+        launches = self.counts["launches"]
+        place = Workspace(self.config.workspace).captures / process.program
+        keep = self.config.keep_data
+        if keep:
             size = sum(path.stat().st_size for path in folder.glob("*.bin"))
-            record.note(f"keeping the contents of buffers: {size / 1e6:,.1f} MB in {place / DATA}")
-        describer = Describer(folder, Texts(kernels), place / DATA, keep=config.keep_data)
+            self.record.note(f"keeping the contents of buffers: {size / 1e6:,.1f} MB in {place / DATA}")
+        describer = Describer(folder, Texts(self.kernels), place / DATA, keep=keep)
         kept = set()
-        for one in describer.captures(process):
-            times = sum(launch.times for launch in one.launches)
-            if pattern is None or pattern.search(one.kernel):
-                kept.add(one.kernel)
-                counts["kernels"]["written_down"] += _add(place, one, record)
+        for capture in describer.captures(process):
+            times = sum(launch.times for launch in capture.launches)
+            if self.pattern is None or self.pattern.search(capture.kernel):
+                kept.add(capture.kernel)
+                self.counts["kernels"]["written_down"] += _add(place, capture, self.record)
                 launches["written_down"] += times
             else:
-                counts["kernels"]["left_out"] += 1
-                left[one.kernel] += times
+                self.counts["kernels"]["left_out"] += 1
+                left[capture.kernel] += times
         others = Counter({raw.demangled(name): times for name, times in process.others.items()})
         for name in kept & others.keys():
             launches["of_more_forms"] += others.pop(name)
-        counts["kernels"]["not_in_the_tree"] += len(others - left)
+        self.counts["kernels"]["not_in_the_tree"] += len(others - left)
         left += others
         for name, times in others.most_common(5):
-            record.log(f"{process.program}: not in the tree: {name}, {times} launches")
-    launches["of_other_kernels"] += left.total()
-    return left
+            self.record.log(f"{process.program}: not in the tree: {name}, {times} launches")
 
 
 def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
     """What was not recorded, and why."""
-    for what, told in process.notes.items():
-        text = re.sub(r"_Z\w+", lambda name: Demangled.of(raw.demangled(name[0])).base, told)
+    for what, detail in process.notes.items():
+        text = re.sub(r"_Z\w+", lambda name: Demangled.of(raw.demangled(name[0])).base, detail)
         for variable, option in OPTIONS.items():
             text = text.replace(variable, option)
         yield f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}"
@@ -257,35 +268,49 @@ def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
         )
 
 
-def _add(place: Path, one: Capture, record: Run) -> bool:
+def _add(place: Path, capture: Capture, record: Run) -> bool:
     """Write a record, with the launches of an earlier one; False if there was one."""
     # C names do not tell parameters.
-    own = () if one.mangled.startswith("_Z") else one.params if one.source == "triton" else _sizes(one)
-    path = place / f"{store.content_id(one.mangled, one.source, one.device, *own)}.json"
+    parameters = (
+        ()
+        if capture.mangled.startswith("_Z")
+        else capture.params
+        if capture.source == "triton"
+        else _sizes(capture)
+    )
+    path = place / f"{store.content_id(capture.mangled, capture.source, capture.device, *parameters)}.json"
     if not path.exists():
-        store.write_json(path, one)
+        store.write_json(path, capture)
         return True
     try:
         earlier = store.read_json(path, Capture)
     except RecordError as error:
         aside = store.put_aside(path)
         record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
-        store.write_json(path, one)
+        store.write_json(path, capture)
         return True
     seen = {_form(launch) for launch in earlier.launches}
-    new = tuple(launch for launch in one.launches if _form(launch) not in seen)
-    store.write_json(path, replace(one, launches=(*earlier.launches, *new)))
+    new = tuple(launch for launch in capture.launches if _form(launch) not in seen)
+    store.write_json(path, replace(capture, launches=(*earlier.launches, *new)))
     return False
 
 
-def _sizes(one: Capture) -> tuple[str, ...]:
+def _sizes(capture: Capture) -> tuple[str, ...]:
     """The sizes of the arguments, as part of a record's name."""
-    return tuple(str(len(arg.hex) // 2) for arg in one.launches[0].args)
+    return tuple(str(len(arg.hex) // 2) for arg in capture.launches[0].args)
 
 
 def _form(launch: CapturedLaunch) -> tuple[object, ...]:
     """What makes two launches the same, apart from what their buffers hold."""
     sizes = tuple(buffer.size_bytes for buffer in launch.buffers)
     constexprs = tuple(sorted((name, repr(value)) for name, value in launch.constexprs.items()))
-    own = constexprs, launch.num_stages
-    return launch.grid, launch.block, launch.args, launch.cluster, launch.shared_bytes, sizes, *own
+    triton_settings = constexprs, launch.num_stages
+    return (
+        launch.grid,
+        launch.block,
+        launch.args,
+        launch.cluster,
+        launch.shared_bytes,
+        sizes,
+        *triton_settings,
+    )

@@ -18,18 +18,18 @@ LAUNCH = ("__cudaLaunchKernel", "PTSZ")
 
 def stubs(header: str, source: str) -> str:
     """The text of `stubs.inc` for a stand-in with this source, from `cuda_runtime_api.h`."""
-    own = {one or other for one, other in _IMPLEMENTED.findall(source)}
-    lines = [f"MISSING({name})" for name in sorted(set(_DECLARED.findall(header)) - own)]
+    implemented = {name or other for name, other in _IMPLEMENTED.findall(source)}
+    lines = [f"MISSING({name})" for name in sorted(set(_DECLARED.findall(header)) - implemented)]
     for name, kind in sorted({*_PER_THREAD.findall(header), LAUNCH}):
-        macro = "ALIAS" if name in own else "MISSING_AS"
+        macro = "ALIAS" if name in implemented else "MISSING_AS"
         lines.append(f"{macro}({name}, {name}_{kind.lower()})")
     return "\n".join(lines) + "\n"
 
 
 def major(header: str) -> int | None:
     """The runtime's major version, part of its library's name; None if the header does not tell."""
-    found = _VERSION.search(header)
-    return int(found[1]) // 1000 if found else None
+    version = _VERSION.search(header)
+    return int(version[1]) // 1000 if version else None
 
 
 def version_script(number: int) -> str:

@@ -38,7 +38,13 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
         "kcurate.records:Outcome",
         "kcurate.dataset.stage:RowOutcome",
     ),
-    "draft": ("kcurate.draft.pairing:PairOutcome", "open", "refused", "outdated", "single_size"),
+    "draft": (
+        "kcurate.draft.for_pairs.shared_problem:PairOutcome",
+        "open",
+        "refused",
+        "outdated",
+        "single_size",
+    ),
 }
 
 

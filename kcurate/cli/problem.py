@@ -91,7 +91,7 @@ def check(
     Example: kcurate problem check problem.toml -w work
     """
     from kcurate.cli import output
-    from kcurate.draft.checking import check as run
+    from kcurate.draft.trying.completed_files import check as run
 
     found = tuple(_form(file, workspace) for file in files)
     run(found, workspace, note=output.note, report=lambda one: output.report(one, as_json=json))

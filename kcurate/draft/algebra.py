@@ -194,8 +194,8 @@ def _scaled(node: Node) -> Poly | None:
     """`n * 1.0` and the like: multiplication by a floating-point one."""
     left, right = (plain(arg) for arg in node.args)
     if node.op == "*":
-        for one, other in ((left, right), (right, left)):
-            if one.op == "num" and float(one.text) == 1.0:
+        for constant, other in ((left, right), (right, left)):
+            if constant.op == "num" and float(constant.text) == 1.0:
                 return from_node(other)
     return None
 

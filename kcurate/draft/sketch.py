@@ -1,6 +1,6 @@
 """A draft: a known problem, possibly with open places, and remarks on everything uncertain.
 
-Not covered: making one (`infer`), its file (`form`).
+Not covered: making one (`from_code`), its file (`toml_writer`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcurate.draft.sizes import Settings
+from kcurate.draft.size_settings import Settings
 from kcurate.records import Expr, Init, KnownProblem
 
 OPEN = "?"
@@ -66,5 +66,5 @@ class Draft:
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """Why it is incomplete, most fundamental first."""
-        found = {remark.reason for remark in self.remarks if remark.reason is not None}
-        return tuple(reason for reason in Reason if reason in found)
+        present = {remark.reason for remark in self.remarks if remark.reason is not None}
+        return tuple(reason for reason in Reason if reason in present)

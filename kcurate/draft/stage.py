@@ -1,8 +1,8 @@
 """The stage: kernels in, a draft file beside each, admitted or not, with counts.
 
 `problem.toml` is written beside `kernel.json`; an admitted draft also becomes `problem.json`, a known problem
-that deopt uses. Not covered: making a draft (`infer`), trying and writing one (`settling`), files completed
-by people (`checking`).
+that deopt uses. Not covered: making a draft (`from_code`), trying and writing one (`draft_choice`), files
+completed by people (`completed_files`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.demangled_names import Demangled
-from kcurate.draft import infer, pairing, reading, reporting, tree
-from kcurate.draft.captures import Captures
-from kcurate.draft.checking import RECORD_NAME, AdmittingJudge
-from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
-from kcurate.draft.proposing import Proposing
-from kcurate.draft.recorded import recorded as of_capture
-from kcurate.draft.settling import Complete, Settled, Settling
+from kcurate.draft import run_results
+from kcurate.draft.captured.from_launches import recorded as of_capture
+from kcurate.draft.captured.launch_records import Captures
+from kcurate.draft.captured.triton_launches import of_triton
+from kcurate.draft.file import toml_reader
+from kcurate.draft.for_pairs import shared_problem
+from kcurate.draft.for_pairs.other_kernel import FORM_NAME as FORM_NAME
+from kcurate.draft.host import host_files
+from kcurate.draft.inferred import from_code
 from kcurate.draft.sketch import Reason
-from kcurate.draft.triton import of_triton
+from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge
+from kcurate.draft.trying.draft_choice import Complete, Settled, Settling
+from kcurate.draft.trying.model_proposals import Proposing
 from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
@@ -79,7 +83,7 @@ def draft(
         workspace = Workspace(config.workspace)
         asked = _asked(config, workspace, stack, record.note)
         complete = asked or complete
-        places = tree.roots(config.trees, workspace)
+        places = host_files.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         failed: list[Exception] = []
@@ -101,14 +105,14 @@ def draft(
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(name)
                 seen.append(name)
-                reporting.add_kernel(record, path, name, outcome, line)
-            pairs = pairing.complete_pairs(workspace, seen, judge, note=record.note)
-            counts["pairs"].update(reporting.add_pairs(record, pairs))
+                run_results.add_kernel(record, path, name, outcome, line)
+            pairs = shared_problem.complete_pairs(workspace, seen, judge, note=record.note)
+            counts["pairs"].update(run_results.add_pairs(record, pairs))
         if asked is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
             record.note(asked.asking.spent())
-        found = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
-        summary = record.finish(found)
+        counted = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
+        summary = record.finish(counted)
         report(summary)
         if asked is not None and asked.failure is not None:
             failed.append(asked.failure)
@@ -140,12 +144,12 @@ def _asked(
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
     """Every selected `kernel.json`, sorted, without duplicates."""
     if not kernels:
-        found = sorted(workspace.kernels.rglob("kernel.json"))
-        if not found:
+        written = sorted(workspace.kernels.rglob("kernel.json"))
+        if not written:
             raise InputError(
                 "no kernels", where=str(workspace.kernels), hint="run kcurate extract TREE first"
             )
-        yield from found
+        yield from written
         return
     seen: set[Path] = set()
     for name in kernels:
@@ -156,7 +160,9 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
                 "no such kernel or folder", where=name, hint=f"ids are paths below {workspace.kernels}"
             )
         folders = (path.parent if path.is_file() else path for path in paths)
-        records = next((found for one in folders if (found := sorted(one.rglob("kernel.json")))), [])
+        records = next(
+            (written for folder in folders if (written := sorted(folder.rglob("kernel.json")))), []
+        )
         if not records:
             raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
         yield from (record for record in records if record not in seen)
@@ -199,19 +205,19 @@ def _one(
             return Settled("open", str(Reason.NO_LAUNCH_SITE), "no launch was recorded: run kcurate capture")
         triton = partial(of_triton, kernel, code, capture, judge.most_elements)
         return Settling(record, kernel, code, judge, complete).settle_recorded(triton)
-    units = tree.hosts(kernel, places)
+    units = host_files.hosts(kernel, places)
     capture = captures.of(kernel, code)
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
         template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
     settling = Settling(record, kernel, code, judge, complete)
-    texts = infer.drafts(kernel, code, units)
+    texts = from_code.drafts(kernel, code, units)
     if capture is not None:
         cuda = partial(of_capture, kernel, code, capture, texts[0], most_elements=judge.most_elements)
         return settling.settle_recorded(cuda, texts[0])
     more = () if units else (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    found = settling.settle_texts(texts, more)
-    return found if units else found._replace(line=f"{found.line}; {NO_HOST_CODE}")
+    settled = settling.settle_texts(texts, more)
+    return settled if units else settled._replace(line=f"{settled.line}; {NO_HOST_CODE}")
 
 
 def _kept(path: Path, code: str) -> Settled:
@@ -220,7 +226,7 @@ def _kept(path: Path, code: str) -> Settled:
     if record.exists():
         current = is_of(store.read_json(record, KnownProblem), code)
     else:
-        current = reading.read(path).code_id in (None, store.content_id(code))
+        current = toml_reader.read(path).code_id in (None, store.content_id(code))
     if current:
         return Settled("kept", "", f"{path} exists (--again redrafts it)")
     record.unlink(missing_ok=True)

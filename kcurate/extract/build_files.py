@@ -157,13 +157,13 @@ def _cmake_flags(name: str, values: list[str], folder: str, variables: dict[str,
         if re.fullmatch(r"CMAKE_(?:CUDA|CXX)_FLAGS\w*", values[0]):
             return _words(" ".join(values[1:]))
         return []
-    given = [value for value in values[name.startswith("target_") :] if value not in _SCOPES]
+    flags = [value for value in values[name.startswith("target_") :] if value not in _SCOPES]
     if name in _DEFINING:
-        return [value if value.startswith("-D") else f"-D{value}" for value in given]
+        return [value if value.startswith("-D") else f"-D{value}" for value in flags]
     if name in _INCLUDING:
         return [f"-I{value if value.startswith((folder or '.', './')) else f'{folder}/{value}'.lstrip('/')}"
-                for value in given if not value.startswith("/")]  # fmt: skip
-    return given if name in _OPTIONS else []
+                for value in flags if not value.startswith("/")]  # fmt: skip
+    return flags if name in _OPTIONS else []
 
 
 def _cmake_commands(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -99,7 +99,7 @@ def _pairs(matches: Sequence[Match], known: Iterable[KnownProblem]) -> list[_Pai
 
 def _pipelines(matches: Sequence[Match], known: KnownProblem) -> list[list[Match]]:
     """The file pairs of a pipeline in its order, once per pair of variants that have all of its files."""
-    found = []
+    pipelines = []
     for rule in {match.rule: None for match in matches if match.benchmark == known.benchmark}:
         stems = {
             match.slow.place.rest.removesuffix(".cu"): match
@@ -107,8 +107,8 @@ def _pipelines(matches: Sequence[Match], known: KnownProblem) -> list[list[Match
             if match.benchmark == known.benchmark and match.rule == rule and match.slow and match.fast
         }
         if known.pipeline and all(file in stems for file in known.pipeline):
-            found.append([stems[file] for file in known.pipeline])
-    return found
+            pipelines.append([stems[file] for file in known.pipeline])
+    return pipelines
 
 
 def _candidate(name: str, tree: Tree, pair: _Pair) -> Candidate:

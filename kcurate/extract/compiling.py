@@ -57,8 +57,8 @@ def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
     template without any instantiation produces no code; that counts as a failure.
     """
     plain, specific = ARCHS
-    made = _compile_for(plain, code, kernel)
-    return made if made.ok else _compile_for(specific, code, kernel)
+    compiled = _compile_for(plain, code, kernel)
+    return compiled if compiled.ok else _compile_for(specific, code, kernel)
 
 
 def _compile_for(arch: str, code: bytes, kernel: Kernel) -> CompiledKernel:
@@ -70,12 +70,12 @@ def _compile_for(arch: str, code: bytes, kernel: Kernel) -> CompiledKernel:
         )
         if result.cubin is None:
             return CompiledKernel(False, arch, compiler, log=result.log)
-        found = {resources.kernel: resources for resources in cubin.read_kernels(result.cubin, result.log)}
-        symbol = next(iter(result.lowered.values()), None) or _symbol_of(kernel.name, found)
-        if symbol not in found:
-            log = f"{kernel.name} is not in the cubin, which holds: {', '.join(found) or 'nothing'}"
+        usage = {resources.kernel: resources for resources in cubin.read_kernels(result.cubin, result.log)}
+        symbol = next(iter(result.lowered.values()), None) or _symbol_of(kernel.name, usage)
+        if symbol not in usage:
+            log = f"{kernel.name} is not in the cubin, which holds: {', '.join(usage) or 'nothing'}"
             return CompiledKernel(False, arch, compiler, log=log)
-        resources = found[symbol]
+        resources = usage[symbol]
         return CompiledKernel(
             ok=True,
             arch=arch,

@@ -53,10 +53,10 @@ class Flags:
 
     def macros(self) -> dict[bytes, bytes]:
         """The macros that they define, `__cplusplus` among them where a standard is named."""
-        found = {name.encode(): value.encode() for name, value in self.defines}
+        values = {name.encode(): value.encode() for name, value in self.defines}
         if self.standard and (number := _STANDARDS.get(self.standard[-2:])):
-            found[b"__cplusplus"] = number.encode()
-        return found
+            values[b"__cplusplus"] = number.encode()
+        return values
 
 
 NO_FLAGS = Flags()
@@ -83,8 +83,8 @@ class FlagFinder:
         above = [folder]
         while above[-1]:
             above.append(posixpath.dirname(above[-1]))
-        made = next((flags for each in above if (flags := self._make(each, name)) is not None), NO_FLAGS)
-        return reduce(Flags.over, (self._cmake(each) for each in above), made)
+        nearest = next((flags for each in above if (flags := self._make(each, name)) is not None), NO_FLAGS)
+        return reduce(Flags.over, (self._cmake(each) for each in above), nearest)
 
     def _make(self, folder: str, name: str) -> Flags | None:
         key = (folder, name)
@@ -195,14 +195,14 @@ def check_include(include: Sequence[Path], roots: Sequence[Path]) -> None:
             )  # fmt: skip
 
 
-def find_commands(root: Path, given: Path | None, note: Note) -> Mapping[str, Flags]:
+def find_commands(root: Path, commands_file: Path | None, note: Note) -> Mapping[str, Flags]:
     """The flags by file of the compilation database given, else of the one at the root or in `build/`.
 
     Raises:
         InputError: the one given cannot be used. One found by itself is left out with a note.
     """
-    places = [given] if given is not None else [root / COMMANDS, root / "build" / COMMANDS]
-    path = next((each for each in places if given is not None or each.is_file()), None)
+    places = [commands_file] if commands_file is not None else [root / COMMANDS, root / "build" / COMMANDS]
+    path = next((each for each in places if commands_file is not None or each.is_file()), None)
     if path is None:
         return {}
     try:
@@ -212,24 +212,26 @@ def find_commands(root: Path, given: Path | None, note: Note) -> Mapping[str, Fl
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         hint = "CMake writes one with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
         wrong = InputError(f"not a compilation database: {reason}", where=str(path), hint=hint)
-        if given is not None:
+        if commands_file is not None:
             raise wrong from error
         note(f"{wrong}; its flags are not used")
         return {}
 
 
 def _commands(entries: Sequence[Mapping[str, object]], root: Path) -> Mapping[str, Flags]:
-    found: dict[str, Flags] = {}
+    by_file: dict[str, Flags] = {}
     for entry in entries:
         folder, file = os.fspath(str(entry["directory"])), str(entry["file"])
-        given = entry.get("arguments")
+        arguments = entry.get("arguments")
         words = (
-            [str(word) for word in given] if isinstance(given, list) else shlex.split(str(entry["command"]))
+            [str(word) for word in arguments]
+            if isinstance(arguments, list)
+            else shlex.split(str(entry["command"]))
         )
         path = in_tree(posixpath.join(folder, file), root, "")
-        if path is not None and path not in found:
-            found[path] = read_words([_absolute(words, at, folder) for at in range(len(words))], root, "")
-    return found
+        if path is not None and path not in by_file:
+            by_file[path] = read_words([_absolute(words, at, folder) for at in range(len(words))], root, "")
+    return by_file
 
 
 def _absolute(words: Sequence[str], at: int, folder: str) -> str:

@@ -88,12 +88,12 @@ def by_ending(paths: Iterable[str]) -> Callable[[str, str], str | None]:
         short = posixpath.normpath(name)
         while short.startswith("../"):
             short = short[3:]
-        found = [
+        places = [
             p
             for p in named.get(posixpath.basename(short), ())
             if f"/{p}".endswith(f"/{short}") and p != includer
         ]
-        return min(found, key=lambda path: (-_shared(path, includer), path.count("/"), path), default=None)
+        return min(places, key=lambda path: (-_shared(path, includer), path.count("/"), path), default=None)
 
     return locate
 
@@ -102,7 +102,7 @@ def _shared(path: str, other: str) -> int:
     """How many leading folders two paths have in common."""
     pairs = zip(path.split("/")[:-1], other.split("/")[:-1], strict=False)
     return next(
-        (at for at, (one, two) in enumerate(pairs) if one != two), min(path.count("/"), other.count("/"))
+        (at for at, (first, two) in enumerate(pairs) if first != two), min(path.count("/"), other.count("/"))
     )
 
 
@@ -120,8 +120,8 @@ def include_graph(
         if path in graph:
             continue
         folders = folders_of(path)
-        found = (reader.resolve(name, path, folders) for name in reader.names(path))
-        graph[path] = tuple(dict.fromkeys(target for target in found if target is not None))
+        included = (reader.resolve(name, path, folders) for name in reader.names(path))
+        graph[path] = tuple(dict.fromkeys(target for target in included if target is not None))
         pending.extend(graph[path])
     return graph
 

@@ -86,7 +86,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
     reader = Reader(tree.root)
     texts = {path: reader.read(path) or b"" for path in files.roots if path not in file_codes}
     why = reasons(files.roots, results, failed, file_codes, texts)
-    read = tuple(found.path for found in files.found if found.outcome is None)
+    read = tuple(file.path for file in files.found if file.outcome is None)
     asked = sum(result.conditions for result in results.values())
     lost = tuple(
         (root, each) for root, result in sorted(results.items()) for each in map(_shown, result.unevaluated)
@@ -99,39 +99,39 @@ def _record(
     tree: Tree,
     place: Place,
     id_: str,
-    found: KernelSource,
+    source: KernelSource,
     unit: UnitReport,
     sites: Mapping[str, Sequence[NamedSite]],
 ) -> Kernel:
     """A kernel in its place; launches from other units if its own has none."""
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
-    launches = found.launch_sites or tuple(dict.fromkeys(_sites_of(found.qualified, sites)))
+    launches = source.launch_sites or tuple(dict.fromkeys(_sites_of(source.qualified, sites)))
     return Kernel(
         id=id_,
-        source=tree.source(benchmark, found.span.path),
+        source=tree.source(benchmark, source.span.path),
         benchmark=shown(benchmark),
         variant=place.variant,
-        name=found.name,
-        span=_shown(found.span),
+        name=source.name,
+        span=_shown(source.span),
         root=shown(unit.root),
-        params=found.params,
-        instantiations=found.instantiations,
+        params=source.params,
+        instantiations=source.instantiations,
         launch_sites=tuple(map(_shown, launches)),
-        closure=tuple(map(_shown, found.closure)),
-        shims=found.shims,
-        features=found.features,
-        techniques=found.techniques,
+        closure=tuple(map(_shown, source.closure)),
+        shims=source.shims,
+        features=source.features,
+        techniques=source.techniques,
         domain=facts.domain if facts else None,
         family=facts.family if facts else None,
-        device_fraction=unit.device_fractions.get(found.span.path, 0.0),
+        device_fraction=unit.device_fractions.get(source.span.path, 0.0),
         unevaluated=tuple(map(_shown, unit.unevaluated)),
     )
 
 
-def _shown(one: Placed) -> Placed:
+def _shown(kernel: Placed) -> Placed:
     """The same with its path as text."""
-    return replace(one, path=shown(one.path))
+    return replace(kernel, path=shown(kernel.path))
 
 
 def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:

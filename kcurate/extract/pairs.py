@@ -67,11 +67,11 @@ def match_files(files: Iterable[SourceFile], rules: Sequence[PairRule]) -> list[
     matches: list[Match] = []
     for benchmark, variants in sorted(by_benchmark.items()):
         present = [rule for rule in rules if rule.slow in variants and rule.fast in variants]
-        found = [m for rule in present for m in _match_rule(benchmark, rule, variants)]
+        by_rule = [m for rule in present for m in _match_rule(benchmark, rule, variants)]
         matched = {
-            f.path for m in found if m.outcome is not PairOutcome.ONE_SIDED for f in (m.slow, m.fast) if f
+            f.path for m in by_rule if m.outcome is not PairOutcome.ONE_SIDED for f in (m.slow, m.fast) if f
         }
-        matches += found
+        matches += by_rule
         paired = {name for rule in present for name in (rule.slow, rule.fast)}
         for variant, members in sorted(variants.items()):
             outcome = PairOutcome.UNMATCHED if variant in paired else PairOutcome.NO_OTHER_VARIANT

@@ -87,9 +87,9 @@ def reasons(
 
     `roots` are the units that each file may be read from, `failed` says why a unit has no report.
     """
-    found = {}
+    reasons_by_file = {}
     for path in sorted(roots.keys() - set(with_kernels)):
         units = [results[root] for root in roots[path] if root in results]
         ended = None if units else next((failed[root] for root in roots[path] if root in failed), None)
-        found[path] = reason(path, texts.get(path, b""), units, ended)
-    return found
+        reasons_by_file[path] = reason(path, texts.get(path, b""), units, ended)
+    return reasons_by_file

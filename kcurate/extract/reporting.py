@@ -47,14 +47,14 @@ def file_outcomes(
         least = files.tree.manifest.min_device_fraction
     with_kernels = {kernel.span.path for kernel in tree.kernels}
     result = {}
-    for found in files.found:
-        outcome = found.outcome or FileOutcome.NO_KERNEL
-        if shown(found.path) in with_kernels:
-            below = tree.device_fractions.get(found.path, 1.0) < least
+    for file in files.found:
+        outcome = file.outcome or FileOutcome.NO_KERNEL
+        if shown(file.path) in with_kernels:
+            below = tree.device_fractions.get(file.path, 1.0) < least
             outcome = FileOutcome.BELOW_DEVICE_FRACTION if below else FileOutcome.EXTRACTED
-        elif found.path in tree.reasons:
-            outcome = tree.reasons[found.path].outcome
-        result[found.path] = outcome
+        elif file.path in tree.reasons:
+            outcome = tree.reasons[file.path].outcome
+        result[file.path] = outcome
     return result
 
 
@@ -67,7 +67,7 @@ def _kernel_outcome(kernel: Kernel) -> KernelOutcome:
 def _kernel_outcomes(tree: TreeKernels) -> Iterator[str]:
     yield from map(_kernel_outcome, tree.kernels)
     yield from repeat(KernelOutcome.UNREAD, sum(tree.unread.values()))
-    yield from (one.outcome for lost in tree.lost.values() for one in lost)
+    yield from (kernel.outcome for lost in tree.lost.values() for kernel in lost)
 
 
 def count_items(
@@ -77,9 +77,9 @@ def count_items(
 ) -> dict[str, dict[str, int]]:
     """Counts per outcome; `same_named_files` counts the pairs under a layout's first rule."""
     same_named: Counter[PairOutcome] = Counter()
-    for tree, found in zip(trees, matches, strict=True):
+    for tree, matched in zip(trees, matches, strict=True):
         first = next(iter(tree.tree.manifest.layout.pairs), None)
-        same_named.update(m.outcome for m in found if m.by == "file" and m.rule == first)
+        same_named.update(m.outcome for m in matched if m.by == "file" and m.rule == first)
     items = {
         "files": _counted(outcome for each in outcomes for outcome in each.values()),
         "kernels": _counted(outcome for tree in trees for outcome in _kernel_outcomes(tree)),
@@ -105,16 +105,16 @@ def add_results(
 ) -> None:
     """Add every kernel, pair, and file from which something was expected; `files.jsonl` has all files."""
     listed = record.folder / "files.jsonl"
-    for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
+    for tree, by_path, matched in zip(trees, outcomes, matches, strict=True):
         for path, outcome in sorted(by_path.items()):
             reason = tree.reasons.get(path)
             if outcome in LOST or (reason is not None and reason.hint is not None):
                 why = reason.line(shown(path)) if reason else f"{outcome}".replace("_", " ")
                 record.item("files", shown(path), outcome, why, passed=False, file=listed)
         for path, lost in sorted(tree.lost.items()):
-            for one in lost:
-                where = f"{shown(path)}:{one.line} {one.name}"
-                record.item("kernels", where, one.outcome, one.why, passed=False, file=listed)
+            for lost_kernel in lost:
+                where = f"{shown(path)}:{lost_kernel.line} {lost_kernel.name}"
+                record.item("kernels", where, lost_kernel.outcome, lost_kernel.why, passed=False, file=listed)
         for kernel in tree.kernels:
             compiled = _kernel_outcome(kernel)
             failed = compiled is KernelOutcome.COMPILE_ERROR
@@ -129,7 +129,7 @@ def add_results(
                 file=file,
                 then=("show", kernel.id),
             )
-        for match in found:
+        for match in matched:
             passed = match.outcome is PairOutcome.PAIR
             why = "" if passed else f"{match.outcome}".replace("_", " ")
             name = f"{tree.tree.suite}/{match.benchmark}/{match.name}"
@@ -150,7 +150,7 @@ def write_reports(
 ) -> None:
     """Write one JSON line per file, pair and unevaluated condition to the run's folder."""
     files, pairs, conditions = [], [], []
-    for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
+    for tree, by_path, matched in zip(trees, outcomes, matches, strict=True):
         for path, outcome in sorted(by_path.items()):
             fraction = tree.device_fractions.get(path)
             line: dict[str, Any] = {"suite": tree.tree.suite, "path": shown(path), "outcome": str(outcome)}
@@ -161,14 +161,14 @@ def write_reports(
                 if reason.hint:
                     line["hint"] = reason.hint
             if path in tree.lost:
-                line["lost"] = [codec.to_data(one) for one in tree.lost[path]]
+                line["lost"] = [codec.to_data(kernel) for kernel in tree.lost[path]]
             if path in tree.unread:
                 line["unread_kernels"] = tree.unread[path]
             files.append(line)
         for root, condition in tree.unevaluated:
             line = {"suite": tree.tree.suite, "unit": shown(root), **codec.to_data(condition)}
             conditions.append(line)
-        for match in found:
+        for match in matched:
             sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
             pairs.append(
                 {

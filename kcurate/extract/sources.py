@@ -77,9 +77,9 @@ def find_files(
             tree = forced_tree(folder, forced)
         else:
             tree = find_tree(folder, manifests) or generic_tree(root or folder, manifests[GENERIC])
-        for found in walker.walk(absolute, tree, detect=forced is None):
-            key = (found.tree.suite, found.tree.root)
-            trees.setdefault(key, TreeFiles(found.tree)).found.append(found)
+        for file in walker.walk(absolute, tree, detect=forced is None):
+            key = (file.tree.suite, file.tree.root)
+            trees.setdefault(key, TreeFiles(file.tree)).found.append(file)
     suites = [name for name, _ in trees]
     for name in suites:
         if suites.count(name) > 1:
@@ -151,19 +151,19 @@ def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
-    reader.locate = by_ending(found.path for found in files.found if found.outcome is None)
+    reader.locate = by_ending(file.path for file in files.found if file.outcome is None)
     scanned = _scan_all(files, pool)
-    for index, found in enumerate(files.found):
-        if found.outcome is None:
-            seen = scanned[found.path]
+    for index, file in enumerate(files.found):
+        if file.outcome is None:
+            seen = scanned[file.path]
             outcome = seen.outcome
-            if outcome is None and found.path.endswith(PYTHON_SUFFIX) and not seen.kernel:
+            if outcome is None and file.path.endswith(PYTHON_SUFFIX) and not seen.kernel:
                 outcome = FileOutcome.NOT_SOURCE
             if outcome is not None:
-                files.found[index] = Found(found.tree, found.path, outcome)
+                files.found[index] = Found(file.tree, file.path, outcome)
             else:
-                reader.includes[found.path] = seen.includes
-    wanted = [found.path for found in files.found if found.outcome is None]
+                reader.includes[file.path] = seen.includes
+    wanted = [file.path for file in files.found if file.outcome is None]
     python = sorted(
         path for path in scanned if path.endswith(PYTHON_SUFFIX) and scanned[path].outcome is None
     )
@@ -212,17 +212,17 @@ def _marked(data: bytes) -> bool:
 
 
 def _scan_all(files: TreeFiles, pool: Pool) -> dict[str, Scanned]:
-    paths = [found.path for found in files.found if found.outcome is None]
+    paths = [file.path for file in files.found if file.outcome is None]
     tasks = [
         ScanTask(files.tree.root, tuple(paths[at : at + SCAN_CHUNK]))
         for at in range(0, len(paths), SCAN_CHUNK)
     ]
-    found: dict[str, Scanned] = {}
+    scanned: dict[str, Scanned] = {}
     for index, result in pool.run(scan, tasks, timeout_s=time_limits.SCAN_FILES_S):
         if isinstance(result, Failure):
             raise BackendError(f"reading files {result.kind}: {result.detail}", where=str(tasks[index].root))
-        found.update((each.path, each) for each in result)
-    return found
+        scanned.update((each.path, each) for each in result)
+    return scanned
 
 
 def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
@@ -238,13 +238,13 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
             folders[tree.root / path.removesuffix(place.rest)] = True
         else:
             folders[(tree.root / path).parent] = False
-    known = {found.path for found in files.found}
+    known = {file.path for file in files.found}
     result: set[str] = set()
     for folder, deep in sorted(folders.items()):
         entries = Walker({}, Filter()).walk(folder, tree, detect=False) if deep else _neighbours(folder, tree)
-        sources = (found.path for found in entries if Path(found.path).suffix.lower() in SOURCE_SUFFIXES)
+        sources = (file.path for file in entries if Path(file.path).suffix.lower() in SOURCE_SUFFIXES)
         result.update(path for path in sources if path not in known)
-    excluded = (found.path for found in files.found if found.outcome is FileOutcome.EXCLUDED)
+    excluded = (file.path for file in files.found if file.outcome is FileOutcome.EXCLUDED)
     return sorted(result | set(excluded))
 
 

@@ -122,8 +122,8 @@ def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> l
     check_include(config.include_dirs, [files.tree.root for files in trees])
     finders = []
     for root in (files.tree.root for files in trees):
-        given = given_flags(config.define, config.include_dirs, root)
-        finders.append(FlagFinder(root, given, find_commands(root, config.compile_commands, note)))
+        flags = given_flags(config.define, config.include_dirs, root)
+        finders.append(FlagFinder(root, flags, find_commands(root, config.compile_commands, note)))
     return finders
 
 

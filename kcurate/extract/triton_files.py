@@ -82,20 +82,20 @@ def _report(tree: Tree, path: str) -> PythonReport:
     if file is None:
         return PythonReport(path, failed="it is not Python, or is too large")
     try:
-        found = tuple(map(_found, extracting.cuts(file)))
-        return PythonReport(path, found, tuple(extracting.launches(file)))
+        kernels = tuple(map(_found, extracting.cuts(file)))
+        return PythonReport(path, kernels, tuple(extracting.launches(file)))
     except Exception as error:  # noqa: BLE001 - the boundary around code that reads whatever a tree holds
         return PythonReport(path, failed=f"{type(error).__name__}: {error}"[:MAX_REASON])
 
 
 def _found(cut: Cut) -> Found:
-    parts = {(one.file.path, one.name): _span(one) for one in cut.parts}
+    parts = {(part.file.path, part.name): _span(part) for part in cut.parts}
     marked = extracting.pointers(cut.node)
     params = tuple(
         Param(arg.arg, "tl.constexpr" if constexpr else "", pointer=arg.arg in marked)
         for arg, constexpr in extracting.parameters(cut.node)
     )
-    configurations = tuple(_frozen(one, cut.computed) for one in cut.configurations)
+    configurations = tuple(_frozen(configuration, cut.computed) for configuration in cut.configurations)
     if cut.computed and not configurations:
         configurations = (_frozen(Config({}), cut.computed),)
     return Found(
@@ -113,19 +113,19 @@ def _found(cut: Cut) -> Found:
 
 def _frozen(config: Config, computed: Mapping[str, str]) -> Configuration:
     """A configuration with what heuristics add; they may also set the options."""
-    given = {**computed, **config.constants}
-    options = {name: given.pop(name) for name in _OPTIONS if isinstance(given.get(name), int)}
+    values = {**computed, **config.constants}
+    options = {name: values.pop(name) for name in _OPTIONS if isinstance(values.get(name), int)}
     warps = options.get("num_warps", config.num_warps)
-    return Configuration(given, warps, options.get("num_stages", config.num_stages))
+    return Configuration(values, warps, options.get("num_stages", config.num_stages))
 
 
-def _span(one: Defined) -> Span:
-    text, node = one.file.text, one.node
+def _span(definition: Defined) -> Span:
+    text, node = definition.file.text, definition.node
     first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
     last = node.end_lineno or first
     lines = text.encode().splitlines(keepends=True)
     start, end = (sum(map(len, lines[:count])) for count in (first - 1, last))
-    return Span(one.file.path, start, end, first, last)
+    return Span(definition.file.path, start, end, first, last)
 
 
 def with_triton(files: TreeFiles, tree: TreeKernels, pool: Pool) -> TreeKernels:
@@ -142,13 +142,13 @@ def with_triton(files: TreeFiles, tree: TreeKernels, pool: Pool) -> TreeKernels:
         if isinstance(answer, Failure):
             failed = f"{answer.kind}: {answer.detail}"
             answer = [PythonReport(path, failed=failed) for path in tasks[index].paths]
-        reports.update((one.path, one) for one in answer)
+        reports.update((report.path, report) for report in answer)
     return _merged(files, tree, reports)
 
 
 def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonReport]) -> TreeKernels:
     sites = _sites(files.tree, reports)
-    helpers = {used for report in reports.values() for one in report.found for used in one.used}
+    helpers = {used for report in reports.values() for kernel in report.found for used in kernel.used}
     kernels, codes = list(tree.kernels), dict(tree.codes)
     reasons, lost = dict(tree.reasons), dict(tree.lost)
     for path, jit in files.modules:
@@ -158,21 +158,21 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
         if place is None:
             continue
         taken, left = [], []
-        for one in report.found:
-            launched = sites.get((path, one.name), ())
-            if not launched and (path, one.name) in helpers:
+        for kernel in report.found:
+            launched = sites.get((path, kernel.name), ())
+            if not launched and (path, kernel.name) in helpers:
                 continue
-            if not launched and one.wrapped:
-                what = f"nothing launches it, and @{one.wrapped} may make another kernel from it"
-                left.append(Lost(one.name, one.span.start_line, str(extracting.Reason.GENERATED), what))
-            elif one.lost:
-                left.append(one.lost)
+            if not launched and kernel.wrapped:
+                what = f"nothing launches it, and @{kernel.wrapped} may make another kernel from it"
+                left.append(Lost(kernel.name, kernel.span.start_line, str(extracting.Reason.GENERATED), what))
+            elif kernel.lost:
+                left.append(kernel.lost)
             else:
-                taken.append(one)
-        ids = unique(kernel_id(files.tree.suite, place, one.name) for one in taken)
-        for id_, one in zip(ids, taken, strict=True):
-            kernels.append(_record(files.tree, place, id_, one, sites.get((path, one.name), ())))
-            codes[id_] = one.code.encode()
+                taken.append(kernel)
+        ids = unique(kernel_id(files.tree.suite, place, kernel.name) for kernel in taken)
+        for id_, kernel in zip(ids, taken, strict=True):
+            kernels.append(_record(files.tree, place, id_, kernel, sites.get((path, kernel.name), ())))
+            codes[id_] = kernel.code.encode()
         if left:
             lost[path] = tuple(left)
             if not taken:
@@ -180,50 +180,50 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
     return replace(tree, kernels=tuple(kernels), codes=codes, reasons=reasons, lost=lost)
 
 
-def _record(tree: SuiteTree, place: Place, id_: str, one: Found, sites: Sequence[LaunchSite]) -> Kernel:
+def _record(tree: SuiteTree, place: Place, id_: str, kernel: Found, sites: Sequence[LaunchSite]) -> Kernel:
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
     return Kernel(
         id=id_,
-        source=tree.source(benchmark, one.span.path),
+        source=tree.source(benchmark, kernel.span.path),
         benchmark=shown(benchmark),
         variant=place.variant,
-        name=one.name,
-        span=replace(one.span, path=shown(one.span.path)),
-        root=shown(one.span.path),
-        params=one.params,
+        name=kernel.name,
+        span=replace(kernel.span, path=shown(kernel.span.path)),
+        root=shown(kernel.span.path),
+        params=kernel.params,
         launch_sites=tuple(sites),
-        closure=tuple(replace(span, path=shown(span.path)) for span in one.closure),
+        closure=tuple(replace(span, path=shown(span.path)) for span in kernel.closure),
         domain=facts.domain if facts else None,
         family=facts.family if facts else None,
         language="triton",
-        configurations=one.configurations,
+        configurations=kernel.configurations,
     )
 
 
 def _sites(tree: SuiteTree, reports: Mapping[str, PythonReport]) -> dict[tuple[str, str], list[LaunchSite]]:
     """The launches of each function by path and name: of its own file, else of files that import it."""
-    found: dict[tuple[str, str], list[LaunchSite]] = {}
+    sites: dict[tuple[str, str], list[LaunchSite]] = {}
     imported: dict[str, list[LaunchSite]] = defaultdict(list)
     for path, report in sorted(reports.items()):
         for site in report.launches:
             if site.imported:
                 imported[site.name].append(_site(path, site))
     for path, report in reports.items():
-        for one in report.found:
-            of_file = [each for each in report.launches if each.name == one.name and not each.imported]
-            own = [_site(path, each) for each in of_file]
-            found[path, one.name] = own or imported.get(one.name, [])
-    return found
+        for kernel in report.found:
+            of_file = [each for each in report.launches if each.name == kernel.name and not each.imported]
+            sites_here = [_site(path, each) for each in of_file]
+            sites[path, kernel.name] = sites_here or imported.get(kernel.name, [])
+    return sites
 
 
-def _site(path: str, one: Launched) -> LaunchSite:
-    warps = one.keywords.get("num_warps", str(WARPS))
+def _site(path: str, launch: Launched) -> LaunchSite:
+    warps = launch.keywords.get("num_warps", str(WARPS))
     return LaunchSite(
         path=shown(path),
-        line=one.line,
-        grid=", ".join(one.grid),
+        line=launch.line,
+        grid=", ".join(launch.grid),
         block=f"32 * ({warps})" if not warps.isdigit() else str(32 * int(warps)),
-        arguments=tuple(map(Argument, one.arguments)),
-        keywords=one.keywords,
+        arguments=tuple(map(Argument, launch.arguments)),
+        keywords=launch.keywords,
     )

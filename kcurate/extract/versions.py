@@ -4,7 +4,7 @@ Kernels of one file, or of numbered files of one folder (`1_naive.cu`, `reduce_v
 versions of one another if they have the same parameters and their names begin with the same word
 (`sgemm_naive`, `sgemmVectorize`). What was taken wrongly the judge refuses: both sides must solve one problem
 alike, and the later one must be faster. Not covered: variant folders (`pairs`), the problem
-(`kcurate.draft.pairing`).
+(`kcurate.draft.for_pairs.shared_problem`).
 """
 
 from __future__ import annotations
@@ -39,19 +39,25 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
         words = _words(kernel.name) if kernel.language == "cuda" else ()
         if len(kernel.params) >= LEAST_NUMBERED and words and kernel.variant is None:
             groups[kernel.benchmark, _place(kernel), words[0], _signature(kernel)].append(kernel)
-    found = []
+    matches = []
     for group in groups.values():
-        numbered = len({tuple(word for word in _words(one.name) if not word.isdigit()) for one in group}) == 1
+        numbered = (
+            len({tuple(word for word in _words(kernel.name) if not word.isdigit()) for kernel in group}) == 1
+        )
         if len(group[0].params) < LEAST_PARAMS and not numbered:
             continue
         first, *later = sorted(group, key=partial(_order, numbered=numbered))[:MOST_VERSIONS]
         slow = _file(first, codes)
-        for kernel in (one for one in later if (one.name, one.span.path) != (first.name, first.span.path)):
+        for kernel in (
+            other for other in later if (other.name, other.span.path) != (first.name, first.span.path)
+        ):
             fast = _file(kernel, codes)
-            named = [one.name if kernel.name != first.name else _stem(one) for one in (first, kernel)]
+            named = [
+                version.name if kernel.name != first.name else _stem(version) for version in (first, kernel)
+            ]
             name = "-".join(named)
-            found.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
-    return found
+            matches.append(Match(first.benchmark, name, "version", None, slow, fast, compare(slow, fast)))
+    return matches
 
 
 def _file(kernel: Kernel, codes: Mapping[str, bytes]) -> SourceFile:
@@ -73,7 +79,7 @@ def _signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
     def plain(type_: str) -> str:
         return " ".join(re.sub(r"\b(?:const|__restrict__|__restrict|restrict)\b", " ", type_).split())
 
-    return tuple((one.name, plain(one.type)) for one in kernel.params)
+    return tuple((param.name, plain(param.type)) for param in kernel.params)
 
 
 def _stem(kernel: Kernel) -> str:

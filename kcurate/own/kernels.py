@@ -13,7 +13,7 @@ from pathlib import Path
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
-from kcurate.draft.counterpart import Half
+from kcurate.draft.for_pairs.other_kernel import Half
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, extract
 

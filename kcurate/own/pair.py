@@ -14,8 +14,8 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset.licences import spdx
-from kcurate.draft.checking import AdmittingJudge
-from kcurate.draft.pairing import Given, PairOutcome, give
+from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
+from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.errors import InputError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part

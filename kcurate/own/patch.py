@@ -12,7 +12,7 @@ import re
 from kcurate.core import store
 from kcurate.cuda_source import Item, normalised_tokens, parse
 from kcurate.cuda_source.parse.parameters import header_of, params_of
-from kcurate.draft.counterpart import launches_of, shown_launch
+from kcurate.draft.for_pairs.other_kernel import launches_of, shown_launch
 from kcurate.errors import InputError
 from kcurate.own.kernels import Own
 from kcurate.records import Side

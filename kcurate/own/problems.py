@@ -14,12 +14,12 @@ from kcurate.core import own_files, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.brackets import split_arguments
-from kcurate.draft import reading
-from kcurate.draft.captures import Captures
-from kcurate.draft.checking import check
-from kcurate.draft.counterpart import FORM_NAME
-from kcurate.draft.filling import filled, open_fields
+from kcurate.draft.captured.launch_records import Captures
+from kcurate.draft.file import toml_reader
+from kcurate.draft.file.open_places import filled, open_fields
+from kcurate.draft.for_pairs.other_kernel import FORM_NAME
 from kcurate.draft.stage import DraftConfig, draft
+from kcurate.draft.trying.completed_files import check
 from kcurate.errors import InputError
 from kcurate.own.kernels import Own
 from kcurate.records import Argument, Kernel, LaunchSite
@@ -90,7 +90,7 @@ def find_problem(
         raise InputError(
             f"{first.kernel.name} does not compile by itself", where=str(first.own.path), hint=hint
         )
-    faults = reading.read(first.form).faults
+    faults = toml_reader.read(first.form).faults
     for fault in faults:
         note(str(fault))
     what = f"{len(faults)} places are open" if faults else against.get(first.form, "it was refused")
@@ -99,7 +99,7 @@ def find_problem(
 
 
 def _open(target: Wanted) -> int:
-    return 1000 if launchless(target) else len(reading.read(target.form).faults)
+    return 1000 if launchless(target) else len(toml_reader.read(target.form).faults)
 
 
 def launchless(target: Wanted) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 
 from kcurate import client, prompts
 from kcurate.core import codec, store
-from kcurate.draft.checking import LEAST_SETTINGS, different
-from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
+from kcurate.draft.size_settings import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
+from kcurate.draft.trying.completed_files import LEAST_SETTINGS, different
 from kcurate.errors import InputError, ProblemError
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of

@@ -15,11 +15,11 @@ from kcurate.capture import running, stage
 from kcurate.capture.stage import CaptureConfig
 from kcurate.core import store
 from kcurate.core.workspace import Workspace
-from kcurate.draft.captures import Captures
-from kcurate.draft.explained import Trust
+from kcurate.draft.captured.expression_choice import Trust
+from kcurate.draft.captured.launch_records import Captures
+from kcurate.draft.captured.triton_launches import of_triton
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.draft.stage import DraftConfig, draft
-from kcurate.draft.triton import of_triton
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

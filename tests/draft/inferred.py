@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcurate.cuda_source import whole_file
 from kcurate.cuda_source.semantics.code_index import Code
-from kcurate.draft import infer
+from kcurate.draft.inferred import from_code
 from kcurate.draft.sketch import Draft
 from kcurate.records import Kernel, Launch, Source, Span
 
@@ -25,7 +25,7 @@ def inferred(source: str) -> Draft:
         launch_sites=found.launch_sites,
         features=found.features,
     )
-    return infer.drafts(kernel, found.code.decode(), [Code(source.encode())])[0]
+    return from_code.drafts(kernel, found.code.decode(), [Code(source.encode())])[0]
 
 
 def launched(draft: Draft) -> Launch:

@@ -10,11 +10,11 @@ from typing import ClassVar
 import pytest
 
 from kcurate.core import store
-from kcurate.draft import checking
-from kcurate.draft.admit import MAX_FILLED_RUNS, MAX_PLAIN_RUNS
-from kcurate.draft.checking import AdmittingJudge
-from kcurate.draft.sizes import MAX_TEST_ELEMENTS
+from kcurate.draft.size_settings import MAX_TEST_ELEMENTS
 from kcurate.draft.stage import DraftConfig, draft
+from kcurate.draft.trying import completed_files
+from kcurate.draft.trying.admit import MAX_FILLED_RUNS, MAX_PLAIN_RUNS
+from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
 from kcurate.judge import JudgeConfig
@@ -69,7 +69,7 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> type[Asked]:
-    monkeypatch.setattr(checking, "Judge", Asked)
+    monkeypatch.setattr(completed_files, "Judge", Asked)
     monkeypatch.setattr(Asked, "asked", [])
     return Asked
 

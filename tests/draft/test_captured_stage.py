@@ -13,7 +13,7 @@ from draft.test_recorded import FIXED, SAXPY, At, captured, i32, launch, reals, 
 from kcurate.core import store
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
-from kcurate.draft.captures import Captures
+from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

@@ -10,7 +10,7 @@ import pytest
 from kcurate.cli import run
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
-from kcurate.draft.reading import read
+from kcurate.draft.file.toml_reader import read
 from kcurate.draft.stage import FORM_NAME
 from tests.draft.conftest import Drafted
 

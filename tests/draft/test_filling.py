@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from kcurate.draft.filling import filled, open_fields
+from kcurate.draft.file.open_places import filled, open_fields
 
 TEXT = """\
 suite = "s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.draft.reading import line_of
+from kcurate.draft.file.toml_reader import line_of
 
 FORM = """suite = "tree"
 [problem.sizes]

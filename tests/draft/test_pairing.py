@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcurate.core import store
-from kcurate.draft.counterpart import match
+from kcurate.draft.for_pairs.other_kernel import match
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import Candidate, Launch, Param, Summary, ValueArg

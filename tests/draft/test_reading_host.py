@@ -9,9 +9,9 @@ import pytest
 from kcurate.cuda_source.semantics.c_expressions import parse
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.algebra import from_node
-from kcurate.draft.launching import Site
-from kcurate.draft.meaning import Meaning
-from kcurate.draft.memory import allocation
+from kcurate.draft.host.allocations import allocation
+from kcurate.draft.host.name_values import Meaning
+from kcurate.draft.inferred.launch_configuration import Site
 
 
 @pytest.mark.parametrize(

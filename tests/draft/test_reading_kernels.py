@@ -8,8 +8,8 @@ from kcurate.cuda_source.semantics.c_expressions import parse
 from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.pointer_usage import usage as usage_of
 from kcurate.draft.algebra import factor, number
-from kcurate.draft.bounds import Bounds
-from kcurate.draft.launching import at_sample
+from kcurate.draft.inferred.index_bounds import Bounds
+from kcurate.draft.inferred.launch_configuration import at_sample
 
 
 def kernel_of(text: str) -> tuple[Code, Function]:

@@ -12,11 +12,11 @@ import pytest
 
 from kcurate.capture.describing import described
 from kcurate.cuda_source import whole_file
-from kcurate.draft.admit import Admission, admit
-from kcurate.draft.checking import AdmittingJudge
-from kcurate.draft.recorded import recorded
-from kcurate.draft.remade import plain
+from kcurate.draft.captured.from_launches import recorded
+from kcurate.draft.captured.recorded_contents import plain
 from kcurate.draft.sketch import Draft, Reason
+from kcurate.draft.trying.admit import Admission, admit
+from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.problem.c_types import Element
 from kcurate.problem.dtypes import DTYPES
 from kcurate.records import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kcurate.draft import sizes
+from kcurate.draft import size_settings
 from kcurate.draft.algebra import number, of_text
 from kcurate.problem.expressions import evaluate
 
@@ -17,12 +17,12 @@ def ladder(
     """The settings by what they have in common; each fits the buffers and differs from the others."""
     polys = [poly for text in counts if (poly := of_text(text)) is not None]
     assert len(polys) == len(counts)
-    found = sizes.ladder(known, polys, block)
+    found = size_settings.ladder(known, polys, block)
     for step in found:
         assert len(step.test) > 1
         for n, setting in enumerate(step.test):
             assert setting not in step.test[:n]
-            assert all(1 <= evaluate(text, setting) <= sizes.MAX_TEST_ELEMENTS for text in counts)
+            assert all(1 <= evaluate(text, setting) <= size_settings.MAX_TEST_ELEMENTS for text in counts)
     return {step.what: list(step.test) for step in found}
 
 
@@ -51,7 +51,7 @@ def test_equal_sizes_are_powers_of_two() -> None:
         {"a": 128, "b": 128},
         {"a": 64, "b": 64},
     ]
-    found = sizes.ladder({"n": None}, [], (96,))
+    found = size_settings.ladder({"n": None}, [], (96,))
     powers = [step.test for step in found if step.what == "equal powers of two"]
     assert [[setting["n"] for setting in test] for test in powers] == [[128, 64], [512, 256], [2048, 1024]]
 
@@ -60,8 +60,8 @@ def test_small_sizes_of_the_host_stay() -> None:
     """A filter of 5 taps is a constant of the computation, not its extent."""
     for settings in ladder(("n + taps",), {"n": 1 << 20, "taps": 5}).values():
         assert {setting["taps"] for setting in settings} == {5}
-    assert sizes.degree([of_text("n*taps") or pytest.fail()], {"n": 100, "taps": 5}) == 1
-    assert sizes.degree([of_text("n*(m/2)") or pytest.fail()], {"n": 100, "m": None}) == 2
+    assert size_settings.degree([of_text("n*taps") or pytest.fail()], {"n": 100, "taps": 5}) == 1
+    assert size_settings.degree([of_text("n*(m/2)") or pytest.fail()], {"n": 100, "m": None}) == 2
 
 
 def test_the_hosts_own_sizes_and_half_of_them_are_tried_last() -> None:
@@ -76,20 +76,20 @@ def test_sizes_grow_until_no_buffer_is_empty_and_shrink_until_all_fit() -> None:
     grown = ladder(("n/100000",), {"n": None})["odd and different"]
     assert all(setting["n"] >= 100_000 for setting in grown)
     shrunk = ladder(("n*n*n",), {"n": None})["odd and different"]
-    assert all(setting["n"] ** 3 <= sizes.COMMON_TEST_ELEMENTS for setting in shrunk)
+    assert all(setting["n"] ** 3 <= size_settings.COMMON_TEST_ELEMENTS for setting in shrunk)
     assert ladder(("n - n",), {"n": None}) == {}
-    own = sizes.Settings("those of the code", ({},))
-    assert sizes.ladder({}, [number(5)], (64,)) == (own,)
-    assert sizes.ladder({}, [number(sizes.MAX_OWN_ELEMENTS + 1)], (64,)) == ()
+    own = size_settings.Settings("those of the code", ({},))
+    assert size_settings.ladder({}, [number(5)], (64,)) == (own,)
+    assert size_settings.ladder({}, [number(size_settings.MAX_OWN_ELEMENTS + 1)], (64,)) == ()
 
 
 def test_the_size_to_time_is_the_hosts_within_the_limit() -> None:
     n, nn = of_text("n"), of_text("n*n")
     assert n is not None and nn is not None
-    assert sizes.bench({"n": 12345}, [n]) == {"n": 12345}
-    assert sizes.bench({"n": None}, [n]) == {"n": 1 << 22}
-    assert sizes.bench({"n": None}, [nn]) == {"n": 2048}
-    assert sizes.bench({"n": 1 << 20}, [nn]) == {"n": 1 << 14}
+    assert size_settings.bench({"n": 12345}, [n]) == {"n": 12345}
+    assert size_settings.bench({"n": None}, [n]) == {"n": 1 << 22}
+    assert size_settings.bench({"n": None}, [nn]) == {"n": 2048}
+    assert size_settings.bench({"n": 1 << 20}, [nn]) == {"n": 1 << 14}
 
 
 def test_rows_are_no_nearer_than_they_are_long() -> None:

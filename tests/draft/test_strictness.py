@@ -9,7 +9,7 @@ import numpy as np
 from draft.test_captured_stage import drafted, workspace
 from draft.test_recorded import At, captured, i32, launch, reals
 
-from kcurate.draft.admit import closed, stricter
+from kcurate.draft.trying.admit import closed, stricter
 from kcurate.problem.size_gaps import advice
 from kcurate.records import Buffer, Contents, Init, KnownProblem, Launch, Problem, Side, Sizes
 

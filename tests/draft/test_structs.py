@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcurate.cuda_source.semantics.code_index import Code
-from kcurate.draft import structs
+from kcurate.draft.inferred import struct_numbers
 from kcurate.draft.sketch import Reason
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
@@ -52,7 +52,7 @@ def test_members_become_sizes_and_values() -> None:
     )  # fmt: skip
     assert isinstance(scalar.value, dict)
     assert {name: scalar.value[name] for name in ("gain", "shift_0", "seed")} == {
-        "gain": 1.25, "shift_0": structs.GUESSED_REAL, "seed": 1,
+        "gain": 1.25, "shift_0": struct_numbers.GUESSED_REAL, "seed": 1,
     }  # fmt: skip
     names = {scalar.value["box_nx"], scalar.value["box_ny"]}
     assert names <= problem.sizes.test[0].keys(), "they count elements"

@@ -10,7 +10,7 @@ import pytest
 
 from kcurate.cli import run
 from kcurate.cuda_source.semantics.code_index import Code
-from kcurate.draft import infer
+from kcurate.draft.inferred import from_code
 from kcurate.draft.sketch import Draft
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
@@ -158,14 +158,14 @@ def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
     extract(ExtractConfig(trees, root, compile=False))
     (record,) = (root / "kernels" / "alpha").rglob("kernel.json")
     record.write_text("{")
-    made = infer.drafts
+    made = from_code.drafts
 
     def broken(kernel: Kernel, code: str, hosts: Sequence[Code]) -> tuple[Draft, ...]:
         if kernel.source.suite == "beta":
             raise RecursionError("too deep")
         return made(kernel, code, hosts)
 
-    monkeypatch.setattr(infer, "drafts", broken)
+    monkeypatch.setattr(from_code, "drafts", broken)
     assert run(["problem", "draft", "-w", str(root), "--json"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}

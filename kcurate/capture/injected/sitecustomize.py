@@ -117,8 +117,8 @@ class Recorder:
             return None
         storages: dict[int, Any] = {}
         line, device = self._line(fn, args, kwargs, storages)
-        line["grid"] = ([int(one) for one in grid] + [1, 1])[:3]
-        text = json.dumps([key, line, [int(one.nbytes()) for one in storages.values()]])
+        line["grid"] = ([int(extent) for extent in grid] + [1, 1])[:3]
+        text = json.dumps([key, line, [int(storage.nbytes()) for storage in storages.values()]])
         known = self.forms.get(text)
         if known is None and self.of_kernel.get(key, 0) >= MAX_FORMS:
             self.others[key] = self.others.get(key, 0) + 1
@@ -132,10 +132,10 @@ class Recorder:
         self.of_kernel[key] = self.of_kernel.get(key, 0) + 1
         path = str(Path(inspect.getsourcefile(fn) or fn.__code__.co_filename).absolute())
         more = {"event": "launch", "form": form, "kernel": key, "file": path, "cluster": None}
-        made = Launching({**more, **line, "cooperative": False}, list(storages.values()), device)
+        launching = Launching({**more, **line, "cooperative": False}, list(storages.values()), device)
         if self.of_kernel[key] <= self.per_kernel:
-            made.before = [self.contents(one) for one in made.storages]
-        return made
+            launching.before = [self.contents(storage) for storage in launching.storages]
+        return launching
 
     def _line(
         self, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], storages: dict[int, Any]
@@ -145,7 +145,7 @@ class Recorder:
         values = {name: default for name, (_, default) in params.items()}
         values.update(zip(params, args))  # noqa: B905 - options may follow the parameters
         values.update((name, value) for name, value in kwargs.items() if name in params)
-        made: dict[str, Any] = {"types": [], "args": [], "constexprs": {}}
+        line: dict[str, Any] = {"types": [], "args": [], "constexprs": {}}
         device = "Triton's interpreter"
         for name, (fixed, _) in params.items():
             value = values[name]
@@ -153,15 +153,15 @@ class Recorder:
                 value = getattr(value, "value", value)
                 plain = value is None or isinstance(value, (bool, int, float, str))
                 place = "tl." * hasattr(value, "primitive_bitwidth")  # of a type
-                made["constexprs"][name] = value if plain else f"{place}{value}"
-                made["types"].append("constexpr")
+                line["constexprs"][name] = value if plain else f"{place}{value}"
+                line["types"].append("constexpr")
                 continue
             kind, arg = _argument(value, storages)
-            made["types"].append(kind)
-            made["args"].append(arg)
+            line["types"].append(kind)
+            line["args"].append(arg)
             if getattr(getattr(value, "device", None), "type", "") == "cuda":
                 device = str(sys.modules["torch"].cuda.get_device_name(value.device))
-        return {**made, **{name: int(kwargs.get(name) or usual) for name, usual in USUAL.items()}}, device
+        return {**line, **{name: int(kwargs.get(name) or usual) for name, usual in USUAL.items()}}, device
 
     def contents(self, storage: Any) -> bytes | None:
         """The bytes of a storage, if limits allow."""
@@ -179,21 +179,21 @@ class Recorder:
         host = storage.cpu()
         return ctypes.string_at(host.data_ptr(), size) if size else b""
 
-    def done(self, made: Launching, kernel: Any) -> None:
+    def done(self, launching: Launching, kernel: Any) -> None:
         """After a launch: what changed; the line is written."""
         metadata = getattr(kernel, "metadata", None)
         for name in USUAL:
-            made.line[name] = int(getattr(metadata, name, made.line[name]))
-        made.line["block"] = [32 * made.line["num_warps"], 1, 1]
-        made.line["shared"] = int(getattr(metadata, "shared", 0))
-        made.line["buffers"] = []
-        for storage, old in zip(made.storages, made.before):  # noqa: B905 - Python 3.9 has no `strict`
+            launching.line[name] = int(getattr(metadata, name, launching.line[name]))
+        launching.line["block"] = [32 * launching.line["num_warps"], 1, 1]
+        launching.line["shared"] = int(getattr(metadata, "shared", 0))
+        launching.line["buffers"] = []
+        for storage, old in zip(launching.storages, launching.before):  # noqa: B905 - Python 3.9 has no `strict`
             new = None if old is None else self.contents(storage)
             changed = None if new is None else old != new
-            own = {"bytes": int(storage.nbytes()), "memory": "device", "changed": changed}
+            line = {"bytes": int(storage.nbytes()), "memory": "device", "changed": changed}
             after = self._kept(new) if changed and self.after else None
-            made.line["buffers"].append({**own, "before": self._kept(old), "after": after})
-        self.write(made.line, made.device)
+            launching.line["buffers"].append({**line, "before": self._kept(old), "after": after})
+        self.write(launching.line, launching.device)
 
     def _kept(self, data: bytes | None) -> str | None:
         """A file with these bytes."""
@@ -208,26 +208,26 @@ class Recorder:
 def _params(fn: Any) -> dict[str, tuple[bool, Any]]:
     """The parameters in order: whether each is a compile-time constant, and its default."""
     return {
-        name: ("constexpr" in str(one.annotation), None if one.default is one.empty else one.default)
-        for name, one in inspect.signature(fn).parameters.items()
+        name: ("constexpr" in str(param.annotation), None if param.default is param.empty else param.default)
+        for name, param in inspect.signature(fn).parameters.items()
     }
 
 
 def _argument(value: Any, storages: dict[int, Any]) -> tuple[str, dict[str, Any]]:
     """A parameter's type as Triton names it, and the argument's bytes, pointers and shape."""
-    made: dict[str, Any] = {"pointers": []}
+    arg: dict[str, Any] = {"pointers": []}
     if hasattr(value, "data_ptr"):
         tensor = value if hasattr(value, "untyped_storage") else value.base
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
         storages.setdefault(start, storage)
         number = list(storages).index(start)
-        made["hex"] = "00" * 8
-        made["pointers"] = [{"at": 0, "buffer": number, "offset": value.data_ptr() - start}]
-        made["shape"] = [int(one) for one in tensor.size()]
-        made["strides"] = [int(one) for one in tensor.stride()]
+        arg["hex"] = "00" * 8
+        arg["pointers"] = [{"at": 0, "buffer": number, "offset": value.data_ptr() - start}]
+        arg["shape"] = [int(extent) for extent in tensor.size()]
+        arg["strides"] = [int(stride) for stride in tensor.stride()]
         dtype = str(value.dtype).rpartition(".")[2]
-        return "*" + TYPES.get(dtype, dtype), made
+        return "*" + TYPES.get(dtype, dtype), arg
     kind, data = "none" if value is None else type(value).__name__, b""
     if isinstance(value, bool):
         kind, data = "i1", struct.pack("<?", value)
@@ -237,8 +237,8 @@ def _argument(value: Any, storages: dict[int, Any]) -> tuple[str, dict[str, Any]
         data = struct.pack(form, value)
     elif isinstance(value, float):
         kind, data = "fp32", struct.pack("<f", value)
-    made["hex"] = data.hex()
-    return kind, made
+    arg["hex"] = data.hex()
+    return kind, arg
 
 
 def _recorded(run: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
@@ -253,14 +253,14 @@ def _recorded(run: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]
         def seen(given: Any) -> Any:
             extents = grid(given) if callable(grid) else grid
             with _Guarded(recorder):
-                made = recorder.launch(self.fn, args, kwargs, extents)
-                pending.extend([made] if made is not None else [])
+                launching = recorder.launch(self.fn, args, kwargs, extents)
+                pending.extend([launching] if launching is not None else [])
             return extents
 
         kernel = run(self, *args, grid=seen, warmup=warmup, **kwargs)
-        for made in pending:
+        for launching in pending:
             with _Guarded(recorder):
-                recorder.done(made, kernel)
+                recorder.done(launching, kernel)
         return kernel
 
     return recorded
@@ -323,8 +323,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         def executed(module: ModuleType) -> None:
             execute(module)
             owner, method, wrap = PLACES[name]
-            own = getattr(module, owner)
-            setattr(own, method, wrap(getattr(own, method), self.recorder))
+            holder = getattr(module, owner)
+            setattr(holder, method, wrap(getattr(holder, method), self.recorder))
 
         spec.loader.exec_module = executed  # type: ignore[method-assign]
         return spec
@@ -332,7 +332,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def _next() -> None:
     """Run the `sitecustomize` that this one hides, if there is one."""
-    sys.path[:] = [one for one in sys.path if Path(one or ".").resolve() != HERE]
+    sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)

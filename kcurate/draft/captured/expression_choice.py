@@ -1,0 +1,250 @@
+"""Which expression stands for a recorded number: the text's own where it is right, else the simplest one.
+
+Not covered: what can fit at all (`candidate_expressions`), the draft (`from_launches`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kcurate.draft import size_settings
+from kcurate.draft.algebra import Poly
+from kcurate.draft.captured import candidate_expressions
+from kcurate.draft.captured.buffer_regions import Region
+from kcurate.draft.captured.launch_arguments import Number, Pointer
+from kcurate.draft.inferred.index_bounds import Bounds
+from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample
+from kcurate.draft.sketch import OPEN, Draft, Remark
+from kcurate.problem.expressions import MAX_LENGTH, names_in
+from kcurate.records import Arg, BufferArg, CapturedLaunch, Expr, Launch, ValueArg
+
+# How far equal numbers are trusted. `apart`: equal numbers of a single launch stay independent. `joined`:
+# they are the same size. `fixed`: nothing varies; the problem has the recorded size alone.
+Trust = Literal["apart", "joined", "fixed"]
+# Unexplained extents up to this are constants of the code, such as the bins of a histogram.
+MOST_CONSTANT = 1024
+
+
+@dataclass
+class Explained:
+    """Expressions for the numbers of some launches, the largest launch first.
+
+    `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
+    the draft read off the host code, `told` its names in this draft's words. `small` are constants that
+    become names only where they explain something. `powers`: a number may be the power of two above another.
+    """
+
+    launches: list[CapturedLaunch]
+    text: Draft | None
+    trust: Trust
+    powers: bool = False
+    names: dict[str, candidate_expressions.Values] = field(default_factory=dict)
+    values: dict[str, Expr] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    small: dict[str, candidate_expressions.Values] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    # Whether extents of other buffers vary, which shows that a number that does not is a constant.
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        """Find the text's own launch."""
+        sides = self.text.known.sides.values() if self.text is not None else ()
+        steps = [step for side in sides for step in side.plan if isinstance(step, Launch)]
+        self.step = steps[0] if steps else None
+        self.block = tuple(int(extent) for extent in bare(self.launches[0].block))
+
+    def value(self, number: Number) -> None:
+        """Find what gives an integer: a constant, an expression over earlier names, or a new name."""
+        values = number.whole
+        if values is None:
+            return
+        varies = len(set(values)) > 1
+        host = self._host(number.param)
+        hint = host.value if isinstance(host, ValueArg) else host
+        known = self._known(hint) if number.member is None else None
+        if self.trust == "fixed" or (not varies and -1 <= values[0] <= size_settings.SMALL):
+            self.values[number.name] = values[0]
+            if self.trust != "fixed" and values[0] > 1:
+                self.small[number.name] = values
+        elif isinstance(known, str) and candidate_expressions.holds(known, values, self.names):
+            self.values[number.name] = known
+        else:
+            joined = varies or self.trust == "joined"
+            like = (
+                next(candidate_expressions.alike(values, self.names, self.powers), None) if joined else None
+            )
+            if like is None:
+                name = number.name if number.name not in FUNCTIONS else f"{number.name}_"
+                self.names[name] = values
+                like = name
+            self.values[number.name] = like
+        if isinstance(hint, str) and hint.isidentifier() and number.member is None:
+            self.told.setdefault(hint, str(self.values[number.name]))
+
+    def _host(self, param: int) -> Arg | None:
+        """What the text's launch passes to a parameter."""
+        return self.step.args[param] if self.step is not None and param < len(self.step.args) else None
+
+    def _known(self, expression: object) -> Expr | None:
+        """An expression of the host code over this draft's names; None where it has others."""
+        if not isinstance(expression, str):
+            return expression if isinstance(expression, int) else None
+        if len(expression) > MAX_LENGTH or OPEN in expression or not names_in(expression) <= self.told.keys():
+            return None
+        return re.sub(r"[A-Za-z_]\w*", lambda m: _inner(self.told.get(m[0], m[0])), expression)
+
+    def _first(
+        self, values: candidate_expressions.Values, options: Iterable[Expr | Poly | None]
+    ) -> Expr | None:
+        """The first of the options that gives the values; numbers only up to `MOST_CONSTANT`."""
+        for option in options:
+            text = option.expr() if isinstance(option, Poly) else option
+            if isinstance(text, int) and text > MOST_CONSTANT and self.trust != "fixed":
+                continue
+            if (
+                text is not None
+                and OPEN not in str(text)
+                and candidate_expressions.holds(text, values, self.names)
+            ):
+                return text
+        return None
+
+    def _searched(self, fits: Callable[[candidate_expressions.Names], Iterator[str]]) -> Expr | None:
+        """The simplest expression over the names; else a product with small constants, which become names."""
+        fitting = next(fits(self.names), None)
+        if self.small and (fitting is None or re.search(r"\b\d", fitting)):
+            other = next(fits({**self.names, **self.small}), None)
+            if other is not None and not re.search(r"\b\d", other):
+                fitting = other
+            for name in names_in(fitting or 0) & self.small.keys():
+                self.names[name] = self.small.pop(name)
+                self.values[name] = name
+        return fitting
+
+    def grid(self, axis: int, bounds: Bounds, last: bool = False) -> Expr | None:
+        """A grid's extent; None: nothing explains it yet, and `last` is not set."""
+        cluster = (self.launches[0].cluster or (1, 1, 1))[axis]
+        if cluster > 1 and self.trust != "fixed":
+            clusters = self._blocks(axis, bounds, last, cluster)
+            if clusters is None or isinstance(clusters, int):
+                return None if clusters is None else cluster * clusters
+            return f"{cluster}*{_inner(clusters)}"
+        return self._blocks(axis, bounds, last, 1)
+
+    def _blocks(self, axis: int, bounds: Bounds, last: bool, share: int) -> Expr | None:
+        """A grid's extent in clusters of so many blocks; None as for `grid`."""
+        values = tuple(launch.grid[axis] // share for launch in self.launches)
+        covered, name = self.launches[0].block[axis] * share, f"blocks_{'xyz'[axis]}"
+        self.small.pop(name, None)
+        if self.trust == "fixed":
+            return values[0]
+        guard = bounds.guard(axis)
+        above = guard.text() if guard is not None else None
+        in_text = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
+        known = self._known(in_text)  # a number may be what the sizes of the host code come to
+        options = [
+            f"ceil_div({above}, {covered})" if above and covered > 1 else above,
+            known if isinstance(known, str) else None,
+        ]
+        expression = self._first(values, options)
+        if expression is None and max(values) > 1:
+            expression = self._searched(
+                lambda names: candidate_expressions.grids(values, names, covered, self.block)
+            )
+        if expression is not None:
+            return expression
+        if not last and max(values) > 1:
+            self.small[name] = values
+            return None
+        if len(set(values)) > 1:
+            self.names[name] = values
+            return name
+        if "gridDim" in bounds.code.text and max(values) > 1 and self.names:
+            capped = f"min({values[0]}, ceil_div({next(iter(self.names))}, {covered}))"
+            return capped if candidate_expressions.holds(capped, values, self.names) else values[0]
+        return values[0]
+
+    def offset(self, pointer: Pointer, values: candidate_expressions.Values) -> Expr | None:
+        """The offset of a pointer in elements, from values in elements; None: nothing explains it."""
+        if not any(values):
+            return 0
+        host = self._host(pointer.param)
+        in_text = self._known(host.offset) if isinstance(host, BufferArg) else None
+        if self.trust == "fixed":
+            return values[0] if len(set(values)) == 1 else None
+        small = values[0] if len(set(values)) == 1 and values[0] <= size_settings.SMALL else None
+        expression = self._first(values, (in_text, small))
+        return expression or self._searched(
+            lambda names: candidate_expressions.extents(values, names, self.block)
+        )
+
+    def count(self, region: Region, bounds: Bounds) -> Expr:
+        """The elements of a buffer: what the host code says, what indices need, or the simplest that fits."""
+        values = region.elements
+        if self.trust == "fixed":
+            return values[0]
+        host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
+        in_text = self._known(host.shape[0]) if host is not None else None
+        need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
+        if len(set(values)) == 1 and values[0] <= size_settings.SMALL:
+            return values[0]
+        expression = self._first(values, (in_text, need))
+        if expression is None and region.whole:
+            expression = self._searched(
+                lambda names: candidate_expressions.extents(values, names, self.block)
+            )
+        if expression is not None:
+            self.scaled = self.scaled or len(set(values)) > 1
+            return expression
+        needs = need.expr() if need is not None else 0
+        if isinstance(needs, str):
+            reached = [
+                candidate_expressions.value_in(needs, self.names, launch) for launch in range(len(values))
+            ]
+            if all(
+                elements is not None and 0 < elements <= most
+                for elements, most in zip(reached, values, strict=True)
+            ):
+                text = f"the kernel's indices end here; the program has {values[0]} elements"
+                self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
+                return needs
+        if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.scaled):
+            return values[0]
+        self.names[f"{region.name}_count"] = values
+        return f"{region.name}_count"
+
+    def shared(self) -> Expr:
+        """The bytes of dynamic shared memory."""
+        values = tuple(launch.shared_bytes for launch in self.launches)
+        threads = math.prod(self.block)
+        if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.scaled):
+            return values[0]
+        in_text = self._known(self.step.shared_bytes) if self.step else None
+        expression = self._first(values, (in_text,))
+        expression = expression or self._searched(
+            lambda names: candidate_expressions.extents(values, names, self.block)
+        )
+        return max(values) if expression is None else expression
+
+
+def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The extents without those at the end that are 1; the first stays."""
+    kept = list(extents)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return tuple(kept)
+
+
+def _inner(text: str) -> str:
+    return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+
+def typical(values: candidate_expressions.Values) -> int:
+    """One value for an argument that explains nothing: its own, or the smallest beside zero."""
+    if len(set(values)) == 1 or 0 <= values[0] <= size_settings.SMALL:
+        return values[0]
+    return min((value for value in values if value), key=abs)

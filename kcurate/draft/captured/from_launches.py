@@ -1,0 +1,368 @@
+"""A draft from recorded launches: facts where the text of host code only hints.
+
+Sizes are the fewest names over which expressions give every recorded extent, scalar and grid, in every
+launch. Where several fit, that of the text is taken. Not covered: reading arguments (`launch_arguments`),
+finding expressions (`candidate_expressions`), contents of buffers (`recorded_contents`), whether the draft
+works (`admit`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.semantics.code_index import Code, Function
+from kcurate.cuda_source.semantics.pointer_usage import Usage, usage
+from kcurate.cuda_source.text.demangled_names import Demangled
+from kcurate.draft import size_settings
+from kcurate.draft.algebra import Poly, number
+from kcurate.draft.captured import recorded_contents
+from kcurate.draft.captured.buffer_regions import Region, regions
+from kcurate.draft.captured.candidate_expressions import poly_of
+from kcurate.draft.captured.expression_choice import Explained, Trust, bare, typical
+from kcurate.draft.captured.launch_arguments import Number, Pointer, Reader
+from kcurate.draft.inferred.index_bounds import Bounds
+from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample, names_of, tolerance
+from kcurate.draft.inferred.struct_numbers import with_pointers
+from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.problem import c_types as types
+from kcurate.problem.c_types import Element
+from kcurate.problem.expressions import names_in
+from kcurate.records import (
+    Arg,
+    Buffer,
+    BufferArg,
+    Capture,
+    CapturedLaunch,
+    Expr,
+    Init,
+    Kernel,
+    KnownProblem,
+    KnownSide,
+    Launch,
+    Problem,
+    Scalar,
+    Sizes,
+    Step,
+    Upload,
+    ValueArg,
+)
+from kcurate.suites.problems import tied
+
+# So many small recorded settings are tried beside those of the ladder.
+MAX_RECORDED = 2
+
+
+def recorded(
+    kernel: Kernel,
+    code: str,
+    capture: Capture,
+    text: Draft | None = None,
+    trust: Trust = "apart",
+    most_elements: int = size_settings.MAX_TEST_ELEMENTS,
+) -> Draft:
+    """The draft that the recorded launches of a kernel give.
+
+    `code` is the kernel's self-contained file. `text`: the draft read off the host code, whose expressions
+    are preferred where they give the recorded numbers. `most_elements`: how many a buffer may have if no size
+    varies. Launches that share buffers in another way than the largest one, or have another block, are left
+    out.
+    """
+    device = Code(code.encode())
+    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
+    launches = _comparable(kernel, capture.launches)
+    if function is None or not launches:
+        what = (
+            f"the record has {len(capture.launches[0].args)} arguments" if capture.launches else "no launch"
+        )
+        return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
+    instance = Demangled.of(capture.kernel)
+    by = Explained(launches, text, trust, powers=kernel.language == "triton")
+    draft = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
+    return replace(draft, known=replace(tied(draft.known, code), source="captured"))
+
+
+def nothing(kernel: Kernel, why: str) -> Draft:
+    """A draft that stays open, and why."""
+    known = KnownProblem(
+        kernel.source.suite,
+        kernel.benchmark,
+        Problem(Sizes((), {}), {}),
+        {kernel.variant or "": KnownSide((), language=kernel.language)},
+    )
+    return Draft(kernel.id, known, (Remark("plan.args", why, Reason.NO_VALUE),))
+
+
+def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[CapturedLaunch]:
+    """The launches that one plan can stand for, the largest first."""
+
+    def size(launch: CapturedLaunch) -> tuple[int, int]:
+        return sum(buffer.size_bytes for buffer in launch.buffers), math.prod(launch.grid)
+
+    def form(launch: CapturedLaunch) -> object:
+        numbers: dict[int, int] = {}
+        shared = [
+            (place, pointer.at, numbers.setdefault(pointer.buffer, len(numbers)))
+            for place, arg in enumerate(launch.args)
+            for pointer in sorted(arg.pointers, key=lambda pointer: pointer.at)
+        ]
+        return shared, launch.block, launch.cluster, launch.cooperative
+
+    fitting_ = [launch for launch in launches if len(launch.args) == len(kernel.params)]
+    ordered = sorted(fitting_, key=size, reverse=True)
+    return [launch for launch in ordered if form(launch) == form(ordered[0])]
+
+
+class _Reading:
+    """One draft in the making."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        device: Code,
+        function: Function,
+        launches: list[CapturedLaunch],
+        instance: Demangled,
+        by: Explained,
+        most_elements: int,
+    ) -> None:
+        self.most_elements = most_elements
+        self.kernel, self.device, self.function = kernel, device, function
+        self.launches, self.instance, self.by = launches, instance, by
+        template = dict(zip(function.template, instance.template, strict=False))
+        self.types = {**device.types, **device.macros, **template}
+        self.given = Reader(kernel, launches, self.types, device.text, device.aligned).read()
+        self.remarks = by.remarks
+        self.held: list[tuple[str, Init]] = []
+        self.remarks += self.given.remarks
+
+    def draft(self) -> Draft:
+        """The whole draft."""
+        for scalar in self.given.numbers:
+            self.by.value(scalar)
+        scalars = {
+            name: poly for name, value in self.by.values.items() if (poly := poly_of(value)) is not None
+        }
+        bounds = Bounds(self.device, self.function, scalars, self.by.block, ())
+        early = [self.by.grid(axis, bounds) for axis in range(3)]
+        bounds.grid = [poly_of(extent) for extent in early if extent is not None]
+        self.scalars: dict[str, Scalar] = {}
+        places, offsets = regions(self.given.pointers, self.launches, self.by.offset)
+        self.places = places
+        self.homes = {pointer.name: region.name for region in places for pointer in region.pointers}
+        counts = {region.name: self.by.count(region, bounds) for region in places}
+        grid = [
+            self.by.grid(axis, bounds, last=True) if extent is None else extent
+            for axis, extent in enumerate(early)
+        ]
+        bounds.grid = [poly_of(extent) for extent in grid if extent is not None]
+        shared = self.by.shared()
+        buffers = self._buffers(places, counts, bounds)
+        uploads = self._uploads(buffers)
+        self._settle([*grid, shared, *offsets.values()], buffers)
+        signatures = kernel_signatures(self.device.text.encode())
+        plain_name = self.kernel.name
+        launch = Launch(
+            next(
+                (signature for signature in signatures if signature.split("::")[-1] == plain_name), plain_name
+            ),
+            bare(extent for extent in grid if extent is not None),
+            self.by.block,
+            tuple(self._args(offsets)),
+            self.instance.template,
+            shared,
+            self.launches[0].cooperative,
+            bare(self.launches[0].cluster or ()),
+        )
+        return self._finished((*uploads, launch), buffers, bounds.grid, bounds)
+
+    def _usage(self, region: Region) -> Usage:
+        """What the kernel does with a buffer, by its text and by what was seen."""
+        joined = Usage()
+        for pointer in region.pointers:
+            joined |= usage(self.device, self.function, pointer.path)
+        if region.changed and not joined.written:
+            joined |= Usage(read=True, written=True, first="read")
+        return replace(joined, first="read" if joined.read and len(region.pointers) > 1 else joined.first)
+
+    def _buffers(
+        self, places: Sequence[Region], counts: Mapping[str, Expr], bounds: Bounds
+    ) -> dict[str, Buffer]:
+        known = recorded_contents.Known(places, counts, self.by.names, bounds)
+        buffers = {}
+        for region in places:
+            used = self._usage(region)
+            inout = (used.read and used.first != "write") or bool(region.element.fields)
+            role = ("inout" if inout else "out") if used.written else "in"
+            lanes = region.element.lanes
+            shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
+            contents, why = known.init(region)
+            init = None if role == "out" else contents
+            if init is not None:
+                self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
+            elif not why.startswith("guess"):
+                self.held.append((region.name, contents))
+            allowed = tolerance(region.element, bounds, self.by.names.keys()) if role != "in" else None
+            buffers[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
+        if all(buffer.role == "in" for buffer in buffers.values()):
+            self.remarks.append(
+                Remark("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
+            )
+        return buffers
+
+    def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
+        """Upload steps for the variables of the kernel's code that the program wrote."""
+        elements = {
+            declared.name: self._element(declared.type) for declared in self.device.outside("__constant__")
+        }
+        steps: list[Step] = []
+        for symbol in self.launches[0].symbols:
+            short = symbol.name.rpartition("::")[2]
+            if not re.search(rf"\b{re.escape(short)}\b", self.device.text):
+                continue
+            element = elements.get(short) or (
+                Element(symbol.before.dtype) if symbol.before is not None else None
+            )
+            if element is None or symbol.size_bytes % element.size_bytes:
+                why = Remark(f"buffers.{short}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
+                self.remarks.append(why)
+                continue
+            name, lanes = f"{short}_values", element.lanes
+            shape = (symbol.size_bytes // element.size_bytes, *((lanes,) if lanes > 1 else ()))
+            init, why_init = recorded_contents.plain(symbol.before, element)
+            self.remarks += [Remark(f"buffers.{name}.init", why_init)] if why_init else []
+            buffers[name] = Buffer(element.dtype, shape, init)
+            steps.append(Upload(short, name))
+        return steps
+
+    def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
+        """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
+        inits = (
+            value
+            for buffer in buffers.values()
+            if buffer.init
+            for value in recorded_contents.values(buffer.init)
+        )
+        shapes = (extent for buffer in buffers.values() for extent in buffer.shape)
+        texts = [text for text in (*used, *shapes) if isinstance(text, str)]
+        texts += [
+            text for text in inits if isinstance(text, str) and set(names_in(text)) & self.by.names.keys()
+        ]
+        needed = frozenset[str]().union(*map(names_in, texts))
+        for scalar in self.given.numbers:
+            value = self.by.values.get(scalar.name)
+            if isinstance(value, str) and not names_in(value) <= needed:
+                self.by.values[scalar.name] = typical(scalar.whole or (0,))
+        passed = {name: str(values[0]) for name, values in self.by.names.items() if name not in needed}
+        for name, buffer in buffers.items():
+            if (allowed := buffer.tolerance) is not None and isinstance(allowed.terms, str):
+                text = re.sub(r"[A-Za-z_]\w*", lambda match: passed.get(match[0], match[0]), allowed.terms)
+                buffers[name] = replace(buffer, tolerance=replace(allowed, terms=text))
+        self.by.names = {name: values for name, values in self.by.names.items() if name in needed}
+
+    def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
+        """The launch's arguments, in order."""
+        for place, param in enumerate(self.kernel.params):
+            into = [pointer for pointer in self.given.pointers if pointer.param == place]
+            pointers = [self._target(pointer, offsets) for pointer in into]
+            numbers = [scalar for scalar in self.given.numbers if scalar.param == place]
+            if place in self.given.fields:
+                fields = self.given.fields[place]
+                values = {
+                    scalar.member or "": self.by.values.get(scalar.name, scalar.values[0])
+                    for scalar in numbers
+                }
+                self.scalars[param.name] = Scalar(fields, {**{member.name: 0 for member in fields}, **values})
+                yield with_pointers(pointers, tuple(pointer.at for pointer in into), param.name)
+            elif numbers:
+                yield self._number(numbers[0])
+            elif place in self.given.nulls:
+                yield ValueArg(0, "uint64")
+            elif pointers:
+                yield pointers[0] if param.pointer else with_pointers(pointers)
+            else:  # there is a remark on it
+                self.scalars[param.name] = Scalar("int32", OPEN)
+                yield param.name
+
+    def _target(self, pointer: Pointer, offsets: Mapping[str, Expr]) -> str | BufferArg:
+        name, offset = self.homes[pointer.name], offsets.get(pointer.name, 0)
+        lanes = number(pointer.element.lanes)
+        return name if offset == 0 else BufferArg(name, (poly_of(offset) * lanes).expr())
+
+    def _number(self, scalar: Number) -> Arg:
+        value = self.by.values.get(scalar.name)
+        if value is None:
+            recorded = scalar.values[0]
+            if scalar.dtype == "bool":
+                return ValueArg(int(recorded), "bool")
+            if not math.isfinite(recorded):
+                self.remarks.append(
+                    Remark(f"scalars.{scalar.name}", f"the program passes {recorded}", Reason.NO_VALUE)
+                )
+            self.scalars[scalar.name] = Scalar(scalar.dtype, recorded if math.isfinite(recorded) else OPEN)
+            return scalar.name
+        plain = isinstance(value, str) and value in self.by.names and scalar.dtype == "int32"
+        return str(value) if plain else ValueArg(value, scalar.dtype)
+
+    def _finished(
+        self, steps: tuple[Step, ...], buffers: dict[str, Buffer], others: Sequence[Poly], bounds: Bounds
+    ) -> Draft:
+        names = self.by.names
+        limits: dict[str, int | None] = {name: values[0] for name, values in names.items()}
+        counts = [poly_of(buffer.shape[0]) for buffer in buffers.values()]
+        steps_up = size_settings.ladder(limits, [*counts, *others], self.by.block)
+        bench = {name: values[0] for name, values in names.items()}
+        if not names:
+            steps_up = (size_settings.Settings("the recorded one", ({},)),)
+            if not size_settings.fits(counts, {}, self.most_elements):
+                why = f"no size varies, and the recorded one is above {self.most_elements} elements"
+                self.remarks.append(Remark("sizes.test", why, Reason.ONE_SIZE))
+        elif not steps_up:
+            self.remarks.append(Remark("sizes.test", "sizes of two scales that fit", Reason.ONE_SIZE))
+        small = [
+            recorded_sizes
+            for at in range(1, len(self.launches))
+            if (recorded_sizes := {name: values[at] for name, values in names.items()}) != bench
+            and size_settings.fits([*counts, *others], recorded_sizes, size_settings.COMMON_TEST_ELEMENTS)
+        ][-MAX_RECORDED:]
+        steps_up = tuple(
+            replace(step, test=(*step.test, *(setting for setting in small if setting not in step.test)))
+            for step in steps_up
+        )
+        test = steps_up[0].test if steps_up else (bench,)
+        loose = tuple(
+            region.name
+            for region in self.places
+            if self._usage(region).atomic and region.element.dtype in types.FLOATS
+        )
+        problem = Problem(Sizes(test, bench), buffers, self.scalars, single_size=not names)
+        source = self.kernel.source.suite
+        known = KnownProblem(
+            source,
+            self.kernel.benchmark,
+            problem,
+            {self.kernel.variant or "": KnownSide(steps, nondeterministic=loose)},
+            (self.kernel.span.path,),
+        )
+        needs = self._needs(buffers, bounds)
+        return Draft(self.kernel.id, known, tuple(self.remarks), steps_up, needs, held=tuple(self.held))
+
+    def _needs(self, buffers: Mapping[str, Buffer], bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
+        """Buffers whose indices end before or after their allocation: name, and elements needed."""
+        needs = []
+        for region in self.places:
+            need = bounds.extent(region.path, at_sample)
+            if (
+                need is not None
+                and need.constant is None
+                and need.expr() != buffers[region.name].shape[0]
+                and names_of(need) <= self.by.names.keys() | FUNCTIONS
+            ):
+                needs.append((region.name, need.expr()))
+        return tuple(needs)
+
+    def _element(self, type_text: str) -> Element | None:
+        return types.element(type_text, self.types, self.device.text)

@@ -1,0 +1,203 @@
+"""Drafts for kernels in Triton, from recorded launches: the road of CUDA kernels (`from_launches`).
+
+A kernel becomes a declaration in CUDA with one access for each of its own, so that sizes, extents and roles
+are found as ever; compile-time constants that may be sizes are parameters at its end. The launch of the draft
+is turned back. Not covered: kernels that nothing recorded (there is no draft for them).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from kcurate.draft.captured.expression_choice import Trust
+from kcurate.draft.captured.from_launches import nothing, recorded
+from kcurate.draft.size_settings import SMALL
+from kcurate.draft.sketch import Draft
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.triton_launch import C_TYPES, SCALARS, TEXT, TYPES
+from kcurate.records import (
+    Arg,
+    Capture,
+    CapturedArg,
+    CapturedLaunch,
+    CapturedPointer,
+    Expr,
+    Kernel,
+    KnownSide,
+    Launch,
+    Param,
+    ValueArg,
+)
+from kcurate.suites.problems import tied
+from kcurate.triton_source import parsed
+from kcurate.triton_source.accesses import accesses
+
+NULL = "none"
+THREADS = 32
+_SUMS = frozenset({"sum", "dot", "cumsum", "associative_scan", "reduce", "cumprod", "dot_scaled"})
+_WRITTEN = {
+    "load": "value += {0}[i];",
+    "store": "{0}[i] = value;",
+    "atomic": "atomicAdd(&{0}[i], value);",
+}
+
+
+def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, trust: Trust) -> Draft:
+    """The draft that the recorded launches of a kernel in Triton give."""
+    kinds = list(zip(kernel.params, capture.params, strict=True))
+    passed = [(param, kind) for param, kind in kinds if kind not in ("constexpr", NULL)]
+    for param, kind in passed:
+        if kind.removeprefix("*") not in C_TYPES:
+            return nothing(kernel, f"the program passes {kind} for {param.name}")
+        if not kind.startswith("*") and TYPES_OF[kind] not in SCALARS:
+            return nothing(kernel, f"plans cannot pass {param.name}, of the type {kind}")
+    names = [param.name for param, kind in kinds if kind == "constexpr"]
+    launches = [_without_nulls(launch) for launch in _alike(capture.launches, names)]
+    sizes = tuple(name for name in names if _may_be_size([launch.constexprs[name] for launch in launches]))
+    for name in names:
+        value = launches[0].constexprs[name]
+        if isinstance(value, str) and not TEXT.fullmatch(f"'{value}'"):
+            return nothing(kernel, f"plans cannot set {name} to {value!r}")
+    params = [
+        *(Param(param.name, _c_type(kind), pointer=kind.startswith("*")) for param, kind in passed),
+        *(Param(name, "int") for name in sizes),
+    ]
+    text = _declaration(kernel.name, params, code)
+    widths = [numpy_dtype(TYPES_OF[kind.removeprefix("*")]).itemsize for _, kind in passed]
+    seen = replace(
+        capture, launches=tuple(_as_cuda(_apart(launch, widths), names, sizes) for launch in launches)
+    )
+    twin = replace(kernel, params=tuple(params))
+    draft = recorded(twin, text, seen, None, trust, most_elements)
+    nulls = tuple(param.name for param, kind in kinds if kind == NULL)
+    nulls += tuple(name for name in names if launches[0].constexprs[name] is None)
+    sides = {
+        name: _turned(side, names, sizes, launches[0], nulls) for name, side in draft.known.sides.items()
+    }
+    return replace(draft, known=tied(replace(draft.known, sides=sides), code))
+
+
+TYPES_OF = {kind: dtype for dtype, kind in reversed(list(TYPES.items()))}
+
+
+def _c_type(kind: str) -> str:
+    return C_TYPES[kind.removeprefix("*")] + " *" * kind.startswith("*")
+
+
+def _alike(launches: Sequence[CapturedLaunch], names: Sequence[str]) -> list[CapturedLaunch]:
+    """The launches that differ from the largest one in integers alone, which one plan may give.
+
+    Warps and stages, which many programs choose by a row's length, are the largest one's.
+    """
+    largest = max(launches, key=lambda launch: sum(buffer.size_bytes for buffer in launch.buffers))
+    numbers = {name for name in names if type(largest.constexprs[name]) is int}
+    constants = {name: largest.constexprs[name] for name in names if name not in numbers}
+
+    def same(launch: CapturedLaunch) -> bool:
+        return all(launch.constexprs[name] == value for name, value in constants.items())
+
+    return [largest, *(launch for launch in launches if launch is not largest and same(launch))]
+
+
+def _may_be_size(values: Sequence[object]) -> bool:
+    """Whether a constant may be a size, or follow from one: it varies, or is no block's extent."""
+    whole = [value for value in values if type(value) is int]
+    if len(whole) < len(values):
+        return False
+    return len(set(whole)) > 1 or (whole[0] > SMALL and whole[0].bit_count() > 1)
+
+
+def _apart(launch: CapturedLaunch, widths: Sequence[int]) -> CapturedLaunch:
+    """The launch with a buffer for each tensor, as long as it is, where tensors share no elements."""
+    args, buffers = list(launch.args), list(launch.buffers)
+    for number, buffer in enumerate(launch.buffers):
+        ends: dict[int, int] = {}
+        for arg, width in zip(args, widths, strict=True):
+            for pointer in arg.pointers:
+                if pointer.buffer == number:
+                    ends[pointer.offset] = max(
+                        ends.get(pointer.offset, 0), pointer.offset + width * _reach(arg)
+                    )
+        ranges = sorted(ends.items())
+        if ranges == [(0, buffer.size_bytes)] or any(end > then[0] for (_, end), then in pairwise(ranges)):
+            continue
+        for start, end in ranges:
+            before = CapturedPointer(0, number, start)
+            after = (CapturedPointer(0, len(buffers)),)
+            args = [replace(arg, pointers=after) if before in arg.pointers else arg for arg in args]
+            buffers.append(replace(buffer, size_bytes=end - start))
+    return replace(launch, args=tuple(args), buffers=tuple(buffers))
+
+
+def _reach(arg: CapturedArg) -> int:
+    """The elements from a tensor's first one to its last one."""
+    shape, strides = arg.shape or (), arg.strides or ()
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True) if extent > 1)
+
+
+def _without_nulls(launch: CapturedLaunch) -> CapturedLaunch:
+    """The launch without the arguments that are `None`: those of no bytes."""
+    return replace(launch, args=tuple(arg for arg in launch.args if arg.hex))
+
+
+def _as_cuda(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str]) -> CapturedLaunch:
+    """The launch with the sizes among its constants as arguments; a block is what its other constants say."""
+    values = {name: value for name in names if type(value := launch.constexprs[name]) is int}
+    block = sorted((value for name, value in values.items() if name not in sizes and value > 1), reverse=True)
+    more = (CapturedArg(int(values[name]).to_bytes(4, "little", signed=True).hex()) for name in sizes)
+    extents = ([*block, 1, 1, 1])[:3]
+    return replace(
+        launch, block=(extents[0], extents[1], extents[2]), args=(*launch.args, *more), shared_bytes=0
+    )
+
+
+def _declaration(name: str, params: Sequence[Param], code: str) -> str:
+    """The kernel in CUDA as far as drafts read it; sums are loops over every size."""
+    functions = {node.name: node for node in parsed(code).body if isinstance(node, ast.FunctionDef)}
+    marked = {param.name for param in params if param.pointer}
+    accessed = [(param, kind) for param, kind in accesses(functions[name], functions) if param in marked]
+    body = [_WRITTEN[kind].format(param) for param, kind in dict.fromkeys(accessed)]
+    called = (node.func for node in ast.walk(parsed(code)) if isinstance(node, ast.Call))
+    if any(isinstance(function, ast.Attribute) and function.attr in _SUMS for function in called):
+        body += [f"for (int k = 0; k < {param.name}; ++k) {{}}" for param in params if param.type == "int"]
+    declared = ", ".join(f"{param.type} {param.name}" for param in params)
+    return f"__global__ void {name}({declared}) {{\n" + "\n".join(body) + "\n}\n"
+
+
+def _turned(
+    side: KnownSide,
+    names: Sequence[str],
+    sizes: Sequence[str],
+    launch: CapturedLaunch,
+    nulls: tuple[str, ...],
+) -> KnownSide:
+    """The side with its launch in Triton again."""
+    steps = []
+    for step in side.plan:
+        if isinstance(step, Launch):
+            count = len(step.args) - len(sizes)
+            values = dict(zip(sizes, map(_expression, step.args[count:]), strict=True))
+            constexprs = {
+                name: f"'{value}'" if isinstance(value, str) else values.get(name, value)
+                for name in names
+                if (value := launch.constexprs[name]) is not None
+            }
+            step = Launch(
+                step.launch,
+                step.grid,
+                (),
+                step.args[:count],
+                constexprs=constexprs,
+                num_warps=launch.block[0] // THREADS,
+                num_stages=launch.num_stages or 3,
+                nulls=nulls,
+            )
+        steps.append(step)
+    return replace(side, plan=tuple(steps), language="triton")
+
+
+def _expression(arg: Arg) -> Expr | float:
+    return arg.value if isinstance(arg, ValueArg) else str(arg)

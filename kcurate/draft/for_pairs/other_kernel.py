@@ -1,0 +1,296 @@
+"""The other kernel of a pair as a side of one kernel's problem: its arguments, and its launch.
+
+Parameters are matched by name, then in order among those of the same type or kind. The other kernel keeps its
+own launch where one is known (its draft) and can be written in the sizes of the problem; else it is launched
+as the first. Not covered: whether both compute the same (`shared_problem`), plans that launch several
+kernels.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kcurate.core import codec, store
+from kcurate.cuda_source import Item, parse
+from kcurate.errors import KcurateError, ProblemError
+from kcurate.problem import c_types as types
+from kcurate.problem.answered import loose_outputs
+from kcurate.problem.expressions import evaluate, names_in
+from kcurate.records import (
+    Arg,
+    BindTexture,
+    BufferArg,
+    Expr,
+    For,
+    Kernel,
+    KnownProblem,
+    KnownSide,
+    Launch,
+    Param,
+    Problem,
+    ProblemOrigin,
+    Side,
+    Step,
+    Upload,
+    ValueArg,
+    WhileNonzero,
+    steps,
+)
+from kcurate.suites.problems import find_problem, own_problem
+
+FORM_NAME = "problem.toml"
+_QUALIFIERS = re.compile(r"\b(?:volatile|__restrict(?:__)?|restrict)\b|\s+")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A problem, how one kernel is launched on it, and how the problem came to be."""
+
+    problem: Problem
+    side: KnownSide
+    origin: ProblemOrigin
+
+
+@dataclass(frozen=True)
+class Half:
+    """A kernel that a pair compares: its record, its folder, its side's code (more kernels may be in it)."""
+
+    kernel: Kernel
+    folder: Path
+    code: str
+
+    def known(self) -> Known | None:
+        """Its problem and how it is launched: the admitted one beside it, else its suite's."""
+        alone = store.read_kernel_code(self.folder)
+        variant, kernel = self.kernel.variant or "", self.kernel
+        if (by_hand := own_problem(self.folder, alone)) is not None and variant in by_hand.sides:
+            return Known(by_hand.problem, by_hand.sides[variant], by_hand.source or "drafted")
+        suite, codes = kernel.source.suite, {variant: alone}
+        problem = find_problem(suite, kernel.benchmark, codes, kernel.span.path)
+        return Known(problem.problem, problem.sides[variant], "known") if problem else None
+
+    def written(self) -> Known | None:
+        """The same from an unfinished draft, for its launch; None if there is none."""
+        try:
+            data = tomllib.loads((self.folder / FORM_NAME).read_text(encoding="utf-8"))
+            data.pop("draft", None)
+            known = codec.from_data(KnownProblem, data, where=str(self.folder / FORM_NAME))
+        except (OSError, ValueError, KcurateError):
+            return None
+        side = next(iter(known.sides.values()), KnownSide(()))
+        return Known(known.problem, side, "drafted")
+
+    def definition(self) -> Item | None:
+        """The kernel in its side's code."""
+        name = self.kernel.name.encode()
+        items = parse(self.code.encode()).items
+        return next((item for item in items if item.kernel and item.names and item.names[-1] == name), None)
+
+
+def counterpart(known: Known, half: Half, other: Half) -> Side | str:
+    """The other kernel as a side of the same problem; or why it cannot be one."""
+    mine, defined = half.definition(), other.definition()
+    if mine is None or {launch.launch for launch in launches_of(known.side.plan)} != {_name(mine)}:
+        return f"the plan of {half.kernel.name} launches other kernels too"
+    if defined is None:
+        return f"{other.kernel.name} is not in the code of its side"
+    places = match(half.kernel.params, other.kernel.params)
+    if isinstance(places, str):
+        return f"{other.kernel.name}: {places} of {half.kernel.name}"
+    theirs = other.known() or other.written()
+    unfilled = (
+        {step.upload for step in steps(theirs.side.plan) if isinstance(step, Upload)} if theirs else set()
+    )
+    unfilled -= {step.upload for step in steps(known.side.plan) if isinstance(step, Upload)}
+    if unfilled:
+        names = ", ".join(sorted(unfilled))
+        return f"{other.kernel.name}: constant memory {names} is not filled for {half.kernel.name}"
+    move = _Move(known.problem, half.kernel.params, other, defined, tuple(places), theirs)
+    return Side(
+        other.code,
+        tuple(move.plan(known.side.plan)),
+        nondeterministic=loose_outputs(other.code, known.problem),
+    )
+
+
+def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
+    """For each parameter of `other` the place of the one of `params` that it stands for, or which has none.
+
+    First by name (two pointers, or two values), then in order among those of the same type, then among values
+    that are all integers or all real.
+    """
+    free = dict(enumerate(params))
+    places: dict[int, int] = {}
+    for fits in (_same_name, _same_type, _same_but_const, _same_kind):
+        for at, param in enumerate(other):
+            place = next((i for i, mine in free.items() if at not in places and fits(mine, param)), None)
+            if place is not None:
+                places[at] = place
+                del free[place]
+    lost = [f"{param.type} {param.name}" for at, param in enumerate(other) if at not in places]
+    if lost:
+        return f"no parameter for {', '.join(lost)} among the parameters ({', '.join(map(_spelled, params))})"
+    return [places[at] for at in range(len(other))]
+
+
+def _same_name(mine: Param, other: Param) -> bool:
+    return bool(mine.name) and mine.name == other.name and mine.pointer == other.pointer
+
+
+def _same_type(mine: Param, other: Param) -> bool:
+    return _bare(mine) == _bare(other)
+
+
+def _same_but_const(mine: Param, other: Param) -> bool:
+    return _bare(mine).replace("const", "") == _bare(other).replace("const", "")
+
+
+def _same_kind(mine: Param, other: Param) -> bool:
+    if mine.pointer or other.pointer:
+        return False
+    elements = [types.element(param.type, {}) for param in (mine, other)]
+    left, right = (element.dtype if element and element.lanes == 1 else "" for element in elements)
+    return bool(left and right) and (left in types.FLOATS) == (right in types.FLOATS)
+
+
+def _bare(param: Param) -> str:
+    return _QUALIFIERS.sub("", param.type)
+
+
+def _spelled(param: Param) -> str:
+    return f"{param.type} {param.name}"
+
+
+def launches_of(plan: Sequence[Step]) -> list[Launch]:
+    """The launches of a plan, loops included, in order."""
+    return [step for step in steps(plan) if isinstance(step, Launch)]
+
+
+def shown_launch(launch: Launch) -> str:
+    """Grid and block, as in `rows x 1, 128`."""
+    grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
+    return f"{grid}, {block}"
+
+
+def _name(item: Item) -> str:
+    """A kernel's name as a plan writes it."""
+    return item.qualified.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class _Move:
+    """From a plan of one kernel to the other's: `places` as from `match`, `theirs` the other's own launch."""
+
+    problem: Problem
+    params: tuple[Param, ...]
+    other: Half
+    defined: Item
+    places: tuple[int, ...]
+    theirs: Known | None
+
+    def plan(self, plan: Sequence[Step]) -> Iterator[Step]:
+        """The plan with the other kernel; symbols that its code lacks are not filled."""
+        for step in plan:
+            if isinstance(step, For | WhileNonzero):
+                yield replace(step, do=tuple(self.plan(step.do)))
+            elif isinstance(step, Upload | BindTexture):
+                symbol = step.upload if isinstance(step, Upload) else step.bind_texture
+                if re.search(rf"\b{re.escape(symbol)}\b", self.other.code):
+                    yield step
+            else:
+                yield self.launch(step) if isinstance(step, Launch) else step
+
+    def launch(self, step: Launch) -> Launch:
+        """The other kernel's own launch if it can be written in the sizes of the problem, else as `step`."""
+        passed = [step.args[place] for place in self.places]
+        params = [self.params[place] for place in self.places]
+        args = tuple(
+            _typed(arg, self.problem, mine, param)
+            for arg, mine, param in zip(passed, params, self.other.kernel.params, strict=True)
+        )
+        template = step.template if self.defined.template else ()
+        plain = replace(step, launch=_name(self.defined), args=args, template=template)
+        launches = launches_of(self.theirs.side.plan) if self.theirs else []
+        if self.theirs is None or len(launches) != 1 or len(launches[0].args) != len(args):
+            return plain
+        (launch,) = launches
+        names = _names(passed, launch.args, self.problem, self.theirs.problem)
+        try:
+            return replace(
+                launch,
+                launch=plain.launch,
+                args=args,
+                grid=tuple(_renamed(extent, names) for extent in launch.grid),
+                block=tuple(_renamed(extent, names) for extent in launch.block),
+                shared_bytes=_renamed(launch.shared_bytes, names),
+                cluster=tuple(_renamed(extent, names) for extent in launch.cluster),
+            )
+        except ProblemError:
+            return plain
+
+
+def _typed(arg: Arg, problem: Problem, mine: Param, param: Param) -> Arg:
+    """The argument in the type of the other kernel's parameter (`size_t n` for `int n`)."""
+    if param.pointer or _same_but_const(mine, param) or not isinstance(arg, str | ValueArg):
+        return arg
+    element = types.element(param.type, {})
+    if element is None or element.lanes != 1:
+        return arg
+    if isinstance(arg, ValueArg):
+        return replace(arg, dtype=element.dtype)
+    scalar = problem.scalars.get(arg)
+    value, dtype = (scalar.value, scalar.dtype) if scalar is not None else (arg, "int32")
+    if dtype == element.dtype:
+        return arg
+    return arg if isinstance(value, Mapping) else ValueArg(value, element.dtype)
+
+
+def _names(
+    mine: Sequence[Arg], yours: Sequence[Arg], problem: Problem, their_problem: Problem
+) -> dict[str, Expr]:
+    """What the names in the other kernel's launch stand for, as expressions of this problem."""
+    names: dict[str, Expr] = {}
+    shapes: dict[str, Expr] = {}
+    for left, right in zip(map(_value, mine), map(_value, yours), strict=True):
+        if isinstance(left, BufferArg) or isinstance(right, BufferArg):
+            continue
+        here, there = problem.buffers.get(str(left)), their_problem.buffers.get(str(right))
+        if here is not None and there is not None:
+            shapes |= {str(b): a for a, b in zip(here.shape, there.shape, strict=False)}
+        elif here is None and there is None and isinstance(right, str):
+            names[right] = left
+    numbers = {name: scalar.value for name, scalar in their_problem.scalars.items()}
+    whole = {name: value for name, value in numbers.items() if isinstance(value, int)}
+    same = {name: name for name in problem.sizes.headline}
+    return {**same, **whole, **shapes, **names}
+
+
+def _value(arg: Arg) -> Expr | BufferArg:
+    """A scalar argument's value, or the name of a buffer; anything else counts as a buffer with an offset."""
+    if isinstance(arg, ValueArg):
+        return arg.value if isinstance(arg.value, str | int) else str(arg.value)
+    return arg if isinstance(arg, str | BufferArg) else BufferArg("")
+
+
+def _renamed(expression: Expr, names: Mapping[str, Expr]) -> Expr:
+    """The expression in other names.
+
+    Raises:
+        ProblemError: it uses a name without a counterpart.
+    """
+    used = names_in(expression)
+    if not used:
+        return evaluate(expression, {}) if isinstance(expression, str) else expression
+    if lost := used - names.keys():
+        raise ProblemError(f"unknown name {min(lost)!r}")
+    pattern = rf"\b(?:{'|'.join(map(re.escape, sorted(used)))})\b"
+
+    def spelled(match: re.Match[str]) -> str:
+        text = str(names[match[0]])
+        return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+    return re.sub(pattern, spelled, str(expression))

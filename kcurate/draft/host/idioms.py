@@ -1,0 +1,87 @@
+"""What host code tells by its text alone, without looking up names.
+
+The remainder in a rounded-up count, whether a call may set a variable, the size of a type. Not covered: the
+values of names (`name_values`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from kcurate.cuda_source.parse.syntax_tree import ancestors, bare
+from kcurate.cuda_source.semantics import c_expressions as cexpr
+from kcurate.cuda_source.semantics.c_expressions import Node
+from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.semantics.declarations import Setting
+from kcurate.cuda_source.semantics.pointer_paths import path_in
+from kcurate.problem import c_types as types
+
+_READ_IN = frozenset(
+    ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
+)
+_POINTER_BYTES = 8
+
+
+def asks(node: Node) -> bool:
+    """Whether a value comes from outside the program."""
+    return (node.op == "call" and node.text in _READ_IN) or any(asks(arg) for arg in node.args)
+
+
+def literal(node: Node) -> str:
+    """The text of a tree that is a literal or a name; empty otherwise."""
+    node = cexpr.plain(node)
+    return node.text if node.op in ("num", "name") else ""
+
+
+def rest_of(condition: Node) -> tuple[Node, bool] | None:
+    """The remainder in `n % b`, `n % b != 0` or `n % b == 0`, and whether it holds if there is one."""
+    node = cexpr.plain(condition)
+    if node.op in ("==", "!=", ">") and cexpr.plain(node.args[1]).text == "0":
+        rest = cexpr.plain(node.args[0])
+        return (rest, node.op != "==") if rest.op == "%" else None
+    return (node, True) if node.op == "%" else None
+
+
+def one_more_if(host: Code, setting: Setting) -> Node | None:
+    """The remainder in `if (n % b != 0) name++;`; None for anything else that sets a name."""
+    grown = setting.how == "++" or (setting.how == "+=" and setting.value == "1")
+    branch = (
+        next((up for up in ancestors(setting.node) if up.type == "if_statement"), None) if grown else None
+    )
+    condition = branch.child_by_field_name("condition") if branch is not None else None
+    node = cexpr.parse(host.of(bare(condition))) if condition is not None else None
+    if node is not None and node.op in ("!=", ">") and cexpr.plain(node.args[1]).text == "0":
+        node = cexpr.plain(node.args[0])
+    return node if node is not None and node.op == "%" else None
+
+
+def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:
+    """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
+    text = text.strip()
+    if text.endswith("*"):
+        return _POINTER_BYTES
+    names = {**host.types, **host.macros, **template}
+    pointee = types.pointee(text, names, host.text, aligned=host.aligned)
+    if pointee is not None:
+        return pointee.size_bytes
+    node = cexpr.parse(text)
+    behind = node is not None and node.op in ("unary*", "index")
+    name = path_in(text)
+    declared, variable = host.type_of(name, at), host.variable(name, at)
+    if declared is None:
+        return None
+    if variable is not None and variable.sizes and not behind and declared == f"{variable.type}*":
+        sizes = [host.macros.get(size, size).strip("() ") for size in variable.sizes]
+        element = (
+            types.pointee(variable.type, names, host.text, aligned=host.aligned)
+            if "*" not in variable.type
+            else None
+        )
+        if element is None or not all(size.isdigit() for size in sizes):
+            return None
+        return element.size_bytes * math.prod(map(int, sizes))
+    if declared.count("*") - behind > 0:
+        return _POINTER_BYTES
+    pointee = types.pointee(declared, names, host.text, aligned=host.aligned)
+    return pointee.size_bytes if pointee is not None else None

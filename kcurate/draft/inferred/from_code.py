@@ -1,0 +1,132 @@
+"""Infers a draft problem and plan from a kernel, its code and its host code.
+
+Each launch of the kernel is evaluated separately; the one that leaves the fewest open places comes first. Not
+covered: whether a draft works (`admit`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.launches.launch_sites import Launch
+from kcurate.cuda_source.semantics.code_index import Code
+from kcurate.cuda_source.semantics.pointer_paths import path_in
+from kcurate.cuda_source.standalone.unit import TEMPLATE_GUESS
+from kcurate.draft.host.name_values import Meaning, split
+from kcurate.draft.inferred.draft_parts import Parts
+from kcurate.draft.inferred.launch_configuration import Site
+from kcurate.draft.inferred.one_launch import draft_of
+from kcurate.draft.inferred.struct_members import unfold
+from kcurate.draft.sketch import Draft, Reason, Remark
+from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
+from kcurate.suites.problems import tied
+
+
+def drafts(kernel: Kernel, code: str, units: Iterable[Code]) -> tuple[Draft, ...]:
+    """The drafts that the launches of a kernel give, those that leave the least open first; one at least.
+
+    `code` is the kernel's self-contained file, `units` the translation units that may launch it. If none of
+    them launches it, the launch sites in the record are used.
+    """
+    device = Code(code.encode("latin-1", "replace"))
+    known = [unit for unit in units if _launches(kernel, unit)]
+    if not known and kernel.launch_sites:
+        known = [Code(stand_in(kernel.name, kernel.launch_sites))]
+    inferred = [draft for unit in known for draft in _of_unit(kernel, device, unit)]
+    inferred.sort(key=lambda draft: (sum(remark.open for remark in draft.remarks), len(draft.remarks)))
+    return tuple(replace(draft, known=tied(draft.known, code)) for draft in inferred or [_nothing(kernel)])
+
+
+def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
+    """The unit's launches of a kernel; if other kernels have the name, those known to its record.
+
+    They may be in other namespaces, or in another file of the folder.
+    """
+    named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
+    defined = sum(function.name == kernel.name for function in unit.functions)
+    if defined < 2 and len({launch.qualified for launch in named}) < 2:
+        return named
+    sites = {_seen(site) for site in kernel.launch_sites}
+    return [launch for launch in named if _seen(launch) in sites] or named
+
+
+def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
+    return launch.grid, launch.block, *(argument.expression for argument in launch.arguments)
+
+
+def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
+    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
+    if function is None:
+        return
+    name = next(
+        (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
+    )
+    instances = [_arguments(instance) for instance in kernel.instantiations] or [()]
+    for launch in _launches(kernel, unit):
+        arguments = _instance(launch, instances)
+        template = dict(zip(function.template, arguments, strict=False))
+        meaning = Meaning(unit, template)
+        names = {**unit.types, **unit.macros, **device.types, **device.macros, **template}
+        whole = unfold(kernel, device, function, unit, launch, names)
+        site = Site(whole.launch, meaning, meaning.scope(launch.at))
+        # What the code was compiled with is no size.
+        bound = zip(launch.template_args, arguments, strict=False)
+        site.frozen.update(
+            {text: int(value) for text, value in bound if text.isidentifier() and value.isdigit()}
+        )
+        if arguments and "{" in "".join(arguments):
+            continue
+        unfolded = next(defined for defined in whole.device.functions if defined.name == kernel.name)
+        built = draft_of(Parts(whole.kernel, whole.device, unfolded, site, template), name, arguments)
+        built = whole.fold(built)
+        if function.template and not arguments:
+            remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
+            built = replace(built, remarks=(remark, *built.remarks))
+        elif TEMPLATE_GUESS in kernel.shims:
+            remark = Remark("plan.template", "guess: nothing in the sources tells the template arguments")
+            built = replace(built, remarks=(remark, *built.remarks))
+        yield built
+
+
+def _arguments(instance: str) -> tuple[str, ...]:
+    match = re.search(r"<(.*)>\Z", instance, re.DOTALL)
+    return tuple(split(match[1], angles=True)) if match else ()
+
+
+def _instance(launch: Launch, instances: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The instance that a launch names in the words of the record; else the first."""
+    written = ["".join(argument.split()) for argument in launch.template_args]
+    named = (
+        instance
+        for instance in instances
+        if ["".join(each.split()) for each in instance[: len(written)]] == written
+    )
+    return next(named, instances[0])
+
+
+def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
+    """Host code reconstructed from the launch sites of a record, for trees that are not available."""
+    out = []
+    for index, site in enumerate(sites):
+        out.append(f"void launch_{index}() {{")
+        allocated = [argument for argument in site.arguments if argument.allocation]
+        out += [
+            f"  cudaMalloc(&{path_in(argument.expression)}, {argument.allocation});" for argument in allocated
+        ]
+        shared = f", {site.shared_bytes}" if site.shared_bytes else ""
+        template = f"<{', '.join(site.template_args)}>" if site.template_args else ""
+        passed = ", ".join(argument.expression for argument in site.arguments)
+        out += [f"  {name}{template}<<<{site.grid}, {site.block}{shared}>>>({passed});", "}"]
+    return "\n".join(out).encode("utf-8", "replace")
+
+
+def _nothing(kernel: Kernel) -> Draft:
+    problem = Problem(Sizes((), {}), {})
+    known = KnownProblem(
+        kernel.source.suite, kernel.benchmark, problem, {kernel.variant or "": KnownSide(())}
+    )
+    remark = Remark("plan", "no launch of this kernel was found", Reason.NO_LAUNCH_SITE)
+    return Draft(kernel.id, known, (remark,))

@@ -1,0 +1,101 @@
+"""Parameters passed by value: what they are over sizes, and the argument that the draft's launch passes.
+
+Not covered: how numbers in a struct are written (`struct_numbers`), pointers (`pointer_parameters`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.draft.algebra import Poly, number
+from kcurate.draft.inferred import launch_configuration, struct_numbers
+from kcurate.draft.inferred.draft_parts import Parts
+from kcurate.draft.inferred.launch_configuration import GUESSED_WHOLE
+from kcurate.draft.sketch import OPEN, Reason
+from kcurate.problem import c_types as types
+from kcurate.records import Arg, Param, Scalar, ValueArg
+
+_TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
+
+
+def record_value(parts: Parts, param: Param, text: str) -> None:
+    """Record a scalar's value over sizes, if it has one, or those of the integers in a struct."""
+    if _empty(parts, param):
+        return
+    inside = _inside(parts, param)
+    if inside is not None:
+        parts.values |= struct_numbers.wholes(param.name, text, inside, parts.site, parts.device.text)
+    elif not real_type(parts, param) and (poly := parts.site.poly(text)) is not None:
+        parts.values[param.name] = poly
+
+
+def scalar_argument(parts: Parts, param: Param) -> Arg:
+    """What the launch step passes for a parameter by value; its scalar and remarks go to the draft."""
+    element = parts.element(param.type)
+    place, text = f"scalars.{param.name}", parts.text_of(param)
+    inside = _inside(parts, param)
+    if inside is not None:
+        scalar, remarks = struct_numbers.scalar(param.name, text, inside, parts.values, parts.site)
+        parts.scalars[param.name] = scalar
+        parts.remarks += remarks
+        return param.name
+    if _empty(parts, param):
+        return ValueArg(0, "uint8")
+    if element is None or element.lanes != 1:
+        reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
+        parts.note(place, f"a {param.type} by value", reason)
+        parts.scalars[param.name] = Scalar("int32", OPEN)
+        return param.name
+    poly = parts.values.get(param.name)
+    if element.dtype in types.FLOATS:
+        known = parts.site.real(text)
+        if known is None:
+            parts.note(place, f"guess: the host passes {text}")
+        parts.scalars[param.name] = Scalar(
+            element.dtype, struct_numbers.GUESSED_REAL if known is None else known
+        )
+        return param.name
+    if poly is None:
+        parts.note(place, f"guess: the host passes {text}")
+        return ValueArg(GUESSED_WHOLE, element.dtype)
+    poly = _first_round(parts, param, poly)
+    value = poly.expr()
+    if isinstance(value, str) and element.dtype == "int32" and re.fullmatch(r"[A-Za-z_]\w*", value):
+        return value
+    return ValueArg(value, element.dtype)
+
+
+def real_type(parts: Parts, param: Param) -> bool:
+    """Whether a parameter is a floating-point number."""
+    element = parts.element(param.type)
+    return element is not None and element.dtype in types.FLOATS
+
+
+def _inside(parts: Parts, param: Param) -> tuple[types.Inside, ...] | None:
+    """The numbers in a struct by value; None: it is no such struct."""
+    known = param.type, parts.names, parts.device.text
+    element = types.element(*known)
+    if element is not None and element.lanes == 1 and types.members(*known) is None:
+        return None
+    return types.layout(*known)
+
+
+def _empty(parts: Parts, param: Param) -> bool:
+    return types.empty(param.type, parts.names, parts.device.text)
+
+
+def _first_round(parts: Parts, param: Param, poly: Poly) -> Poly:
+    """For a host loop variable, its first value."""
+    meaning = parts.site.meaning
+    counted = launch_configuration.names_of(poly) & meaning.loops
+    inside = {
+        name for name in counted if any(re.search(rf"\b{name}\b", loop) for loop in parts.site.launch.loops)
+    }
+    if not inside:
+        return poly
+    parts.note(
+        f"scalars.{param.name}",
+        f"guess: the host loops over {', '.join(sorted(inside))}; first iteration",
+    )
+    parts.site.frozen.update({name: meaning.defaults.get(name, GUESSED_WHOLE) for name in inside})
+    return parts.site.poly(parts.text_of(param)) or number(GUESSED_WHOLE)

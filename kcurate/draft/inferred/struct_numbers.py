@@ -1,0 +1,70 @@
+"""Structs that are passed by value: the scalar that gives each number a value, and the pointers in it.
+
+Not covered: where members lie (`kcurate.problem.c_types`), records of launches (`launch_arguments`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kcurate.cuda_source.semantics.pointer_paths import path_in
+from kcurate.draft.algebra import Poly, factor
+from kcurate.draft.inferred.launch_configuration import GUESSED_WHOLE, Site
+from kcurate.draft.sketch import Remark
+from kcurate.problem import c_types as types
+from kcurate.records import BufferArg, Expr, PointersArg, Scalar
+
+GUESSED_REAL = 0.5
+PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def wholes(name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str) -> dict[str, Poly]:
+    """The integers of a struct that the code reads, by their path: what the host gives them, else a size."""
+    owner = path_in(text)
+    values = {}
+    for member in inside:
+        if not member.real and _reads(code, member):
+            written = (
+                site.poly(f"{owner}.{member.path}")
+                if PATH.fullmatch(owner) and "[" not in member.path
+                else None
+            )
+            values[f"{name}.{member.path}"] = (
+                written if written is not None else factor(f"{name}_{member.field.name}")
+            )
+    return values
+
+
+def scalar(
+    name: str, text: str, inside: tuple[types.Inside, ...], values: Mapping[str, Poly], site: Site
+) -> tuple[Scalar, list[Remark]]:
+    """The struct with a value for each member, and which of them are made up."""
+    owner, guessed = path_in(text), []
+    values_by_field: dict[str, Expr | float] = {}
+    for member in inside:
+        poly = values.get(f"{name}.{member.path}")
+        value: Expr | float | None = poly.expr() if poly is not None else None
+        if member.real and PATH.fullmatch(owner):
+            value = site.real(f"{owner}.{member.path}")
+        if value is None:
+            guessed.append(member.field.name)
+            value = GUESSED_REAL if member.real else GUESSED_WHOLE
+        values_by_field[member.field.name] = value
+    remarks = [Remark(f"scalars.{name}", f"guess: {', '.join(guessed)}")] if guessed else []
+    return Scalar(tuple(member.field for member in inside), values_by_field), remarks
+
+
+def with_pointers(
+    pointers: Sequence[str | BufferArg], at: tuple[int, ...] = (), scalar: str | None = None
+) -> PointersArg | str:
+    """A struct by value: the scalar, if there is one, with pointers at these offsets in bytes."""
+    if scalar is not None and not pointers:
+        return scalar
+    return PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers), at, scalar)
+
+
+def _reads(code: str, member: types.Inside) -> bool:
+    """Whether the code mentions the innermost name of a member."""
+    last = re.findall(r"[A-Za-z_]\w*", member.path)[-1]
+    return re.search(rf"[.>]\s*{last}\b", code) is not None

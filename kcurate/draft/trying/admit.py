@@ -1,0 +1,341 @@
+"""Tries a draft: hardest sizes first, roles and contents adapted to the results.
+
+A kernel is judged against itself: once as it is, once with zeros in the 4096 bytes around every buffer. The
+two differ if it reads out of bounds. So an admitted draft runs without errors, writes its outputs in bounds
+and deterministically, on at least two scales, and wrong answers are detected. Not covered: the bench
+setting, which is not run; the judge's rules (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kcurate.draft.for_pairs.other_kernel import FORM_NAME
+from kcurate.draft.inferred.buffer_contents import any_integers
+from kcurate.draft.size_settings import SMALL, Settings
+from kcurate.draft.sketch import Draft, Remark
+from kcurate.problem.check import check
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.size_gaps import advice, mended
+from kcurate.records import (
+    Arg,
+    Buffer,
+    BufferArg,
+    Candidate,
+    Expr,
+    Init,
+    KnownProblem,
+    Launch,
+    Origin,
+    Outcome,
+    PointersArg,
+    Problem,
+    Side,
+    Sizes,
+    Step,
+    Verdict,
+    View,
+)
+
+Judging = Callable[[Candidate], Verdict]
+# The emulator's padding around a buffer: accesses beyond it fault.
+AROUND_BYTES = 4096
+# Plain forms: five settings, two forms each. Filled forms have a separate limit of half as many runs, so a
+# refused draft takes at most half as long again.
+MAX_PLAIN_RUNS = 10
+MAX_FILLED_RUNS = 5
+# Outcomes that no other sizes or contents can fix.
+_FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.UNSUPPORTED, Outcome.HARNESS_ERROR)
+MAX_TIMEOUTS = 2
+# Settings that are tried one by one where a kernel is not right at all that would close gaps.
+MAX_MENDS = 3
+CONSTANT_KINDS = frozenset({"zeros", "ones", "constant"})
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The final draft, the last verdict, and the attempts before it, one line each.
+
+    `untested`: by its test sizes, because the kernel is not right at those that show it (None: nothing).
+    """
+
+    draft: Draft
+    verdict: Verdict
+    tried: tuple[str, ...] = ()
+    sizes: str = ""
+    untested: str | None = None
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the problem may be used."""
+        return self.verdict.outcome is Outcome.CORRECT
+
+    @property
+    def place(self) -> str:
+        """Where the draft was run, for people."""
+        environment = self.verdict.environment
+        return "the emulator" if environment.backend == "emulator" else f"a GPU ({environment.device})"
+
+    def heading(self) -> list[str]:
+        """The first lines of the draft's file."""
+        first = f"Draft problem of {self.draft.kernel}."
+        if self.admitted:
+            return [
+                f"{first} Admitted on {self.place}, sizes {self.sizes}.",
+                "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
+                *(f"refused before: {line[:200]}" for line in self.tried),
+                *([f"untested: {self.untested}"] if self.untested else []),
+            ]
+        return [
+            f"{first} NOT admitted; what was tried:",
+            *(f"  {line[:200]}" for line in self.tried),
+            f"Fix what is wrong, then run: kcurate problem check {FORM_NAME}",
+        ]
+
+
+def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
+    """The kernel as both sides, the second with zeros around its buffers."""
+    plain = plain_candidate(known, code, name)
+    return replace(plain, fast=_surrounded(plain.slow, known.problem))
+
+
+def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
+    """The kernel as both sides, with no padding around its buffers."""
+    (shown,) = known.sides.values()
+    plain = shown.side(code)
+    return Candidate(
+        id=name,
+        family=known.benchmark,
+        domain="unclassified",
+        license=None,
+        origin=Origin("curated"),
+        techniques=(),
+        description="",
+        problem=known.problem,
+        slow=plain,
+        fast=plain,
+    )
+
+
+def _surrounded(side: Side, problem: Problem) -> Side:
+    """The side with zeros around every buffer that its plan uses only as a launch argument."""
+    surrounded = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
+    around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in surrounded.items()}
+    rows = {name: _rows(surrounded[name], around[name]) for name in surrounded}
+    views = {
+        name: View(pad=((rows[name], rows[name]), *((0, 0) for _ in buffer.shape[1:])))
+        for name, buffer in surrounded.items()
+    }
+    offsets = {name: _offset(surrounded[name], rows[name]) for name in surrounded}
+    return replace(
+        side, plan=tuple(_moved(step, offsets) for step in side.plan), views={**side.views, **views}
+    )
+
+
+def _movable(name: str, buffer: Buffer, side: Side) -> bool:
+    launched = all(isinstance(step, Launch) or name not in _mentions(step) for step in side.plan)
+    return launched and buffer.pad is None and name not in side.views and bool(buffer.shape)
+
+
+def _mentions(step: Step) -> frozenset[str]:
+    return frozenset(str(value) for value in vars(step).values() if isinstance(value, str))
+
+
+def row_elements(buffer: Buffer) -> int:
+    """Elements of one row of the first axis; symbolic inner extents count as 1."""
+    return math.prod(extent for extent in buffer.shape[1:] if isinstance(extent, int))
+
+
+def _rows(buffer: Buffer, elements: int) -> int:
+    """Rows of the first axis that hold at least `elements`."""
+    return -(-elements // row_elements(buffer))
+
+
+def _offset(buffer: Buffer, rows: int) -> str:
+    return "*".join([str(rows), *(f"({extent})" for extent in buffer.shape[1:])])
+
+
+def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
+    if not isinstance(step, Launch):
+        return step
+
+    def pointer(arg: BufferArg) -> BufferArg:
+        return (
+            BufferArg(arg.buffer, f"({arg.offset}) + {offsets[arg.buffer]}") if arg.buffer in offsets else arg
+        )
+
+    def moved(arg: Arg) -> Arg:
+        if isinstance(arg, str) and arg in offsets:
+            return BufferArg(arg, offsets[arg])
+        if isinstance(arg, BufferArg):
+            return pointer(arg)
+        if isinstance(arg, PointersArg):
+            return replace(arg, pointers=tuple(pointer(pointer_arg) for pointer_arg in arg.pointers))
+        return arg
+
+    return replace(step, args=tuple(map(moved, step.args)))
+
+
+def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]) -> Admission:
+    """Try a complete draft in its possible forms until one is admitted or none is left."""
+    tried: list[str] = []
+    verdict: Verdict | None = None
+    timeouts = 0
+    for forms, most in ((_plain_forms, MAX_PLAIN_RUNS), (_filled_forms, MAX_FILLED_RUNS)):
+        before = len(tried)
+        for step in steps:
+            for form in forms(_with_sizes(draft, step, code)):
+                if len(tried) - before == most:
+                    break
+                verdict = judging(candidate(form.known, code, form.kernel))
+                if verdict.outcome is Outcome.CORRECT:
+                    return _admitted(form, verdict, tuple(tried), step.what, code, judging)
+                tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
+                timeouts += verdict.outcome is Outcome.TIMEOUT
+                if verdict.outcome in _FINAL or timeouts == MAX_TIMEOUTS:
+                    return Admission(draft, verdict, tuple(tried))
+                if forms is _filled_forms and not _content_matters(verdict):
+                    break
+    assert verdict is not None, "the ladder has at least one step"
+    return Admission(draft, verdict, tuple(tried))
+
+
+def _admitted(
+    form: Draft, verdict: Verdict, tried: tuple[str, ...], what: str, code: str, judging: Judging
+) -> Admission:
+    """The admission with test sizes that leave as little untested as the kernel can do."""
+
+    def works(problem: Problem) -> bool:
+        return (
+            judging(candidate(with_problem(form, problem).known, code, form.kernel)).outcome
+            is Outcome.CORRECT
+        )
+
+    (shown,) = form.known.sides.values()
+    sides = {"kernel": shown.side(code)}
+    problem = closed(form.known.problem, sides, works)
+    return Admission(with_problem(form, problem), verdict, tried, what, advice(problem, sides))
+
+
+def closed(problem: Problem, sides: Mapping[str, Side], works: Callable[[Problem], bool]) -> Problem:
+    """The problem with the test settings that close its gaps, of those at which it works."""
+    before = problem.sizes.test
+    whole = mended(problem, sides)
+    settings = whole.sizes.test[len(before) :]
+    if not settings or works(whole):
+        return whole
+    for setting in settings[:MAX_MENDS] if len(settings) > 1 else ():
+        longer = replace(problem, sizes=replace(problem.sizes, test=(*problem.sizes.test, setting)))
+        problem = longer if works(longer) else problem
+    return problem
+
+
+def stricter(problem: Problem, other: Problem) -> bool:
+    """Whether a problem varies more than another, in sizes or in inputs, and less in neither."""
+    mine, theirs = _varied(problem), _varied(other)
+    return mine != theirs and all(more >= less for more, less in zip(mine, theirs, strict=True))
+
+
+def _varied(problem: Problem) -> tuple[int, int]:
+    """How many sizes differ between trials, and how many inputs hold more than one value."""
+    test = problem.sizes.test
+    inputs = (buffer.init for buffer in problem.buffers.values() if buffer.role == "in")
+    return (
+        sum(len({setting[name] for setting in test}) > 1 for name in problem.sizes.headline),
+        sum(init is not None and init.kind not in CONSTANT_KINDS for init in inputs),
+    )
+
+
+def _content_matters(verdict: Verdict) -> bool:
+    """Whether another role or content may help: outputs partly written, or a problem that proves nothing."""
+    weak = verdict.outcome is Outcome.MALFORMED and "deterministic" in verdict.checks
+    differ = verdict.outcome is Outcome.MISMATCH and verdict.side == "fast"
+    return weak or differ or verdict.outcome is Outcome.NONDETERMINISTIC
+
+
+def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
+    """The draft at these test sizes, with its bench sizes halved until the plan can be bound."""
+    problem = draft.known.problem
+    # Sizes that no buffer or grid depends on stay at a value that was tried.
+    tried = {name: max(sizes[name] for sizes in step.test) for name in draft.loose}
+    bench = {**problem.sizes.headline, **tried}
+    least = step.test[0]
+    while True:
+        sized = with_problem(draft, replace(problem, sizes=Sizes(step.test, bench)))
+        issues = check(candidate(sized.known, code, draft.kernel))
+        if not any(f"sizes {bench}" in issue.what for issue in issues):
+            return sized
+        smaller = {n: max(v // 2, min(v, least[n])) if v > SMALL else v for n, v in bench.items()}
+        if smaller == bench:
+            return sized
+        bench = smaller
+
+
+def with_problem(draft: Draft, problem: Problem) -> Draft:
+    """The draft with another problem."""
+    return replace(draft, known=replace(draft.known, problem=problem))
+
+
+def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
+    if not needs:
+        return None
+    buffers = draft.known.problem.buffers
+    shaped = {n: replace(buffers[n], shape=(need, *buffers[n].shape[1:])) for n, need in needs.items()}
+    text = "guess, from the kernel's indices; the host allocates a different size"
+    return _with_buffers(draft, shaped, text, [f"{name}.shape" for name in needs])
+
+
+def _with_buffers(draft: Draft, changed: Mapping[str, Buffer], why: str, places: Iterable[str]) -> Draft:
+    """The draft with some buffers changed, and a remark on each place that did."""
+    problem = draft.known.problem
+    remarks = tuple(Remark(f"buffers.{place}", why) for place in places)
+    changed_draft = with_problem(draft, replace(problem, buffers={**problem.buffers, **changed}))
+    return replace(changed_draft, remarks=(*draft.remarks, *remarks))
+
+
+def _plain_forms(draft: Draft) -> Iterator[Draft]:
+    """The draft, then the draft with buffers as long as the kernel's indices require."""
+    yield draft
+    shaped = _shaped(draft, dict(draft.needs))
+    if shaped is not None:
+        yield shaped
+
+
+def _filled_forms(draft: Draft) -> Iterator[Draft]:
+    """Forms with pre-filled outputs, with integer inout buffers from zero, with integers of both signs."""
+    problem = draft.known.problem
+    outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
+    held = dict(draft.held)
+    filled = {name: _filled(problem.buffers[name], held.get(name)) for name in outs}
+    if filled:
+        text = "only partly written, so the initial contents matter"
+        known = [f"{name}.role" for name in filled if name in held]
+        guessed = [f"{name}.{key}" for name in filled if name not in held for key in ("role", "init")]
+        filled_draft = _with_buffers(draft, filled, text, known)
+        yield _with_buffers(filled_draft, filled, f"guess: {text}", guessed)
+    zeroed = {
+        name: replace(buffer, init=Init("zeros"))
+        for name, buffer in problem.buffers.items()
+        if buffer.role == "inout" and buffer.init is not None and buffer.init.kind == "integers"
+    }
+    if zeroed:
+        places = [f"{name}.init" for name in zeroed]
+        yield _with_buffers(draft, {**filled, **zeroed}, "guess: starts at zero", places)
+    signed = {
+        name: replace(buffer, init=any_integers(buffer.dtype, signed=True))
+        for name, buffer in problem.buffers.items()
+        if buffer.init == any_integers(buffer.dtype) and numpy_dtype(buffer.dtype).kind == "i"
+    }
+    if signed:
+        places = [f"{name}.init" for name in signed]
+        yield _with_buffers(draft, signed, "guess: integers of both signs", places)
+
+
+def _filled(buffer: Buffer, held: Init | None) -> Buffer:
+    if held is not None:
+        return replace(buffer, role="inout", init=held)
+    real = buffer.dtype.startswith(("float", "bfloat"))
+    init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 100})
+    return replace(buffer, role="inout", init=init)

@@ -1,0 +1,210 @@
+"""Extents that neither an allocation nor a guard gives: how far the kernel goes on the emulator is fitted.
+
+Every access is followed, at three size settings in which all sizes differ: multiples of a tile, or a few
+elements (first, if there are more sizes than a matrix product has). What then gives the same number of
+elements at each of them is the extent. It is a guess, tried like any other (`admit`). Not covered: following
+(`kcurate.judge.counted_runs`), kernels whose sizes or grid are open too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, permutations
+
+from kcurate.draft import size_settings
+from kcurate.draft.captured import candidate_expressions
+from kcurate.draft.for_pairs.other_kernel import launches_of
+from kcurate.draft.size_settings import Settings
+from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.draft.trying.admit import plain_candidate, row_elements, with_problem
+from kcurate.errors import ProblemError
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.expressions import names_in
+from kcurate.records import Buffer, Candidate, Expr, Launch, Problem, Sizes
+
+Reach = Callable[[Candidate], Sequence[Mapping[str, int]] | None]
+# Elements of a buffer whose extent is looked for.
+ROOM = 1 << 22
+SETTINGS = 3
+# Small numbers fit more expressions by chance.
+SETTINGS_OF_FEW = 5
+# A kernel without guards may need multiples of what a block computes: mostly this, else what the grid says.
+TILE, MOST_TILE = 128, 1024
+# Sizes for kernels that multiply many of them, and have guards.
+FEW = (3, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16, 19, 18)
+# Kernels with more sizes than this are first run at few elements: most have guards, and many multiply.
+MOST_TILED = 3
+MOST_FACTORS = 6
+WHY = "guess: as far as the kernel goes on the emulator"
+
+
+def reopened(draft: Draft) -> Draft:
+    """The draft with every extent open, for a kernel that goes beyond what the host code allocates."""
+    problem = draft.known.problem
+    buffers = {
+        name: replace(buffer, shape=(OPEN, *buffer.shape[1:])) for name, buffer in problem.buffers.items()
+    }
+    places = {f"buffers.{name}.shape" for name in buffers}
+    kept = tuple(remark for remark in draft.remarks if remark.place not in places)
+    remarks = (*kept, *(Remark(place, "elements", Reason.NO_EXTENT) for place in sorted(places)))
+    return replace(with_problem(draft, replace(problem, buffers=buffers)), remarks=remarks, needs=())
+
+
+def measured(draft: Draft, code: str, reach: Reach) -> Draft:
+    """The draft with its open extents filled in; as it was if more is open, or if nothing fits.
+
+    `reach` runs a kernel and tells how many bytes of each buffer it read or wrote, at each test size.
+    """
+    if Reason.NO_EXTENT not in draft.reasons or set(draft.reasons) - {Reason.NO_EXTENT, Reason.ONE_SIZE}:
+        return draft
+    (side,) = draft.known.sides.values()
+    problem, launch = draft.known.problem, next(iter(launches_of(side.plan)), None)
+    if launch is None:
+        return draft
+    block = tuple(extent for extent in launch.block if isinstance(extent, int))
+    large = [name for name, default in draft.limits if default is None or default > size_settings.SMALL]
+    large = large or [name for name, _ in draft.limits]
+    tiled = _settings(dict(draft.limits), large, launch, block)
+    few = _few(dict(draft.limits), large)
+    orders = (few, tiled) if len(large) > MOST_TILED else (tiled, few)
+    for settings in orders if draft.limits else (({},),):
+        shaped = _measured_at(settings, draft, code, reach, block)
+        if shaped is not None:
+            steps = (Settings("as the extents were found", settings[:2]),) if settings is tiled else ()
+            return _filled(draft, problem, shaped, steps, launch, block)
+    return draft
+
+
+def _measured_at(
+    settings: tuple[Mapping[str, int], ...], draft: Draft, code: str, reach: Reach, block: Sequence[int]
+) -> dict[str, Buffer] | None:
+    """The buffers whose extents were open, as far as the kernel goes at these settings; None: no fit."""
+    problem = draft.known.problem
+    roomy = {name: replace(buffer, shape=_roomy(buffer)) for name, buffer in problem.buffers.items()}
+    tried = replace(problem, buffers=roomy, sizes=Sizes(settings, settings[0]))
+    try:
+        runs = reach(plain_candidate(with_problem(draft, tried).known, code, draft.kernel))
+    except ProblemError:
+        return None
+    names = {name: tuple(setting[name] for setting in settings) for name in settings[0]}
+    shaped: dict[str, Buffer] = {}
+    for name, buffer in problem.buffers.items() if runs is not None else ():
+        if buffer.shape[0] == OPEN:
+            if buffer.role != "in" and not all(run[name] for run in runs or ()):
+                return None  # it ended before it wrote anything
+            unit = numpy_dtype(buffer.dtype).itemsize * row_elements(buffer)
+            values = tuple(-(-max(1, run[name]) // unit) for run in runs or ())
+            extent = _fitted(values, names, block)
+            if extent is None:
+                return None
+            shaped[name] = replace(buffer, shape=(extent, *buffer.shape[1:]))
+    return shaped or None
+
+
+def _roomy(buffer: Buffer) -> tuple[Expr, ...]:
+    return (ROOM // row_elements(buffer), *buffer.shape[1:]) if buffer.shape[0] == OPEN else buffer.shape
+
+
+def _settings(
+    limits: Mapping[str, int | None], large: Sequence[str], launch: Launch, block: Sequence[int]
+) -> tuple[Mapping[str, int], ...]:
+    """Settings in which all large sizes differ, and each from itself; those of the grid are smallest."""
+    in_grid = frozenset[str]().union(*map(names_in, launch.grid))
+    first = [name for name in large if name in in_grid]
+    rest = [name for name in large if name not in in_grid]
+    shares = [int(digits) for each in launch.grid for digits in re.findall(r"\b\d+\b", str(each))]
+    unit = max(
+        TILE, math.prod(block) if len(large) == 1 else 1, *(share for share in shares if share <= MOST_TILE)
+    )
+    settings = []
+    for turn in range(SETTINGS):
+        values = {name: default or 1 for name, default in limits.items()}
+        for group, base in ((first, 1), (rest, 1 + len(first))):
+            pool = max(len(group) + 1, SETTINGS)
+            values |= {name: unit * (base + (i + turn) % pool) for i, name in enumerate(group)}
+        settings.append(values)
+    return tuple(settings)
+
+
+def _few(limits: Mapping[str, int | None], large: Sequence[str]) -> tuple[Mapping[str, int], ...]:
+    """Settings in which all large sizes differ, and each from itself, of a few elements each.
+
+    No product of them is the same at all settings, because each leaves other numbers out.
+    """
+    pool = max(len(large) + 2, SETTINGS_OF_FEW)
+    return tuple(
+        {name: default or 1 for name, default in limits.items()}
+        | {name: FEW[(i + turn) % pool % len(FEW)] for i, name in enumerate(large)}
+        for turn in range(SETTINGS_OF_FEW)
+    )
+
+
+def _fitted(
+    values: candidate_expressions.Values, names: candidate_expressions.Names, block: Sequence[int]
+) -> Expr | None:
+    """The simplest expression that gives the elements at every setting; a number if they are the same."""
+    if len(set(values)) == 1:
+        return values[0]
+    expressions = chain(
+        candidate_expressions.extents(values, names, block),
+        _strided(values, names),
+        _multiplied(values, names),
+    )
+    return next(expressions, None)
+
+
+def _multiplied(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
+    """Products of any names, the fewest first, with a factor that is the same at every setting."""
+    left: list[tuple[candidate_expressions.Values, tuple[str, ...]]] = [(values, ())]
+    for _ in range(MOST_FACTORS):
+        further = []
+        for rest, chosen in left:
+            for name, known in names.items():
+                divides = all(v % k == 0 for v, k in zip(rest, known, strict=True))
+                if divides and len(set(known)) > 1 and (not chosen or name >= chosen[-1]):
+                    part = tuple(v // k for v, k in zip(rest, known, strict=True))
+                    further.append((part, (*chosen, name)))
+        for rest, chosen in further:
+            if len(set(rest)) == 1:
+                yield "*".join([*([str(rest[0])] if rest[0] > 1 else []), *chosen])
+        left = further
+
+
+def _strided(values: candidate_expressions.Values, names: candidate_expressions.Names) -> Iterator[str]:
+    """Rows of one length at a distance of another: all whole but the last."""
+    for rows, step, last in permutations(names, 3):
+        matrix = (names[rows], names[step], names[last])
+        if tuple((r - 1) * s + e for r, s, e in zip(*matrix, strict=True)) == values:
+            yield f"({rows} - 1)*{step} + {last}"
+
+
+def _filled(
+    draft: Draft,
+    problem: Problem,
+    shaped: Mapping[str, Buffer],
+    settings: tuple[Settings, ...],
+    launch: Launch,
+    block: Sequence[int],
+) -> Draft:
+    """The draft with these buffers, tried at the usual sizes and at what `settings` adds."""
+    buffers = {**problem.buffers, **shaped}
+    counts = [candidate_expressions.poly_of(buffer.shape[0]) for buffer in buffers.values()]
+    grid = [candidate_expressions.poly_of(extent) for extent in launch.grid]
+    limits = dict(draft.limits)
+    steps = size_settings.ladder(limits, [*counts, *grid], block)
+    ladder = (*steps[:1], *settings, *steps[1:])
+    if not ladder:
+        return draft
+    bench = size_settings.bench(limits, counts)
+    filled = replace(problem, buffers=buffers, sizes=Sizes(ladder[0].test, bench))
+    places = {f"buffers.{name}.shape" for name in shaped}
+    kept = [
+        remark
+        for remark in draft.remarks
+        if remark.place not in places and remark.reason is not Reason.ONE_SIZE
+    ]
+    remarks = (*kept, *(Remark(place, WHY) for place in sorted(places)))
+    return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder)
