@@ -12,14 +12,13 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import store
 from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
-from kcurate.capture.running import Limits
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.capture.settings import CaptureConfig
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError, RecordError
 from kcurate.notes import Note, silent
@@ -46,27 +45,6 @@ MEANING = {
 }
 # What the recorders call a limit, and the user.
 OPTIONS = {"KCURATE_CAPTURE_BYTES": "--max-bytes", "KCURATE_CAPTURE_SECONDS": "--max-seconds"}
-
-
-@dataclass(frozen=True)
-class CaptureConfig:
-    """What to run. `also`: further arguments, each for one more run of the program.
-
-    `kernel`: a regular expression that finds names to write down; None: the kernels that the workspace holds,
-    or all if it holds none. `recorder`: `auto`, `cupti` or `cudart`. `keep_data`: keep all contents.
-    `run_kernels`: without a GPU, run the workspace's kernels on the emulator. `timeout_s`: when each
-    run is ended.
-    """
-
-    command: tuple[str, ...]
-    workspace: Path = DEFAULT_WORKSPACE
-    kernel: str | None = None
-    also: tuple[str, ...] = ()
-    recorder: str = "auto"
-    limits: Limits = field(default_factory=Limits)
-    keep_data: bool = False
-    run_kernels: bool = False
-    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)

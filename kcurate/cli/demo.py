@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import BackendOption, JsonOption, WorkspaceOption
+from kcurate.dataset.settings import BuildConfig
+from kcurate.extract.settings import ExtractConfig
+from kcurate.options import BackendOption, JsonOption, WorkspaceOption
+from kcurate.validate.settings import ValidateConfig
 
 if TYPE_CHECKING:
     from kcurate.records import Summary
@@ -67,17 +70,17 @@ def _stages(
     return (
         (
             f"extract {tree}",
-            lambda: extract.run(extract.ExtractConfig(paths=(tree,), workspace=workspace), note=output.note),
+            lambda: extract.run(ExtractConfig(paths=(tree,), workspace=workspace), note=output.note),
         ),
         ("deopt by rule", lambda: deopt.run(deopt.DeoptConfig(workspace))),
         (
             f"validate the candidates and {len(pairs)} built-in pairs",
             lambda: validate.run(
-                validate.ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
+                ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
                 note=output.note,
             ),
         ),
-        ("build the dataset", lambda: dataset.run(dataset.BuildConfig(workspace, built_in=True))),
+        ("build the dataset", lambda: dataset.run(BuildConfig(workspace, built_in=True))),
     )
 
 

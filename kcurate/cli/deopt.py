@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import (
-    DEFAULT_WORKSPACE,
+from kcurate.cli.signatures import given_path
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.options import (
     BackendOption,
     GpuOption,
     JobsOption,
     JsonOption,
     RayOption,
     WorkspaceOption,
-    given_path,
 )
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...
     if not trees:
         return tuple(paths)
     from kcurate.cli import output
-    from kcurate.extract.stage import ExtractConfig, run
+    from kcurate.extract.settings import ExtractConfig
+    from kcurate.extract.stage import run
 
     output.note(f"no kernels or pairs in {', '.join(map(str, trees))}: extracting first")
     run(ExtractConfig(paths=tuple(trees), workspace=workspace, jobs=jobs), note=output.note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcurate.cli.options import JsonOption
+from kcurate.options import JsonOption
 
 
 def doctor(json: JsonOption = False) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kcurate.cli.options import (
-    DEFAULT_WORKSPACE,
+from kcurate.cli.signatures import given_path
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.options import (
     BackendOption,
     DatasetOption,
     GpuOption,
@@ -16,7 +17,6 @@ from kcurate.cli.options import (
     JsonOption,
     PriceOption,
     WorkspaceOption,
-    given_path,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def evaluate(
         Literal["kcurate", "kernelbench"],
         typer.Option(help="kernelbench: answers are a ModelNew, judged by the checkout's own evaluator."),
     ] = "kcurate",
-    dataset: DatasetOption = None,
+    dataset: DatasetOption = (),
     split: Annotated[
         Literal["held_out", "train", "all"] | None,
         typer.Option(

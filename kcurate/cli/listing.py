@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.options import JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
     from kcurate.records import Item

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kcurate.cli.options import (
-    DEFAULT_WORKSPACE,
+from kcurate.cli.signatures import given_path
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.options import (
     BackendOption,
     DatasetOption,
     JobsOption,
     JsonOption,
     RayOption,
     WorkspaceOption,
-    given_path,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def train(
             help="Hub name, folder, or .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
         ),
     ] = None,
-    dataset: DatasetOption = None,
+    dataset: DatasetOption = (),
     tasks: Annotated[
         str | None,
         typer.Option(

@@ -11,12 +11,12 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import progress
 from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
+from kcurate.dataset.settings import PushConfig
 from kcurate.errors import InputError, RemoteError
 from kcurate.hub import Hub, Remote
 from kcurate.notes import Note, silent
@@ -26,19 +26,6 @@ from kcurate.runs import Run, recorded
 from kcurate.workspace import Workspace
 
 _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
-
-
-@dataclass(frozen=True)
-class PushConfig:
-    """What to push where: `repo` on the Hub, or the folder `to`. `dry_run`: only report the changes."""
-
-    workspace: Path
-    repo: str | None = None
-    to: Path | None = None
-    private: bool = False
-    dry_run: bool = False
-    endpoint: str | None = None
-    token: str | None = None
 
 
 def run(config: PushConfig, *, note: Note = silent) -> Summary:

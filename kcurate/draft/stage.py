@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from kcurate import progress, store
-from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
@@ -23,6 +22,7 @@ from kcurate.draft.checking import RECORD_NAME, AdmittingJudge
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
 from kcurate.draft.proposing import Proposing
 from kcurate.draft.recorded import recorded as of_capture
+from kcurate.draft.settings import DraftConfig
 from kcurate.draft.settling import Complete, Settled, Settling
 from kcurate.draft.sketch import Reason
 from kcurate.draft.triton import of_triton
@@ -36,25 +36,6 @@ from kcurate.suites.problems import find_problem, is_of
 from kcurate.workspace import Workspace
 
 NO_HOST_CODE = "no host code found"
-
-
-@dataclass(frozen=True)
-class DraftConfig:
-    """What to draft. `kernels` are folders, records or ids; empty: the whole workspace.
-
-    `trees`: where the sources are (empty: where extract found them). `known`: also draft kernels that have a
-    problem. `again`: also redraft kernels that have a file. `model`: whom to ask for what stays open, also in
-    files that exist already (None: nobody). `gpu`: one for drafts that the emulator cannot decide.
-    """
-
-    workspace: Path = DEFAULT_WORKSPACE
-    kernels: tuple[str, ...] = ()
-    trees: tuple[Path, ...] = ()
-    known: bool = False
-    again: bool = False
-    model: str | None = None
-    spending: Spending = field(default_factory=Spending)
-    gpu: str = "auto"
 
 
 def draft(
@@ -130,9 +111,8 @@ def _asked(
     """What asks the model, if there is one."""
     if config.model is None:
         return None
-    asked = Proposing(
-        open_asking(parse_model(config.model), workspace.transcripts, config.spending, note=note)
-    )
+    spending = Spending(config.max_usd, config.price, config.max_tokens)
+    asked = Proposing(open_asking(parse_model(config.model), workspace.transcripts, spending, note=note))
     stack.callback(asked.asking.client.close)
     return asked
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from kcurate import own_files
 from kcurate.draft.counterpart import Half
 from kcurate.errors import InputError
-from kcurate.extract.stage import ExtractConfig, extract
+from kcurate.extract.settings import ExtractConfig
+from kcurate.extract.stage import extract
 from kcurate.notes import Note, silent
 from kcurate.workspace import Workspace
 

@@ -9,8 +9,6 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate.backends.choice import EMULATED, Place
-from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.deopt.models.policy import Tried
 from kcurate.deopt.models.run import ModelConfig, Seams, search
 from kcurate.errors import InputError
@@ -19,28 +17,10 @@ from kcurate.notes import Note, silent
 from kcurate.own import patch
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem
+from kcurate.own.settings import OptimizeConfig
 from kcurate.records import Attempt, AttemptOutcome, Speedup, Summary
 from kcurate.runs import recorded
 from kcurate.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class OptimizeConfig:
-    """A kernel as `FILE.cu[:KERNEL]`, and whom to ask. `launch`: its `GRID, BLOCK` if nothing launches it.
-
-    Each of the `rounds` asks for `candidates` answers. `max_usd` None: no limit; `price` overrides the
-    built-in table.
-    """
-
-    kernel: str
-    model: str
-    workspace: Path = DEFAULT_WORKSPACE
-    launch: str | None = None
-    rounds: int = 3
-    candidates: int = 1
-    max_usd: float | None = None
-    price: str | None = None
-    place: Place = EMULATED
 
 
 @dataclass(frozen=True)

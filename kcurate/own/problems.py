@@ -17,7 +17,8 @@ from kcurate.draft.captures import Captures
 from kcurate.draft.checking import check
 from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.filling import filled, open_fields
-from kcurate.draft.stage import DraftConfig, draft
+from kcurate.draft.settings import DraftConfig
+from kcurate.draft.stage import draft
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.own.kernels import Own

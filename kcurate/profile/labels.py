@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.profile.stage import STAGE, ProfileConfig, confirmed, given
+from kcurate.profile.settings import ProfileConfig
+from kcurate.profile.stage import STAGE, confirmed, given
 from kcurate.profiles import labels, on_file
 from kcurate.records import SIDES, Candidate, Item, Profile, Summary
 from kcurate.runs import command, ordered, recorded
