@@ -11,6 +11,7 @@ import typer
 
 from kcurate.cli.failing import FailOnOption, split
 from kcurate.dataset.settings import BuildConfig
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.extract.settings import ExtractConfig
 from kcurate.options import BackendOption, JsonOption, WorkspaceOption
 from kcurate.validate.settings import ValidateConfig
@@ -72,7 +73,7 @@ def _stages(
             f"extract {tree}",
             lambda: extract.run(ExtractConfig(paths=(tree,), workspace=workspace), note=output.note),
         ),
-        ("deopt by rule", lambda: deopt.run(deopt.DeoptConfig(workspace))),
+        ("deopt by rule", lambda: deopt.run(DeoptConfig(workspace))),
         (
             f"validate the candidates and {len(pairs)} built-in pairs",
             lambda: validate.run(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kcurate import progress, store, time_limits
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
@@ -42,19 +43,6 @@ class RewriteOutcome(StrEnum):
 
     CANDIDATE = "candidate"
     NOT_APPLICABLE = "not_applicable"
-
-
-@dataclass(frozen=True)
-class DeoptConfig:
-    """`paths`: folders to start from (empty: the workspace's kernels). `rules`: by name (empty: all).
-
-    `jobs`: worker processes, 0 for one a core; what is written is the same with any number.
-    """
-
-    workspace: Path
-    paths: tuple[Path, ...] = ()
-    rules: tuple[str, ...] = ()
-    jobs: int = 1
 
 
 @dataclass(frozen=True)

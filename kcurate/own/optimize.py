@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.deopt.models.policy import Tried
-from kcurate.deopt.models.run import ModelConfig, Seams, search
+from kcurate.deopt.models.run import Seams, search
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.errors import InputError
 from kcurate.models.naming import parse_model
 from kcurate.notes import Note, silent
@@ -61,16 +62,17 @@ def run(
         command = record.command("optimize", config.kernel, "--model", config.model)
         wanted = Wanted(own, config.launch, "--launch")
         find_problem((wanted,), config.workspace, ask=ask, command=command, note=record.note)
-        asked = ModelConfig(
+        asked = DeoptConfig(
             config.workspace,
-            config.model,
             (own.half.folder,),
+            config.model,
             rounds=config.rounds,
             candidates=config.candidates,
             direction="fast",
             max_usd=config.max_usd,
             price=config.price,
             place=config.place,
+            jobs=0,
         )
         _, tried = search(asked, note=record.note, seams=seams)
         counts = Counter(_outcome(one.attempt) for one in tried)
