@@ -28,16 +28,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import resources, store
+from harmless_changes import CHANGES
+from switched_mistakes import at_bench_alone
+
 from kcurate.backends.base import Compiled
+from kcurate.core import resources, store
 from kcurate.judge import compile_side
 from kcurate.judge.case import Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.mutate.choosing import in_turns
-from kcurate.mutate.honest import CHANGES
-from kcurate.mutate.switched import at_bench_alone
 from kcurate.mutate.wrong import OPERATORS
 from kcurate.records import Candidate, Outcome, Problem, Side, Sizes, Verdict
 

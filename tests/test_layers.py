@@ -17,46 +17,21 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
-    {
-        "errors",
-        "headers",
-        "json_text",
-        "lock_files",
-        "notes",
-        "options",
-        "progress",
-        "ptx",
-        "records",
-        "time_limits",
-    },
-    {
-        "client",
-        "codec",
-        "config",
-        "cuda_source",
-        "hub",
-        "own_files",
-        "prompts",
-        "resources",
-        "triton_source",
-        "worker_pool",
-    },
-    {"integrations", "mutate", "neutral", "store"},
-    {"models", "problem", "published_rows", "runs", "workspace"},
-    {"backends", "names", "profiles", "roofline", "suites", "verdicts"},
+    {"errors", "ptx", "records"},
+    {"client", "core"},
+    {"cuda_source", "hub", "integrations", "prompts", "triton_source"},
+    {"models", "mutate", "problem"},
+    {"backends", "profiles", "roofline", "suites", "verdicts"},
     {"judge"},
     {
         "capture",
         "dataset",
         "deopt",
-        "doctor",
         "draft",
         "extract",
-        "gallery",
-        "listing",
+        "lookup",
         "profile",
         "report",
-        "show",
         "train",
         "tune",
         "validate",
@@ -70,8 +45,8 @@ ONLY_IMPORTER = {
     "tree_sitter": "cuda_source",
     "tree_sitter_cuda": "cuda_source",
     "cuda": "backends",
-    "jsonschema": "store",
-    "jsonschema_rs": "store",
+    "jsonschema": "core",
+    "jsonschema_rs": "core",
     "datasets": ("dataset", "train"),
     "torch": ("backends", "train"),
     "triton": "backends",
@@ -81,7 +56,7 @@ ONLY_IMPORTER = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "typer": "cli",
-    "rich": ("cli", "show"),
+    "rich": ("cli", "lookup"),
 }
 
 
@@ -162,7 +137,7 @@ def test_help_and_doctor_load_nothing_heavy(command: str) -> None:
     assert done.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("reader", ["kcurate.show", "kcurate.report.stage", "kcurate.dataset.stage"])
+@pytest.mark.parametrize("reader", ["kcurate.lookup.show", "kcurate.report.stage", "kcurate.dataset.stage"])
 def test_reading_verdicts_imports_no_judge(reader: str) -> None:
     code = (
         f"import sys, pkgutil, importlib; import {reader}; package = sys.modules[{reader!r}].__package__; "

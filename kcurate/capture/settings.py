@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import Argument, Option, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, Option, WorkspaceOption
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import store
 from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.settings import CaptureConfig
+from kcurate.core import store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError, RecordError
-from kcurate.notes import Note, silent
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
-from kcurate.runs import Run, recorded
-from kcurate.workspace import Workspace
 
 STAGE = "capture"
 DATA = "data"

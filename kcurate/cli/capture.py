@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kcurate.capture.settings import CaptureConfig
-from kcurate.options import Argument, JsonOption, Option
+from kcurate.core.options import Argument, JsonOption, Option
 
 ProgramArgument = Annotated[
     tuple[str, ...],

@@ -11,8 +11,8 @@ import typer
 
 from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.signatures import declared
+from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
 from kcurate.deopt.settings import BY_RULES, OF_RULES, DeoptConfig
-from kcurate.options import BackendOption, GpuOption, JsonOption, Option
 
 if TYPE_CHECKING:
     from kcurate.records import Summary
@@ -71,8 +71,8 @@ def _refuse(context: typer.Context, names: Collection[str], why: str, hint: str)
 
 
 def _by_rules(config: DeoptConfig) -> Summary:
+    from kcurate.core.worker_pool import warm_up
     from kcurate.errors import InputError
-    from kcurate.worker_pool import warm_up
 
     if config.direction != "slow":
         raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
@@ -85,8 +85,8 @@ def _by_rules(config: DeoptConfig) -> Summary:
 
 def _extracted(config: DeoptConfig) -> DeoptConfig:
     """The settings with source trees replaced by the kernels extracted from them."""
-    from kcurate import names
-    from kcurate.workspace import Workspace
+    from kcurate.core import names
+    from kcurate.core.workspace import Workspace
 
     workspace = Workspace(config.workspace)
     paths = [names.some(str(path), workspace, (names.KERNEL, names.PAIR)) for path in config.paths]

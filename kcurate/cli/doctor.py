@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcurate.options import JsonOption
+from kcurate.core.options import JsonOption
 
 
 def doctor(json: JsonOption = False) -> None:
@@ -10,12 +10,12 @@ def doctor(json: JsonOption = False) -> None:
 
     Example: kcurate doctor --json
     """
-    from kcurate import doctor as checks
     from kcurate.cli import ending, output
+    from kcurate.lookup import doctor as checks
 
     findings = checks.examine()
     if json:
-        from kcurate import codec
+        from kcurate.core import codec
         from kcurate.records import Item
 
         items = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcurate.cli.capture import ProgramArgument, record
-from kcurate.options import BackendOption, GpuOption, JsonOption, Option
+from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
 from kcurate.own.settings import OptimizeConfig, PairConfig
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _print(done: Optimized, *, applied: bool) -> None:
 
 
 def _print_json(done: Optimized, *, applied: bool) -> None:
-    from kcurate import codec
     from kcurate.cli import output
+    from kcurate.core import codec
 
     speedup = codec.to_data(done.speedup) if done.speedup else None
     more = {"found": done.found, "outcome": done.outcome, "detail": done.detail, "device": done.device}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, JsonOption, WorkspaceOption
 from kcurate.draft.settings import DraftConfig
-from kcurate.options import Argument, JsonOption, WorkspaceOption
 
 FORM_NAME = "problem.toml"
 
@@ -22,10 +22,10 @@ def draft(config: DraftConfig, fail_on: FailOnOption = None, json: JsonOption = 
 
     Example: kcurate problem draft -w work --tree parboil/
     """
-    from kcurate import names
     from kcurate.cli import output
+    from kcurate.core import names
+    from kcurate.core.workspace import Workspace
     from kcurate.draft.stage import draft as run
-    from kcurate.workspace import Workspace
 
     workspace = Workspace(config.workspace)
     kernels = tuple(str(names.some(name, workspace, (names.KERNEL,))) for name in config.kernels)
@@ -58,8 +58,8 @@ def check(
 
 def _form(file: Path, workspace: Path) -> Path:
     """A draft's file, also by its folder or the name of its kernel."""
-    from kcurate import names
-    from kcurate.workspace import Workspace
+    from kcurate.core import names
+    from kcurate.core.workspace import Workspace
 
     if file.is_file() or file.suffix == ".toml":
         return file

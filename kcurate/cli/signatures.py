@@ -1,4 +1,4 @@
-"""Makes the options of a command from the settings classes among its parameters (`kcurate.options`).
+"""Makes the options of a command from the settings classes among its parameters (`kcurate.core.options`).
 
 A parameter that is a settings class stands for the options of its fields, in their order; classes in it for
 those of theirs. Not covered: where values come from (`kcurate.cli.settings`).
@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from kcurate.options import Argument, Default, Option
+from kcurate.core.options import Argument, Default, Option
 
 
 def given_path(text: str) -> Path:

@@ -1,6 +1,6 @@
 """The commands that run one stage on their settings and print its summary.
 
-Their options are the fields of the stage's settings class (`kcurate.options`).
+Their options are the fields of the stage's settings class (`kcurate.core.options`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Annotated
 
 from kcurate.cli.failing import FailOnOption, split
+from kcurate.core.options import JsonOption, Option
 from kcurate.dataset.settings import BuildConfig, PushConfig
 from kcurate.extract.settings import ExtractConfig
-from kcurate.options import JsonOption, Option
 from kcurate.profile.settings import ProfileConfig
 from kcurate.report.settings import ReportConfig
 from kcurate.serve.settings import ServeConfig

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kcurate.cli.signatures import given_path
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import (
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import (
     BackendOption,
     DatasetOption,
     JobsOption,
@@ -230,8 +230,8 @@ def _settings(
 
 
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
+    from kcurate.core.runs import new_folder
     from kcurate.errors import InputError
-    from kcurate.runs import new_folder
 
     if resume:
         raise InputError("which run?", where="--resume", hint="give --out RUN")

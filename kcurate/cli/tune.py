@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcurate.options import JsonOption
+from kcurate.core.options import JsonOption
 from kcurate.tune.settings import TuneConfig
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _plain(done: Tuned) -> dict[str, object]:
-    from kcurate import codec
+    from kcurate.core import codec
 
     trials = [codec.to_data(one) for one in done.trials]
     best = codec.to_data(done.best) if done.best else None

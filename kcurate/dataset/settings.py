@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import Option, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Option, WorkspaceOption
 
 # Of families that share no core; it gives a test split of 15% of the built-in pairs.
 TEST_SHARE = 0.35

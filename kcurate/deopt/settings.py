@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from kcurate.backends.choice import EMULATED, Place
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import Argument, JobsOption, Option, RayOption, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, JobsOption, Option, RayOption, WorkspaceOption
 
 if TYPE_CHECKING:
     from kcurate.records import Language, Side, SideName

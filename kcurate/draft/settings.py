@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import Argument, GpuOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, GpuOption, Option, PriceOption, WorkspaceOption
 
 
 @dataclass(frozen=True)

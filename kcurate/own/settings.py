@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kcurate.backends.choice import EMULATED, Place
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import Argument, LicenceOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, LicenceOption, Option, PriceOption, WorkspaceOption
 
 _LAUNCH = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.options import GpuOption, Option, PairsArgument, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import GpuOption, Option, PairsArgument, WorkspaceOption
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kcurate import names, progress, store
-from kcurate.notes import Note, silent
+from kcurate.core import names, progress, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.profiles import on_file
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.report.settings import ReportConfig
-from kcurate.runs import recorded
 from kcurate.verdicts import items, readable
-from kcurate.workspace import Workspace
 
 
 @store.without_collector()

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, BackendOption, GpuOption, Option, WorkspaceOption
 from kcurate.errors import InputError
-from kcurate.options import Argument, BackendOption, GpuOption, Option, WorkspaceOption
 
 
 def read_values(texts: Sequence[str]) -> dict[str, list[int]]:

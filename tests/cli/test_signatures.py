@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from kcurate.cli.app import COMMANDS, GROUPS
 from kcurate.cli.signatures import declared, flattened
-from kcurate.options import Argument, Option
+from kcurate.core.options import Argument, Option
 
 
 @dataclass(frozen=True)

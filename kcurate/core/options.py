@@ -2,7 +2,7 @@
 
 A stage's `settings.py` annotates the fields of its class with `Option` or `Argument`. From them
 `kcurate.cli.signatures` makes the command's options, and so their variables, their keys in `kcurate.toml`
-(`kcurate.config`) and their lines in docs/cli.md. A field without a declaration is set from Python only.
+(`kcurate.core.config`) and their lines in docs/cli.md. A field without a declaration is set from Python only.
 """
 
 from __future__ import annotations

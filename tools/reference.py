@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands' own help: `python -m kcurate.cli.reference docs/cli.md`.
+"""Writes docs/cli.md from the commands' own help: `python -m tools.reference docs/cli.md`.
 
 Tests compare the file with this module's output and run its session, so the page stays true to the program.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from kcurate.cli.app import build
-from kcurate.config import PER_COMMAND
+from kcurate.core.config import PER_COMMAND
 
 WIDTH = 100
 HEAD = """# The command line
