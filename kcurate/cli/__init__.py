@@ -47,6 +47,7 @@ def run(args: Sequence[str]) -> int:
                 return _interrupted()
             ending.finish()
         except UsageError as error:
+            error.message = error.message.removeprefix("Value error, ")  # type: ignore[attr-defined]
             error.show()  # type: ignore[attr-defined]
             ending.failed("usage", error.format_message())  # type: ignore[attr-defined]
             return EXIT_USAGE

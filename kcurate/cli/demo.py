@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.core.options import BackendOption, JsonOption, WorkspaceOption
+from kcurate.core.options import Backend, BackendOption, JsonOption, WorkspaceOption
 from kcurate.dataset.settings import BuildConfig
 from kcurate.deopt.settings import DeoptConfig
 from kcurate.extract.settings import ExtractConfig
@@ -56,7 +56,7 @@ def demo(
 
 
 def _stages(
-    workspace: Path, backend: str, pairs: Sequence[Path]
+    workspace: Path, backend: Backend, pairs: Sequence[Path]
 ) -> tuple[tuple[str, Callable[[], Summary]], ...]:
     from kcurate.cli import output
     from kcurate.core import resources

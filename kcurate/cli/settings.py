@@ -92,6 +92,8 @@ class SettingsCommand(TyperCommand):
 
 def _checked(found: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:
     for key, value in found.items():
+        if isinstance(value, str) and getattr(options[key], "multiple", False):
+            found[key] = value = [value]
         try:
             options[key].process_value(context, value)
         except UsageError as error:

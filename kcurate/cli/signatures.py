@@ -1,7 +1,7 @@
 """Makes the options of a command from the settings classes among its parameters (`kcurate.core.options`).
 
-A parameter that is a settings class stands for the options of its fields, in their order; classes in it for
-those of theirs. Not covered: where values come from (`kcurate.cli.settings`).
+A parameter that is a settings class, or that overrides one, stands for the options of its fields, in their
+order; classes in it for those of theirs. Not covered: where values come from (`kcurate.cli.settings`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from kcurate.core.options import Argument, Default, Option
+from kcurate.core.options import Argument, Default, Option, Overrides
 
 
 def given_path(text: str) -> Path:
@@ -35,14 +35,16 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
     hints.pop("return", None)
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
-        if _is_settings(hints[name]):
-            parameters += _of_class(hints[name])
+        settings = _overridden(hints[name]) or hints[name]
+        if _is_settings(settings):
+            parameters += _of_class(settings)
         else:
             parameters.append(_parameter(name, hints[name], parameter.default))
 
     @functools.wraps(command)
     def with_options(**values: Any) -> Any:
-        return command(**{name: _value(name, hint, values) for name, hint in hints.items()})
+        arguments = {name: _value(name, hint, values) for name, hint in hints.items()}
+        return command(**{name: value for name, value in arguments.items() if value is not None})
 
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -85,8 +87,10 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 def _on_the_command_line(kind: Any, option: Option, default: Any) -> tuple[Any, Any]:
     """Type and default as the parser has them: what may be repeated is a list, or None."""
-    many: Any = list[str] if option.read else None
-    if get_origin(kind) is tuple:
+    many: Any = None
+    if option.read:
+        many = list[str]
+    elif get_origin(kind) is tuple:
         many = list[get_args(kind)[0]]  # type: ignore[misc]
     if default is inspect.Parameter.empty:
         return many or kind, default
@@ -119,6 +123,8 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
     """The argument of a command's parameter: an object of a settings class, or the value as it was parsed."""
     if _is_settings(hint):
         return _object(hint, values)
+    if settings := _overridden(hint):
+        return _given(settings, values)
     option = option_of(hint)
     value = values[option.name(name) if option else name]
     return _field_value(hint, option, value) if option else value
@@ -127,6 +133,24 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
 def _object(settings: Any, values: Mapping[str, Any]) -> Any:
     set_fields = {name: _value(name, hint, values) for name, hint, _ in declared(settings)}
     return settings(**{name: value for name, value in set_fields.items() if value is not None})
+
+
+def _given(settings: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that differ from the defaults of the command, nested like the class."""
+    nested: dict[str, Any] = {}
+    for name, hint, default in declared(settings):
+        if _is_settings(hint):
+            if inside := _given(hint, values):
+                nested[name] = inside
+        elif (value := _value(name, hint, values)) != _parameter(name, hint, default).default:
+            nested[name] = value
+    return nested
+
+
+def _overridden(hint: Any) -> Any:
+    """The settings class that a parameter overrides, if it does."""
+    marks = getattr(hint, "__metadata__", ())
+    return next((mark.settings for mark in marks if isinstance(mark, Overrides)), None)
 
 
 def _field_value(hint: Any, option: Option, value: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 
 class Default(Enum):
@@ -44,6 +44,17 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Overrides:
+    """Annotates a command's parameter that overrides settings of this class, which may stand in a file.
+
+    It stands for the options of the class, and receives what was given, nested like the class. An option
+    that has its default counts as not given.
+    """
+
+    settings: type[Any]
+
+
+@dataclass(frozen=True)
 class Argument(Option):
     """An argument of a command, which is no setting."""
 
@@ -55,12 +66,13 @@ WorkspaceOption = Annotated[
 ]
 # A stage that is called from Python takes one process.
 JobsOption = Annotated[int, Option("Worker processes; 0: one per core.", "--jobs -j", "N", min=0, default=0)]
-RayOption = Annotated[
-    str | None, Option("A Ray cluster that judges instead of this machine.", metavar="ADDRESS")
-]
+RAY = Option("A Ray cluster that judges instead of this machine.", metavar="ADDRESS", default=None)
+RayOption = Annotated[str | None, RAY]
 JsonOption = Annotated[bool, Option("Print one JSON object and nothing else.")]
+Backend = Literal["auto", "cuda", "emulator"]
 BackendOption = Annotated[
-    str, Option("cuda, emulator, or auto: the GPU if there is one, else the emulator.", metavar="NAME")
+    Backend,
+    Option("cuda, emulator, or auto: the GPU if there is one, else the emulator.", metavar="NAME"),
 ]
 GpuOption = Annotated[
     str,

@@ -124,7 +124,6 @@ def test_an_unreadable_path_is_one_line(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--backend", "zzz"), "unknown backend 'zzz'"),
         (("--techniques", "nope"), "--techniques: does not apply to rules"),
         (("--dry-run",), "--dry-run: does not apply to rules"),
         (("--model", "claude", "--rules", "unroll"), "--rules: does not apply to models"),
