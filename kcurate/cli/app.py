@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -32,6 +33,8 @@ EPILOG = (
     "the file; kcurate config show prints them all."
 )
 ROOT_HELP = {"--help", "-h", "--version"}
+# A shell sets it to complete a line, which it hands over beside the arguments.
+COMPLETION = "_KCURATE_COMPLETE"
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": stages.extract,
     "capture": capture.capture,
@@ -84,7 +87,8 @@ def build(args: Sequence[str] | None = None) -> typer.Typer:
     Where `args` ask for the root's help or the version, commands have no options: reading those of all
     commands takes as long as the rest.
     """
-    shaped = _without_options if args is not None and {*args[:1]} <= ROOT_HELP else flattened
+    root_help = args is not None and {*args[:1]} <= ROOT_HELP and COMPLETION not in os.environ
+    shaped = _without_options if root_help else flattened
     app = typer.Typer(
         name="kcurate",
         cls=SettingsGroup,

@@ -31,8 +31,8 @@ def _print(done: Tuned) -> None:
     from kcurate.tune.stage import spelled
 
     rows = [
-        (spelled(one.setting), one.outcome, _number(one.us, 1), _number(one.ratio, 3), one.detail)
-        for one in done.trials
+        (spelled(trial.setting), trial.outcome, _number(trial.us, 1), _number(trial.ratio, 3), trial.detail)
+        for trial in done.trials
     ]
     columns = ("setting", "outcome", "us", "times as fast", "detail")
     output.table(f"tune on {done.device}: {done.summary.wall_s:.1f} s", columns, rows)
@@ -51,7 +51,7 @@ def _number(value: float | None, digits: int) -> str:
 def _plain(done: Tuned) -> dict[str, object]:
     from kcurate.core import codec
 
-    trials = [codec.to_data(one) for one in done.trials]
+    trials = [codec.to_data(trial) for trial in done.trials]
     best = codec.to_data(done.best) if done.best else None
     more = {"device": done.device, "timed": done.timed, "trials": trials, "best": best}
     return {**more, "pair": str(done.pair) if done.pair else None}

@@ -72,7 +72,7 @@ def test_without_options_a_field_has_its_own_default_or_that_of_the_command() ->
 
 
 def test_every_kind_of_field_is_set() -> None:
-    args = "a b -n x --name y --size m --gpus 0,1 --jobs 3 --share 0.1 --side fast --again --no-compile --max-bytes 7"
+    args = "a b -n x --name y --size m --gpus 0,1 --jobs 3 --share 0.1 --side fast --again --no-compile"
     expected = Config(
         (Path("a"), Path("b")),
         ("x", "y"),
@@ -85,7 +85,7 @@ def test_every_kind_of_field_is_set() -> None:
         compile=False,
         limits=Limits(7),
     )
-    assert parsed(*args.split(), "--extra", "e") == (0, (expected, ("e",)))
+    assert parsed(*args.split(), "--max-bytes", "7", "--extra", "e") == (0, (expected, ("e",)))
 
 
 @pytest.mark.parametrize(
