@@ -201,9 +201,9 @@ class Client:
 
     def tasks(self, **filters: str | int | float | bool) -> TaskList:
         """The tasks that match `filters`, such as `id`, `family`, `split`, `brief`, `limit`."""
-        found = self._call("GET", f"/tasks?{urllib.parse.urlencode(filters)}")
-        tasks = [_of(Task, one | {"given": _of(Given, one["given"])}) for one in found["tasks"]]
-        return TaskList(found["total"], tasks)
+        answer = self._call("GET", f"/tasks?{urllib.parse.urlencode(filters)}")
+        tasks = [_of(Task, task | {"given": _of(Given, task["given"])}) for task in answer["tasks"]]
+        return TaskList(answer["total"], tasks)
 
     def every_task(self, **filters: str | int | float | bool) -> Iterator[Task]:
         """All tasks that match, a page at a time."""
@@ -244,8 +244,8 @@ class Client:
 
     def verdicts(self, key: str) -> list[dict[str, Any]]:
         """The final verdicts under the key of a result, as `schemas/verdict.json` has them."""
-        found: list[dict[str, Any]] = self._call("GET", f"/verdicts/{key}")
-        return found
+        verdicts_on_file: list[dict[str, Any]] = self._call("GET", f"/verdicts/{key}")
+        return verdicts_on_file
 
     def health(self) -> Health:
         """The server's state."""
@@ -291,8 +291,8 @@ class AsyncClient:
         """See `Client`."""
         at = 0
         while page := (await self.tasks(**filters, offset=at, limit=PAGE)).tasks:
-            for one in page:
-                yield one
+            for task in page:
+                yield task
             at += len(page)
 
     async def judge(self, answers: Sequence[Answer], **options: Any) -> Job:
@@ -321,13 +321,13 @@ class AsyncClient:
 
 def _of(cls: type[T], data: Mapping[str, Any]) -> T:
     """A record from an answer; fields of a newer server are ignored."""
-    known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
+    known = {member.name for member in fields(cls)}  # type: ignore[arg-type]
     return cls(**{key: value for key, value in data.items() if key in known})
 
 
 def job_of(data: Mapping[str, Any]) -> Job:
     """A job from an answer, or from a server's own file."""
-    return _of(Job, {**data, "results": [_of(Result, one) for one in data["results"]]})
+    return _of(Job, {**data, "results": [_of(Result, result) for result in data["results"]]})
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

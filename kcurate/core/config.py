@@ -33,8 +33,8 @@ Options = Mapping[str, frozenset[str]]
 
 def variables(command: str, option: str) -> list[str]:
     """The environment variables for one option of one command, most specific first."""
-    own = f"{PREFIX}{command}_{option}".upper().replace("-", "_")
-    return [own] if option in PER_COMMAND else [own, f"{PREFIX}{option}".upper()]
+    specific = f"{PREFIX}{command}_{option}".upper().replace("-", "_")
+    return [specific] if option in PER_COMMAND else [specific, f"{PREFIX}{option}".upper()]
 
 
 def check_environment(environment: Iterable[str], options: Options) -> None:
@@ -50,8 +50,8 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
         if name.startswith(PREFIX) and name not in known:
             where, option = f"environment variable {name}", name.removeprefix(PREFIX).lower()
             if option in PER_COMMAND:
-                one = ", ".join(variables(command, option)[0] for command in _having(option, options))
-                raise InputError("means something else in each command", where=where, hint=f"set {one}")
+                names = ", ".join(variables(command, option)[0] for command in _having(option, options))
+                raise InputError("means something else in each command", where=where, hint=f"set {names}")
             raise InputError("unknown setting", where=where, hint=near(name, known))
 
 
@@ -96,7 +96,7 @@ def _per_command(data: Mapping[str, Any], options: Options, path: Path) -> dict[
         else:
             name = _known(key, everywhere, path)
             if name in PER_COMMAND:
-                hint = f"put it under {', '.join(f'[{one}]' for one in _having(name, options))}"
+                hint = f"put it under {', '.join(f'[{command}]' for command in _having(name, options))}"
                 raise InputError(f"{key!r} means something else in each command", where=str(path), hint=hint)
             shared[name] = value
     return {

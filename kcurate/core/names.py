@@ -43,22 +43,25 @@ def some(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> P
     return next((place for place in places if place.is_dir()), None) or one(name, workspace, records)
 
 
-def pairs(given: Iterable[str], workspace: Workspace) -> list[Path]:
+def pairs(texts: Iterable[str], workspace: Workspace) -> list[Path]:
     """The folders of all pairs at or below those given as for `some`, each once.
 
     Raises:
         InputError: nothing has such a name, or several do, or no pair is there.
     """
-    roots = [some(name, workspace, (PAIR,)) for name in given]
-    found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
-    if not found:
+    roots = [some(name, workspace, (PAIR,)) for name in texts]
+    folders = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
+    if not folders:
         raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
-    return list(found.values())
+    return list(folders.values())
 
 
 def _roots(workspace: Workspace, records: Sequence[str]) -> list[Path]:
-    own = {PAIR: workspace.pairs, KERNEL: workspace.kernels}
-    return [*(own[record] for record in records), *([resources.pairs_dir()] if PAIR in records else [])]
+    of_workspace = {PAIR: workspace.pairs, KERNEL: workspace.kernels}
+    return [
+        *(of_workspace[record] for record in records),
+        *([resources.pairs_dir()] if PAIR in records else []),
+    ]
 
 
 def _at_path(path: Path, records: Sequence[str]) -> Path | None:
@@ -74,12 +77,16 @@ def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
     by_root: dict[Path, dict[str, Path]] = {}
     ids: dict[Path, list[tuple[str, Path]]] = {}
     for root in _roots(workspace, records):
-        found = (path.parent for record in records for path in sorted(root.rglob(record)))
-        by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in found}
+        folders_below = (path.parent for record in records for path in sorted(root.rglob(record)))
+        by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in folders_below}
         matches = [folders[name]] if name in folders else _ending(name, folders.items())
         if not matches:  # the id of a record that lies in a folder of another name
-            ids[root] = [(own, folder) for folder in folders.values() if (own := _id(folder, records))]
-            matches = [folder for own, folder in ids[root] if own == name] or _ending(name, ids[root])
+            ids[root] = [
+                (identifier, folder) for folder in folders.values() if (identifier := _id(folder, records))
+            ]
+            matches = [folder for identifier, folder in ids[root] if identifier == name] or _ending(
+                name, ids[root]
+            )
         if matches:
             return _only(name, root, matches)
     for root, folders in by_root.items():
@@ -113,8 +120,8 @@ def _id(folder: Path, records: Sequence[str]) -> str | None:
         data = codec.parse(own_files.read(path), where=str(path))
     except InputError:
         return None
-    found = data.get("id") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
+    identifier = data.get("id") if isinstance(data, dict) else None
+    return identifier if isinstance(identifier, str) else None
 
 
 def _noun(records: Sequence[str]) -> str:

@@ -41,11 +41,11 @@ def check_size(path: Path, limit: int = MAX_RECORD_BYTES) -> None:
         InputError: it is no regular file. RecordError: it is larger than `limit` bytes. OSError: it cannot be
             looked at.
     """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise InputError("not a regular file", where=str(path), hint="check the path")
-    if found.st_size > limit:
-        what = f"{found.st_size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
+    if status.st_size > limit:
+        what = f"{status.st_size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
         raise RecordError(what, where=str(path), hint="move it out of the workspace")
 
 
@@ -58,14 +58,14 @@ def token(path: Path) -> str:
     hint = "such as openssl rand -hex 32 > FILE"
     try:
         check_size(path)
-        found = path.read_text(encoding="ascii").strip()
+        text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
         raise InputError(f"cannot read: {reason}", where=str(path), hint=hint) from error
-    if not found or not found.isprintable() or " " in found:
+    if not text or not text.isprintable() or " " in text:
         what = "not a token: one line of printable characters without spaces"
         raise InputError(what, where=str(path), hint=hint)
-    return found
+    return text
 
 
 def not_below(name: str) -> str:

@@ -27,33 +27,33 @@ def bar(what: str, total: int | None = None, unit: str = "", *, done: int = 0) -
     with tqdm(
         total=total, initial=done, desc=what, unit=unit, leave=False, disable=not shown, delay=DELAY_S,
         dynamic_ncols=True, bar_format=form,
-    ) as made:  # fmt: skip
+    ) as drawn:  # fmt: skip
         ended = threading.Event()
-        clock = threading.Thread(target=_draw, args=(made, ended), daemon=True)
+        clock = threading.Thread(target=_draw, args=(drawn, ended), daemon=True)
         if shown:
             clock.start()
         try:
-            yield made
+            yield drawn
         finally:
             ended.set()
             if shown:
                 clock.join()
 
 
-def _draw(made: Any, ended: threading.Event) -> None:
+def _draw(drawn: Any, ended: threading.Event) -> None:
     pause_s = DELAY_S
     while not ended.wait(pause_s):
-        made.refresh()
+        drawn.refresh()
         pause_s = EVERY_S
 
 
 def each(items: Iterable[T], what: str, total: int | None = None, unit: str = "") -> Iterator[T]:
     """The items, with a bar that moves on when the next one is asked for."""
     known = len(items) if total is None and isinstance(items, Sized) else total
-    with bar(what, known, unit) as made:
+    with bar(what, known, unit) as shown:
         for item in items:
             yield item
-            made.update()
+            shown.update()
 
 
 def above(text: str) -> None:

@@ -25,6 +25,7 @@ from kcurate.core import codec, store
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.json_text import shown
 from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.records import Item, Summary
 
@@ -64,8 +65,7 @@ class Run:
         Raises:
             InputError: it cannot be written.
         """
-        if self.workspace.exists() and not self.workspace.is_dir():
-            raise InputError("is not a folder", where=str(self.workspace), hint="choose another folder")
+        Workspace(self.workspace).mark()
         if settings is not None:
             data = {"stage": self.stage, **_plain(settings), **_plain(more)}
             store.write_bytes(self.folder / "config.json", store.pretty_json(data))
@@ -161,9 +161,9 @@ def _text(value: str) -> str:
 def _plain(value: Any) -> Any:
     """A value as JSON data: dataclasses as objects, paths as text."""
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {member.name: _plain(getattr(value, member.name)) for member in fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(member) for member in value]
     return shown(str(value)) if isinstance(value, str | Path) else value

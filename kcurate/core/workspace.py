@@ -3,7 +3,7 @@
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
 captures/<program>/<id>.json   verdicts/<device>.jsonl   profiles/<device>.jsonl
 transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
-runs/<stage>-<time>/{config.json,summary.json,log}
+runs/<stage>-<time>/{config.json,summary.json,log}   .kcurate-workspace
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Protocol
 
 from kcurate.core import store
 from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.errors import InputError
 
 DEFAULT = DEFAULT_WORKSPACE
+# Tells a workspace from a source tree, so that `extract` does not take what it made for more sources.
+MARKER = ".kcurate-workspace"
 
 
 class _Rooted(Protocol):
@@ -48,6 +51,19 @@ class Workspace:
     attempts = Inside("attempts")  # JSON lines of models' answers and their outcomes
     batches = Inside("batches")  # JSON lines of requests to batch APIs
     dataset = Inside("dataset")  # what build writes
+
+    def mark(self) -> None:
+        """Put the marker into it; a folder that is new is also kept out of git, until its owner decides.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        if self.root.exists() and not self.root.is_dir():
+            raise InputError("is not a folder", where=str(self.root), hint="choose another folder")
+        if not self.root.exists():
+            store.write_bytes(self.root / ".gitignore", b"*\n")
+        if not (self.root / MARKER).exists():
+            store.write_bytes(self.root / MARKER, b"Made by kcurate; its extract passes this folder over.\n")
 
     def ledger(self, device: str) -> Path:
         """The JSON lines of all verdicts of a device."""

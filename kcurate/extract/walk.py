@@ -15,9 +15,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from kcurate.core.workspace import MARKER
 from kcurate.suites import Manifest, Tree, find_tree
 
-# Version-control folders hold copies of source files under mangled names.
+# Version-control folders hold copies of source files under mangled names; a workspace, what was extracted.
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "__pycache__"})
 CUDA_SUFFIXES = frozenset({".cu", ".cuh"})
 HEADER_SUFFIXES = frozenset({".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".tpp"})
@@ -135,7 +136,7 @@ class Walker:
             path = folder / entry.name
             if entry.is_symlink():
                 self._links.append((path, tree))
-            elif not (entry.is_dir(follow_symlinks=False) and entry.name in SKIPPED_FOLDERS):
+            elif not (entry.is_dir(follow_symlinks=False) and _passed_over(path)):
                 yield from self._visit(path, tree, max(depth - 1, 0))
 
     def _visit_link(self, link: Path, tree: Tree) -> Iterator[Found]:
@@ -163,6 +164,10 @@ class Walker:
         if not self.filter.passes(name):
             return FileOutcome.EXCLUDED
         return FileOutcome.TOO_LARGE if status.st_size > MAX_FILE_BYTES else None
+
+
+def _passed_over(folder: Path) -> bool:
+    return folder.name in SKIPPED_FOLDERS or os.path.lexists(folder / MARKER)
 
 
 def _relative(path: Path, tree: Tree) -> str:

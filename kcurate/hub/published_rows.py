@@ -55,7 +55,7 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
     import pyarrow.parquet as pq
     from pyarrow.lib import ArrowException
 
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((folder / config).glob("*.parquet")):
         try:
             table = pq.read_table(path)
@@ -66,10 +66,10 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
         if missing:
             what = f"not rows of pairs: no column {', '.join(missing)}"
             raise InputError(what, where=str(path), hint="rebuild it, or remove the file")
-        found.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
-    if not found:
+        rows.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
+    if not rows:
         raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
-    return found
+    return rows
 
 
 def candidate_of(row: Mapping[str, Any]) -> Candidate:
@@ -85,7 +85,7 @@ def candidate_of(row: Mapping[str, Any]) -> Candidate:
     data = {
         **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},
         "techniques": list(row.get("techniques") or ()),
-        "worth": {one["technique"]: one["ratio"] for one in row.get("worth") or ()},
+        "worth": {technique["technique"]: technique["ratio"] for technique in row.get("worth") or ()},
         "origin": {"kind": row.get("origin"), **{k: v for k, v in {**origin, **lists}.items() if v}},
         "problem": _loads(row, "problem"),
     }

@@ -87,7 +87,7 @@ class Hub:
             tree = self._api.list_repo_tree(self.repo, recursive=True, revision=info.sha, repo_type=KIND)
             files = [entry for entry in tree if isinstance(entry, RepoFile)]
             refs = self._api.list_repo_refs(self.repo, repo_type=KIND)
-        hashes = {one.path: one.lfs.sha256 if one.lfs else one.blob_id for one in files}
+        hashes = {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
         tags = {tag.name: tag.target_commit for tag in refs.tags}
         return Remote(str(info.sha), hashes, tags, bool(info.private))
 
@@ -128,10 +128,10 @@ class Hub:
     def read(self, path: str, revision: str, folder: Path) -> bytes:
         """One file of a revision, downloaded into a folder."""
         with self._reported():
-            found = self._api.hf_hub_download(
+            local = self._api.hf_hub_download(
                 self.repo, path, repo_type=KIND, revision=revision, local_dir=folder
             )
-        return Path(found).read_bytes()
+        return Path(local).read_bytes()
 
     @contextlib.contextmanager
     def _reported(self) -> Iterator[None]:

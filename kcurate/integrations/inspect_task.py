@@ -28,9 +28,11 @@ def judge(url: str = DEFAULT_URL, token: str | None = None, scheme: str = "pairs
         about = {"outcome": result.outcome, "key": result.key}
         if result.outcome == FAILED:
             return Score.unscored(reason=FAILED, explanation=result.detail, metadata=about)
-        found = numbers(result)
-        del found["judged"]
-        return Score(value=found, answer=state.output.completion, explanation=result.feedback, metadata=about)
+        values = numbers(result)
+        del values["judged"]
+        return Score(
+            value=values, answer=state.output.completion, explanation=result.feedback, metadata=about
+        )
 
     return score
 
@@ -44,17 +46,17 @@ def kernels(
     brief: bool = False,
 ) -> Task:
     """The tasks of a split, without those whose known answer is mostly the given code."""
-    found = Client(url, token=token).every_task(split=split, brief=brief)
+    tasks = Client(url, token=token).every_task(split=split, brief=brief)
     samples = [
         Sample(
-            id=one.id,
+            id=task.id,
             input=[
                 (ChatMessageSystem if said["role"] == "system" else ChatMessageUser)(content=said["content"])
-                for said in one.prompt
+                for said in task.prompt
             ],
-            metadata={"family": one.family},
+            metadata={"family": task.family},
         )
-        for one in found
-        if not one.local_edit
+        for task in tasks
+        if not task.local_edit
     ]
     return Task(dataset=MemoryDataset(samples), solver=generate(), scorer=judge(url, token, scheme))

@@ -60,9 +60,9 @@ class KernelResourcesServer(SimpleResourcesServer):
 
     async def verify(self, body: KernelVerifyRequest) -> KernelVerifyResponse:
         """Judge a response."""
-        own = self.config
-        client = _client(own.judge_url, token=own.judge_token)
-        result = await judged_beside(client, body.task, body.response.output_text, own.scheme)
+        config = self.config
+        client = _client(config.judge_url, token=config.judge_token)
+        result = await judged_beside(client, body.task, body.response.output_text, config.scheme)
         return KernelVerifyResponse(
             **body.model_dump(), outcome=result.outcome, feedback=result.feedback, **numbers(result)
         )
@@ -71,7 +71,10 @@ class KernelResourcesServer(SimpleResourcesServer):
 def rows(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
     """The rows of its dataset; `filters` as in `Client.tasks`."""
     for task in client.every_task(**filters):
-        yield {"responses_create_params": {"input": [dict(one) for one in task.prompt]}, "task": task.id}
+        yield {
+            "responses_create_params": {"input": [dict(message) for message in task.prompt]},
+            "task": task.id,
+        }
 
 
 if __name__ == "__main__":

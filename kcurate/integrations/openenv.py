@@ -62,7 +62,9 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
             raise ValueError(f"unknown task {task!r}")
         self._task = known[task or random.Random(seed).choice(sorted(known))]
         self._state = State(episode_id=episode_id, step_count=0)
-        return KernelObservation(task=self._task.id, messages=[dict(one) for one in self._task.prompt])
+        return KernelObservation(
+            task=self._task.id, messages=[dict(message) for message in self._task.prompt]
+        )
 
     def step(self, action: KernelAction, timeout_s: float | None = None, **_: Any) -> KernelObservation:
         """Judge a reply.
@@ -93,7 +95,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
 def _tasks(url: str, split: str) -> dict[str, Task]:
     client = Client(url, token=os.environ.get("JUDGE_TOKEN"))
     wanted = {"split": split} if split else {}
-    return {one.id: one for one in client.every_task(**wanted)}
+    return {task.id: task for task in client.every_task(**wanted)}
 
 
 def app() -> Any:

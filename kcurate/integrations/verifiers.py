@@ -53,23 +53,23 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
     @vf.reward()
     async def judged(self, trace: vf.Trace) -> float:
         """What the reply earns under the scheme; the rest is logged."""
-        own = self.config
+        config = self.config
         result = await judged_beside(
-            _client(own.url, token=own.token), self.key, trace.last_reply, own.scheme
+            _client(config.url, token=config.token), self.key, trace.last_reply, config.scheme
         )
-        found = numbers(result)
-        reward = found.pop("reward")
-        trace.record_metrics(found)
+        values = numbers(result)
+        reward = values.pop("reward")
+        trace.record_metrics(values)
         return reward
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
         """Whether the known answer is correct, and faster where times are taken; None: it is not known."""
-        own = self.config
-        answer = None if own.pairs is None else known_answer(own.pairs, self.key)
+        config = self.config
+        answer = None if config.pairs is None else known_answer(config.pairs, self.key)
         if answer is None:
             return None
-        client = _client(own.url, token=own.token)
-        (result,) = client.judge([answer], scheme=own.scheme).results
+        client = _client(config.url, token=config.token)
+        (result,) = client.judge([answer], scheme=config.scheme).results
         return result.outcome == ("correct" if result.speedup is None else "confirmed")
 
 
@@ -78,27 +78,27 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
 
     def load(self) -> Iterator[KernelTask]:
         """A task each; the rules are its system prompt."""
-        own = self.config
-        wanted = {"brief": own.brief} | ({} if own.split is None else {"split": own.split})
-        for one in _client(own.task.url, token=own.task.token).every_task(**wanted):
-            texts = {message["role"]: message["content"] for message in one.prompt}
+        config = self.config
+        wanted = {"brief": config.brief} | ({} if config.split is None else {"split": config.split})
+        for task in _client(config.task.url, token=config.task.token).every_task(**wanted):
+            texts = {message["role"]: message["content"] for message in task.prompt}
             data = KernelData(
-                id=one.id,
-                name=one.id,
+                id=task.id,
+                name=task.id,
                 prompt=texts["user"],
                 system_prompt=texts["system"],
-                family=one.family,
+                family=task.family,
             )
-            yield KernelTask(data, own.task)
+            yield KernelTask(data, config.task)
 
 
 def known_answer(pairs: Path, task: str) -> Answer | None:
     """The fast side of the pair of this id; None: there is no such pair below the folder."""
-    found = _pairs(pairs).get(task)
-    if found is None:
+    answer = _pairs(pairs).get(task)
+    if answer is None:
         return None
-    side = json.loads((found / "pair.json").read_bytes())["fast"]
-    code = (found / side["file"]).read_text(encoding="utf-8")
+    side = json.loads((answer / "pair.json").read_bytes())["fast"]
+    code = (answer / side["file"]).read_text(encoding="utf-8")
     return Answer(task, code=code, plan=side["plan"], buffers=side.get("buffers", {}))
 
 

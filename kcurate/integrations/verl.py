@@ -37,8 +37,8 @@ async def compute_score(
         InputError, RemoteError: see `kcurate.client.Client`.
     """
     result = await judged_beside(_client(url, token=token), ground_truth, solution_str, scheme)
-    found = numbers(result)
-    return {"score": found.pop("reward"), **found, "outcome": result.outcome}
+    values = numbers(result)
+    return {"score": values.pop("reward"), **values, "outcome": result.outcome}
 
 
 def rows(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
@@ -46,7 +46,7 @@ def rows(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
     for index, task in enumerate(client.every_task(**filters)):
         yield {
             "data_source": SOURCE,
-            "prompt": [dict(one) for one in task.prompt],
+            "prompt": [dict(message) for message in task.prompt],
             "ability": "cuda",
             "reward_model": {"style": "rule", "ground_truth": task.id},
             "extra_info": {"index": index, "family": task.family},

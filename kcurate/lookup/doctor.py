@@ -152,11 +152,11 @@ def _gpus() -> tuple[Finding, ...]:
         return (
             Finding("GPU", False, reason[0] if reason else "nvidia-smi fails", "check the NVIDIA driver"),
         )
-    found = []
+    findings = []
     for line in done.stdout.splitlines():
         index, name, driver, memory = (part.strip() for part in line.split(",", 3))
-        found.append(Finding(f"GPU {index}", True, f"{name}, {memory}, driver {driver}"))
-    return tuple(found) or (Finding("GPU", False, "nvidia-smi lists no GPU", "check the NVIDIA driver"),)
+        findings.append(Finding(f"GPU {index}", True, f"{name}, {memory}, driver {driver}"))
+    return tuple(findings) or (Finding("GPU", False, "nvidia-smi lists no GPU", "check the NVIDIA driver"),)
 
 
 def _isolation() -> tuple[Finding, ...]:
@@ -187,7 +187,7 @@ def _package(topic: str, name: str, hint: str) -> Finding:
 
 
 def _token(topic: str, names: tuple[str, ...], environment: Mapping[str, str]) -> Finding:
-    found = next((name for name in names if environment.get(name)), None)
-    if found:
-        return Finding(topic, True, f"{found} is set")
+    variable = next((name for name in names if environment.get(name)), None)
+    if variable:
+        return Finding(topic, True, f"{variable} is set")
     return Finding(topic, False, f"{names[0]} is not set", f"export {names[0]}=...")

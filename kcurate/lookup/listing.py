@@ -36,8 +36,8 @@ def kernels(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
         try:
             kernel = store.read_json(path, Kernel)
         except InputError as error:
-            found = readable.Unreadable.of(path.parent, error)
-            yield Listed("", items.unreadable("kernels", "malformed", found, workspace))
+            broken = readable.Unreadable.of(path.parent, error)
+            yield Listed("", items.unreadable("kernels", "malformed", broken, workspace))
             continue
         yield Listed(kernel.source.suite, kernel_item(kernel, path.parent, workspace))
 
@@ -57,29 +57,27 @@ def kernel_item(kernel: Kernel, folder: Path, workspace: Workspace) -> Item:
 
 def pairs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every pair, by its standing verdict."""
-    for found in readable.judged(readable.folders(workspace, built_in=built_in), workspace):
-        if isinstance(found, readable.Unreadable):
-            yield Listed("", items.unreadable("pairs", "malformed", found, workspace))
+    for reading in readable.judged(readable.folders(workspace, built_in=built_in), workspace):
+        if isinstance(reading, readable.Unreadable):
+            yield Listed("", items.unreadable("pairs", "malformed", reading, workspace))
         else:
-            origin = found.candidate.origin
-            yield Listed(origin.suite or origin.kind, items.of_pair(found, workspace))
+            origin = reading.candidate.origin
+            yield Listed(origin.suite or origin.kind, items.of_pair(reading, workspace))
 
 
 def verdicts(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every verdict on file, oldest first on each device."""
     for path in sorted(workspace.verdicts.glob("*.jsonl")):
         for verdict in store.read_jsonl(path, Verdict):
-            made = item(
-                "verdicts", verdict.candidate, verdict, workspace.pairs / verdict.candidate, workspace
-            )
-            why = f"{verdict.environment.device}: {made.why}" if made.why else verdict.environment.device
-            yield Listed(verdict.candidate.partition("/")[0], replace(made, why=why))
+            row = item("verdicts", verdict.candidate, verdict, workspace.pairs / verdict.candidate, workspace)
+            why = f"{verdict.environment.device}: {row.why}" if row.why else verdict.environment.device
+            yield Listed(verdict.candidate.partition("/")[0], replace(row, why=why))
 
 
 def runs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every run, oldest first."""
     folders = [folder for folder in (workspace.root / "runs").glob("*") if folder.is_dir()]
-    for folder in sorted(folders, key=lambda one: one.name.rpartition("-")[2]):
+    for folder in sorted(folders, key=lambda path: path.name.rpartition("-")[2]):
         outcome, why = _end(folder)
         file = folder / (SUMMARY if outcome == "finished" else "log")
         yield Listed("", Item("runs", folder.name, outcome, outcome == "finished", why, str(file)))
@@ -132,7 +130,7 @@ def find(
         raise InputError(
             "no workspace here", where=str(workspace.root), hint="give one with -w, or --built-in"
         )
-    for one in KINDS[kind](workspace, built_in=built_in):
-        fits = name in one.item.id and (not outcomes or one.item.outcome in outcomes)
-        if fits and (suite is None or one.suite == suite):
-            yield one.item
+    for listed in KINDS[kind](workspace, built_in=built_in):
+        fits = name in listed.item.id and (not outcomes or listed.item.outcome in outcomes)
+        if fits and (suite is None or listed.suite == suite):
+            yield listed.item

@@ -20,6 +20,9 @@ from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.prompts import ANSWER_TOOL
 from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
 
+# A request that is not answered for so long is mentioned once.
+SILENT_S = 10.0
+
 
 class RequestSource(StrEnum):
     """Where the answer to a request came from."""
@@ -68,10 +71,10 @@ class Asking:
 
     def on_file(self, request: Request) -> Exchange | None:
         """The saved answer to a request, if any."""
-        found = self.transcripts.find(request.key)
-        if found is not None:
+        exchange = self.transcripts.find(request.key)
+        if exchange is not None:
             self._count(RequestSource.ON_FILE)
-        return found
+        return exchange
 
     def answer(self, request: Request) -> Exchange:
         """The answer to a request.
@@ -79,9 +82,9 @@ class Asking:
         Raises:
             BudgetSpentError: it may cost more than is left. RemoteError: no answer could be obtained.
         """
-        found = self.on_file(request)
-        if found is not None:
-            return found
+        exchange = self.on_file(request)
+        if exchange is not None:
+            return exchange
         where = getattr(self.client, "where", "")
         return with_patience(
             lambda: self._try(request), self.patience, where=where, stop=self.stop, note=self.note
@@ -93,6 +96,9 @@ class Asking:
         held = self.most_usd(request)
         self.budget.hold(held)
         cost = 0.0
+        silence = threading.Timer(SILENT_S, self._note_silence)
+        silence.daemon = True
+        silence.start()
         try:
             exchange = self.keep(request, self.client.ask(request))
             rejected = exchange.status is ReplyStatus.REJECTED
@@ -105,10 +111,15 @@ class Asking:
                 self.keep(request, broken)
             raise
         finally:
+            silence.cancel()
             self.budget.settle(held, cost)
         self._count(RequestSource.SENT)
         self._end_if_refused(exchange)
         return exchange
+
+    def _note_silence(self) -> None:
+        where = getattr(self.client, "where", self.client.model)
+        self.note(f"{where}: no answer for {SILENT_S:.0f} s, still waiting")
 
     def keep(self, request: Request, exchange: Exchange, *, batch: bool = False) -> Exchange:
         """Save an exchange with its cost."""

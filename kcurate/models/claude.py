@@ -48,7 +48,7 @@ def body(model: str, request: Request) -> dict[str, Any]:
     choice: dict[str, Any] = {"type": "auto"}
     if use != "auto":
         choice = {"type": "tool", "name": request.tool["name"]}
-    made: dict[str, Any] = {
+    message: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,
         "system": [{"type": "text", "text": prompt.system, "cache_control": _CACHED}],
@@ -66,8 +66,8 @@ def body(model: str, request: Request) -> dict[str, Any]:
         **request.sampling,
     }
     if use == "forced-without-thinking":
-        made["thinking"] = {"type": "disabled"}
-    return made
+        message["thinking"] = {"type": "disabled"}
+    return message
 
 
 @dataclass

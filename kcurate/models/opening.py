@@ -72,8 +72,12 @@ def open_asking(
     """The path to a model, with its transcripts in `folder`; its client is to be closed.
 
     Raises:
-        InputError: a budget without a price. MissingDependencyError: a package or key is missing.
+        InputError: a budget without a price; Claude with a sampling option, which its API does not have.
+        MissingDependencyError: a package or key is missing.
     """
+    if name.provider == "anthropic" and sampling:
+        where = " and ".join(f"--{option.replace('_', '-')}" for option in sampling)
+        raise InputError("Claude's API has no such option", where=where, hint="leave it out")
     price = spending.price_of(name)
     return Asking(
         open_client(name, timeout_s),

@@ -61,8 +61,8 @@ def default_model() -> str:
 
 def _row(model: str) -> dict[str, Any] | None:
     rows = _table()["models"]
-    found = rows.get(model) or rows.get(_DATE.sub("", model))
-    return dict(found) if found is not None else None
+    row = rows.get(model) or rows.get(_DATE.sub("", model))
+    return dict(row) if row is not None else None
 
 
 def find_price(model: str) -> Price | None:
@@ -75,8 +75,8 @@ def find_price(model: str) -> Price | None:
 def tool_use(model: str) -> ToolUse:
     """How to force the answer tool for a model; `auto` (which no server refuses) if unknown."""
     row = _row(model)
-    found: ToolUse = row["tool"] if row else "auto"
-    return found
+    use: ToolUse = row["tool"] if row else "auto"
+    return use
 
 
 def parse_price(text: str) -> Price:
@@ -93,5 +93,5 @@ def parse_price(text: str) -> Price:
         raise InputError(
             f"not a price: {text!r}", where="--price", hint="dollars per million tokens: IN,OUT such as 3,15"
         )
-    given = numbers + [1.25 * numbers[0], numbers[0]] * (len(numbers) == 2)
-    return Price(given[0], given[1], given[2], given[3], batch=_table()["batch"])
+    prices = numbers + [1.25 * numbers[0], numbers[0]] * (len(numbers) == 2)
+    return Price(prices[0], prices[1], prices[2], prices[3], batch=_table()["batch"])

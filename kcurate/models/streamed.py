@@ -98,10 +98,10 @@ class StreamedClient:
             raise TryAgain(what, usage=reading.usage) from error
         except self._failure as error:  # credentials that cannot be read, and the like
             raise RemoteError(root_cause(error), where=self.where, hint=f"check {self.key}") from error
-        made = reading.exchange()
-        if made is None:
+        exchange = reading.exchange()
+        if exchange is None:
             raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
-        return replace(made, request_id=request_id, wall_s=round(time.monotonic() - started_s, 3))
+        return replace(exchange, request_id=request_id, wall_s=round(time.monotonic() - started_s, 3))
 
     def close(self) -> None:
         """Give its connections back."""

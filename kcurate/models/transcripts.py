@@ -48,8 +48,8 @@ class Transcripts:
 
     def find(self, key: str) -> Exchange | None:
         """The finished exchange under a key."""
-        found = self._known.get(key)
-        return found.exchange if found else None
+        transcript = self._known.get(key)
+        return transcript.exchange if transcript else None
 
     def add(self, key: str, prompt: Prompt, sample: int, max_tokens: int | None, exchange: Exchange) -> None:
         """Save an exchange; it is on disk when this returns.

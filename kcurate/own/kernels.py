@@ -33,14 +33,14 @@ class Own:
         return f"{self.path.name}:{self.half.kernel.name}"
 
 
-def find_kernels(given: Sequence[str], workspace: Path, *, note: Note = silent) -> list[Own]:
+def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) -> list[Own]:
     """Extract the files into the workspace; the kernel that each text names.
 
     Raises:
         InputError: a file that cannot be read or holds no kernel, or a text that names none or several.
     """
-    wanted = [_split(text) for text in given]
-    data = {path: _read(path, text) for (path, _), text in zip(wanted, given, strict=True)}
+    wanted = [_split(text) for text in names]
+    data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
     _, trees = extract(config, note=note)
     folder = Workspace(workspace).kernels
@@ -51,13 +51,13 @@ def find_kernels(given: Sequence[str], workspace: Path, *, note: Note = silent) 
             halves.setdefault(tree.tree.root / kernel.span.path, []).append(
                 Half(kernel, folder / kernel.id, code)
             )
-    found = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
-    for own in found:
+    kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
+    for own in kernels:
         if (built := own.half.kernel.compiled) is not None and not built.ok:
             log = (built.log or "").splitlines()
             why = next((line for line in log if "error" in line), "see compiled.log in its kernel.json")
             note(f"{own.name} does not compile by itself: {why.strip()}")
-    return found
+    return kernels
 
 
 def _root(paths: Iterable[Path]) -> Path | None:
@@ -91,15 +91,15 @@ def _read(path: Path, text: str) -> bytes:
         ) from error
 
 
-def _chosen(path: Path, name: str, found: Sequence[Half]) -> Half:
-    if not found:
+def _chosen(path: Path, name: str, halves: Sequence[Half]) -> Half:
+    if not halves:
         raise InputError(
             "no CUDA kernel found", where=str(path), hint="give a file with a __global__ function"
         )
-    fitting = [half for half in found if name in ("", half.kernel.name, half.kernel.id.rpartition("/")[2])]
+    fitting = [half for half in halves if name in ("", half.kernel.name, half.kernel.id.rpartition("/")[2])]
     exact = [half for half in fitting if name == half.kernel.id.rpartition("/")[2]]
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
-    named = ", ".join(f"{path.name}:{half.kernel.id.rpartition('/')[2]}" for half in found)
-    what = f"no kernel {name!r} here" if name else f"{len(found)} kernels here"
+    named = ", ".join(f"{path.name}:{half.kernel.id.rpartition('/')[2]}" for half in halves)
+    what = f"no kernel {name!r} here" if name else f"{len(halves)} kernels here"
     raise InputError(what, where=str(path), hint=f"name one of {named}")

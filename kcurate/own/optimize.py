@@ -57,14 +57,14 @@ def run(
     """
     parse_model(config.model)
     with recorded("optimize", config.workspace, note=note) as record:
-        (own,) = find_kernels((config.kernel,), config.workspace, note=record.note)
+        (kernel,) = find_kernels((config.kernel,), config.workspace, note=record.note)
         record.begin(config)
         command = record.command("optimize", config.kernel, "--model", config.model)
-        wanted = Wanted(own, config.launch, "--launch")
+        wanted = Wanted(kernel, config.launch, "--launch")
         find_problem((wanted,), config.workspace, ask=ask, command=command, note=record.note)
         asked = DeoptConfig(
             config.workspace,
-            (own.half.folder,),
+            (kernel.half.folder,),
             config.model,
             rounds=config.rounds,
             candidates=config.candidates,
@@ -75,16 +75,16 @@ def run(
             jobs=0,
         )
         _, tried = search(asked, note=record.note, seams=seams)
-        counts = Counter(_outcome(one.attempt) for one in tried)
-        for number, one in enumerate(tried, start=1):
+        counts = Counter(_outcome(attempt.attempt) for attempt in tried)
+        for number, attempt in enumerate(tried, start=1):
             record.item(
                 "attempts",
-                f"{own.name} {number}",
-                _outcome(one.attempt),
-                _line(one.attempt),
-                passed=one.accepted,
+                f"{kernel.name} {number}",
+                _outcome(attempt.attempt),
+                _line(attempt.attempt),
+                passed=attempt.accepted,
             )
-        return _result(config, own, tried, record.finish({"attempts": dict(sorted(counts.items()))}))
+        return _result(config, kernel, tried, record.finish({"attempts": dict(sorted(counts.items()))}))
 
 
 def apply(done: Optimized) -> None:
@@ -122,22 +122,26 @@ def spelled(speedup: Speedup) -> str:
     )
 
 
-def _result(config: OptimizeConfig, own: Own, tried: list[Tried], summary: Summary) -> Optimized:
-    lines = tuple(_line(one.attempt) for one in tried)
-    best = max((one for one in tried if one.accepted), key=lambda one: one.ratio or 0.0, default=None)
+def _result(config: OptimizeConfig, kernel: Own, tried: list[Tried], summary: Summary) -> Optimized:
+    lines = tuple(_line(attempt.attempt) for attempt in tried)
+    best = max(
+        (attempt for attempt in tried if attempt.accepted),
+        key=lambda attempt: attempt.ratio or 0.0,
+        default=None,
+    )
     if best is None or best.side is None or best.attempt.verdict is None:
         last = tried[-1].attempt if tried else None
         outcome = _outcome(last) if last else "no_answer"
         return Optimized(summary, False, outcome, last.detail if last else "", "", lines)
     verdict, candidate = best.attempt.verdict, best.attempt.candidate
-    known = own.half.known()
+    known = kernel.half.known()
     assert known is not None, "the search started from it"
-    given = known.side.side(own.half.code)
-    changed = patch.patched(own, given, best.side)
+    start = known.side.side(kernel.half.code)
+    changed = patch.patched(kernel, start, best.side)
     if isinstance(changed, str):
-        shown = patch.diff(given.code.encode(), best.side.code.encode(), "kernel.cu")
+        shown = patch.diff(start.code.encode(), best.side.code.encode(), "kernel.cu")
     else:
-        shown = patch.diff(own.data, changed, own.path.name)
+        shown = patch.diff(kernel.data, changed, kernel.path.name)
     return Optimized(
         summary,
         True,
@@ -149,6 +153,6 @@ def _result(config: OptimizeConfig, own: Own, tried: list[Tried], summary: Summa
         Workspace(config.workspace).pairs / str(candidate),
         shown,
         changed if isinstance(changed, str) else None,
-        own,
+        kernel,
         None if isinstance(changed, str) else changed,
     )

@@ -48,15 +48,17 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):
-                given = give(pair, slow.half, fast.half, judge)
+                outcome = give(pair, slow.half, fast.half, judge)
         finally:
             judge.close()
-        form = next((one.form for one in wanted if one.form.exists()), None)
-        record.item("pairs", pair.id, given.outcome, given.why, passed=given.pair is not None, file=form)
-        summary = record.finish({"pairs": {given.outcome.value: 1}})
-        if given.pair is None:
-            raise _failure(given, wanted)
-        store.write_candidate(folder, given.pair)
+        form = next((target.form for target in wanted if target.form.exists()), None)
+        record.item(
+            "pairs", pair.id, outcome.outcome, outcome.why, passed=outcome.pair is not None, file=form
+        )
+        summary = record.finish({"pairs": {outcome.outcome.value: 1}})
+        if outcome.pair is None:
+            raise _failure(outcome, wanted)
+        store.write_candidate(folder, outcome.pair)
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         return summary
@@ -93,13 +95,13 @@ def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) ->
     )
 
 
-def _failure(given: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
-    where = ", ".join(one.own.name for one in wanted)
-    if given.outcome is PairOutcome.NO_MATCH:
+def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
+    where = ", ".join(target.own.name for target in wanted)
+    if outcome.outcome is PairOutcome.NO_MATCH:
         hint = "give both kernels the same parameters: the same names, or the same types in the same order"
-        return InputError(given.why, where=where, hint=hint)
-    forms = " or ".join(str(one.form) for one in wanted if one.form.exists())
+        return InputError(outcome.why, where=where, hint=hint)
+    forms = " or ".join(str(target.form) for target in wanted if target.form.exists())
     hint = f"correct the code, or the problem or launch in {forms}"
-    if alone := next((one for one in wanted if launchless(one)), None):
+    if alone := next((target for target in wanted if launchless(target)), None):
         hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {LAUNCH_FORM}"
-    return InputError(f"the sides do not agree: {given.why}", where=where, hint=hint)
+    return InputError(f"the sides do not agree: {outcome.why}", where=where, hint=hint)

@@ -20,22 +20,22 @@ from kcurate.records import Side
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE)
 
 
-def patched(own: Own, given: Side, made: Side) -> bytes | str:
+def patched(own: Own, start: Side, faster: Side) -> bytes | str:
     """The user's file with the made side's kernel; or why it takes more than that.
 
     `given` is the side that was made from the file.
     """
     kernel, span = own.half.kernel, own.half.kernel.span
-    old, new = _kernel(given.code, kernel.name), _kernel(made.code, kernel.name)
+    old, new = _kernel(start.code, kernel.name), _kernel(faster.code, kernel.name)
     if kernel.shims:
         return f"extract repaired the kernel ({', '.join(kernel.shims)}), so it is not the code of the file"
     if _DIRECTIVE.search(own.data[span.start_byte : span.end_byte]):
         return "the kernel holds #if branches, of which only one was read"
     if old is None or new is None:
         return f"the faster side has no kernel {kernel.name}"
-    if (why := _launched_differently(given, made)) is not None:
+    if (why := _launched_differently(start, faster)) is not None:
         return why
-    texts = given.code.encode(), made.code.encode()
+    texts = start.code.encode(), faster.code.encode()
     if _around(texts[0], old) != _around(texts[1], new):
         return "it needs other helpers, includes or macros at file scope"
     if _interface(texts[0], old) != _interface(texts[1], new):
@@ -47,16 +47,16 @@ def patched(own: Own, given: Side, made: Side) -> bytes | str:
 
 
 def _kernel(code: str, name: str) -> Item | None:
-    found = [
+    kernels = [
         item for item in parse(code.encode()).items if item.kernel and item.names[-1:] == (name.encode(),)
     ]
-    return found[0] if len(found) == 1 else None
+    return kernels[0] if len(kernels) == 1 else None
 
 
-def _launched_differently(given: Side, made: Side) -> str | None:
-    if made.plan == given.plan:
+def _launched_differently(start: Side, faster: Side) -> str | None:
+    if faster.plan == start.plan:
         return None
-    old, new = launches_of(given.plan), launches_of(made.plan)
+    old, new = launches_of(start.plan), launches_of(faster.plan)
     if len(old) == len(new) == 1 and shown_launch(old[0]) != shown_launch(new[0]):
         return f"it is launched as <<<{shown_launch(new[0])}>>>, not as <<<{shown_launch(old[0])}>>>"
     return "it is launched differently (other arguments, steps or buffers)"
@@ -77,23 +77,23 @@ def _interface(code: bytes, kernel: Item) -> tuple[object, ...]:
 def diff(old: bytes, new: bytes, name: str) -> str:
     """A unified diff of a file's text."""
     before, after = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (old, new))
-    found = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in found)
+    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-def write(own: Own, new: bytes) -> None:
+def write(kernel: Own, new: bytes) -> None:
     """Replace the user's file, atomically and with its permissions.
 
     Raises:
         InputError: it changed since it was read, or cannot be written.
     """
     try:
-        now, mode = own.path.read_bytes(), own.path.stat().st_mode
+        now, mode = kernel.path.read_bytes(), kernel.path.stat().st_mode
     except OSError as error:
         raise InputError(
-            f"cannot read: {error.strerror}", where=str(own.path), hint="check the path"
+            f"cannot read: {error.strerror}", where=str(kernel.path), hint="check the path"
         ) from error
-    if now != own.data:
-        raise InputError("changed since it was read", where=str(own.path), hint="run the command again")
-    store.write_bytes(own.path, new)
-    own.path.chmod(mode & 0o7777)
+    if now != kernel.data:
+        raise InputError("changed since it was read", where=str(kernel.path), hint="run the command again")
+    store.write_bytes(kernel.path, new)
+    kernel.path.chmod(mode & 0o7777)

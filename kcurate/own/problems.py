@@ -66,15 +66,17 @@ def find_problem(
         InputError: no problem is admitted; the message names the file to complete, `note` receives each open
             place.
     """
-    ready = [(one, *_prepared(one, workspace)) for one in wanted]
-    against = {one.form: why for one, _, why in ready if why is not None}
-    against |= _draft([one for one, undrafted, _ in ready if undrafted], workspace, note)
+    ready = [(target, *_prepared(target, workspace)) for target in wanted]
+    against = {target.form: why for target, _, why in ready if why is not None}
+    against |= _draft([target for target, undrafted, _ in ready if undrafted], workspace, note)
     if ask is not None:
-        _ask_launches([one for one in wanted if launchless(one) and not one.known], workspace, ask, note)
-        if not any(one.known for one in wanted):
+        _ask_launches(
+            [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
+        )
+        if not any(target.known for target in wanted):
             asked = min(wanted, key=_open)
             against |= {asked.form: _ask_fields(asked, workspace, ask, note)}
-    if any(one.known for one in wanted):
+    if any(target.known for target in wanted):
         return
     first = min(wanted, key=_open)
     if launchless(first):
@@ -97,44 +99,50 @@ def find_problem(
     raise InputError(f"no problem yet for {first.own.name}: {what}", where=str(first.form), hint=again)
 
 
-def _open(one: Wanted) -> int:
-    return 1000 if launchless(one) else len(reading.read(one.form).faults)
+def _open(target: Wanted) -> int:
+    return 1000 if launchless(target) else len(reading.read(target.form).faults)
 
 
-def launchless(one: Wanted) -> bool:
+def launchless(target: Wanted) -> bool:
     """Whether its draft has no plan, because nothing launches it."""
     try:
-        sides = tomllib.loads(one.form.read_text(encoding="utf-8"))["sides"]
+        sides = tomllib.loads(target.form.read_text(encoding="utf-8"))["sides"]
         return not any(side.get("plan") for side in sides.values())
     except (OSError, ValueError, KeyError, AttributeError):
         return False
 
 
-def _prepared(one: Wanted, workspace: Path) -> tuple[bool, str | None]:
+def _prepared(target: Wanted, workspace: Path) -> tuple[bool, str | None]:
     """Whether a kernel needs a new draft; else why its file is not admitted (None: it is).
 
     A file that was edited since it was admitted is checked again.
     """
-    _launched(one)
-    record = one.form.with_name(PROBLEM_NAME)
-    edited = record.exists() and one.form.exists() and one.form.stat().st_mtime_ns > record.stat().st_mtime_ns
-    if not edited and (one.known or _same_code(one.own, workspace)):
+    _launched(target)
+    record = target.form.with_name(PROBLEM_NAME)
+    edited = (
+        record.exists()
+        and target.form.exists()
+        and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
+    )
+    if not edited and (target.known or _same_code(target.own, workspace)):
         return False, None
-    if not one.form.exists() or (launchless(one) and one.kernel.launch_sites):
+    if not target.form.exists() or (launchless(target) and target.kernel.launch_sites):
         return True, None
     try:
-        check((one.form,), workspace)
+        check((target.form,), workspace)
     except InputError as error:
-        return _recorded_since(one, workspace), error.what
+        return _recorded_since(target, workspace), error.what
     return False, None
 
 
-def _recorded_since(one: Wanted, workspace: Path) -> bool:
+def _recorded_since(target: Wanted, workspace: Path) -> bool:
     """Whether a running program launched the kernel after its draft was written."""
-    made_ns = one.form.stat().st_mtime_ns
+    made_ns = target.form.stat().st_mtime_ns
     records = Workspace(workspace).captures.glob("*/*.json")
     newer = any(path.stat().st_mtime_ns > made_ns for path in records)
-    return newer and Captures(Workspace(workspace), silent).of(one.kernel, one.own.half.code) is not None
+    return (
+        newer and Captures(Workspace(workspace), silent).of(target.kernel, target.own.half.code) is not None
+    )
 
 
 def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, str]:
@@ -148,56 +156,62 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         lines[kernel] = rest
         note(line)
 
-    for one in wanted:
-        if one.form.exists():
-            one.form.replace(one.form.with_name(f"{FORM_NAME}.old"))
-    folders = tuple(str(one.own.half.folder) for one in wanted)
-    trees = () if any(one.launch for one in wanted) else tuple({one.own.path.parent for one in wanted})
+    for target in wanted:
+        if target.form.exists():
+            target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
+    folders = tuple(str(target.own.half.folder) for target in wanted)
+    trees = (
+        ()
+        if any(target.launch for target in wanted)
+        else tuple({target.own.path.parent for target in wanted})
+    )
     try:
         draft(DraftConfig(workspace, folders, trees), note=noted)
     except InputError:  # nothing launches one of them, as its file says
-        if not all(one.form.exists() for one in wanted):
+        if not all(target.form.exists() for target in wanted):
             raise
-    return {one.form: lines.get(one.own.half.kernel.id, "") for one in wanted if not one.known}
+    return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
 
 
-def _same_code(own: Own, workspace: Path) -> bool:
+def _same_code(kernel_file: Own, workspace: Path) -> bool:
     """Take over the admitted problem of the same kernel from elsewhere in the workspace, if there is one."""
-    code_id = store.content_id(own.half.code)
+    code_id = store.content_id(kernel_file.half.code)
     for path in sorted(Workspace(workspace).kernels.rglob(PROBLEM_NAME)):
         try:
             if f'"{code_id}"'.encode() not in own_files.read(path):
                 continue
             kernel = store.read_json(path.with_name("kernel.json"), Kernel)
-            known = own_problem(path.parent, own.half.code)
+            known = own_problem(path.parent, kernel_file.half.code)
         except InputError:  # a damaged kernel elsewhere is no reason to stop
             continue
-        variant, mine = kernel.variant or "", own.half.kernel.variant or ""
-        if known is not None and kernel.name == own.half.kernel.name and variant in known.sides:
+        variant, mine = kernel.variant or "", kernel_file.half.kernel.variant or ""
+        if known is not None and kernel.name == kernel_file.half.kernel.name and variant in known.sides:
             taken = replace(known, sides={mine: known.sides[variant]})
-            store.write_json(own.half.folder / PROBLEM_NAME, taken)
+            store.write_json(kernel_file.half.folder / PROBLEM_NAME, taken)
             return True
     return False
 
 
-def _launched(one: Wanted) -> None:
+def _launched(target: Wanted) -> None:
     """Write how the kernel is launched into its record, as if its file had the launch.
 
     Raises:
         InputError: the file has a launch already, or the text is not of the form.
     """
-    if one.launch is None:
+    if target.launch is None:
         return
-    path = one.own.half.folder / "kernel.json"
-    kernel = one.own.half.kernel
+    path = target.own.half.folder / "kernel.json"
+    kernel = target.own.half.kernel
     if kernel.launch_sites:
         site = kernel.launch_sites[0]
         where = f"{site.path}:{site.line}"
-        raise InputError(f"{one.own.name} is launched in {where}", where=one.option, hint="leave it out")
-    parts = [part.decode().strip() for part in split_arguments(one.launch.encode())]
+        raise InputError(
+            f"{target.own.name} is launched in {where}", where=target.option, hint="leave it out"
+        )
+    parts = [part.decode().strip() for part in split_arguments(target.launch.encode())]
     if not 2 <= len(parts) <= 3 or not all(parts):
-        raise InputError(f"not a launch: {one.launch!r}", where=one.option, hint=LAUNCH_FORM)
-    made = LaunchSite(
+        raise InputError(f"not a launch: {target.launch!r}", where=target.option, hint=LAUNCH_FORM)
+    launch = LaunchSite(
         kernel.span.path,
         kernel.span.start_line,
         parts[0],
@@ -205,43 +219,43 @@ def _launched(one: Wanted) -> None:
         parts[2] if parts[2:] else None,
         arguments=tuple(Argument(param.name) for param in kernel.params),
     )
-    store.write_json(path, replace(kernel, launch_sites=(made,)))
+    store.write_json(path, replace(kernel, launch_sites=(launch,)))
 
 
 def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Note) -> None:
     """Ask how the kernels that nothing launches are launched, and draft them; without an answer one stays."""
-    told = []
-    for one in wanted:
-        name = one.own.half.kernel.name
+    answered = []
+    for target in wanted:
+        name = target.own.half.kernel.name
         grid = ask(f"nothing launches {name}; its grid, as in <<<GRID, BLOCK>>>, over its parameters", "")
         if grid.strip():
-            told.append(replace(one, launch=f"{grid}, {ask(f'the block of {name}', '128')}"))
-    for one in told:
-        _launched(one)
-    _draft(told, workspace, note)
+            answered.append(replace(target, launch=f"{grid}, {ask(f'the block of {name}', '128')}"))
+    for target in answered:
+        _launched(target)
+    _draft(answered, workspace, note)
 
 
-def _ask_fields(one: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
+def _ask_fields(target: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
     """Ask for what is open, place after place; each answer is in the file before the next question.
 
     Returns why the file is not admitted even so (empty: it is).
     """
     unanswered: set[int] = set()
-    while fields := [field for field in open_fields(_text(one)) if field.line not in unanswered]:
+    while fields := [field for field in open_fields(_text(target)) if field.line not in unanswered]:
         answer = ask(f"{fields[0].place}: {fields[0].what}", fields[0].value).strip()
-        changed = filled(_text(one), fields[0], answer)
+        changed = filled(_text(target), fields[0], answer)
         if changed is not None:
-            store.write_bytes(one.form, changed.encode())
+            store.write_bytes(target.form, changed.encode())
         elif answer:
             note(f"not a value: {answer}")
         else:
             unanswered.add(fields[0].line)
     try:
-        check((one.form,), workspace)
+        check((target.form,), workspace)
     except InputError as error:
         return error.what
     return ""
 
 
-def _text(one: Wanted) -> str:
-    return one.form.read_text(encoding="utf-8")
+def _text(target: Wanted) -> str:
+    return target.form.read_text(encoding="utf-8")

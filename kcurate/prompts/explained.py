@@ -147,7 +147,9 @@ def say(fact: Fact, pick: int) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((kind, _pattern(one)) for kind, templates in TEMPLATES.items() for one in templates)
+    return tuple(
+        (kind, _pattern(template)) for kind, templates in TEMPLATES.items() for template in templates
+    )
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -161,8 +163,8 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 def heard(sentence: str) -> list[Fact]:
     """The facts that a sentence may state: one, if the templates are distinct."""
-    found = ((kind, pattern.fullmatch(sentence)) for kind, pattern in _patterns())
-    return [Fact(kind, match.groupdict()) for kind, match in found if match is not None]
+    matches = ((kind, pattern.fullmatch(sentence)) for kind, pattern in _patterns())
+    return [Fact(kind, match.groupdict()) for kind, match in matches if match is not None]
 
 
 def write(diagnosis: Sequence[str], change: Sequence[str], code: str) -> str:
@@ -175,4 +177,4 @@ def sentences(answer: str) -> Iterator[tuple[str, str]]:
     for paragraph in answer.partition("```")[0].split("\n\n"):
         heading, _, text = paragraph.strip().partition(" ")
         if text:
-            yield from ((heading, one) for one in _END.split(text))
+            yield from ((heading, sentence) for sentence in _END.split(text))

@@ -20,20 +20,6 @@ _REFUSED = {
     AttemptOutcome.SAME_MACHINE_CODE: "It compiles to machine code that is known already",
     AttemptOutcome.TRUNCATED: "The answer was cut off before its end; write a shorter one",
 }
-_FAILED = {
-    Outcome.MALFORMED: "The plan does not fit the problem or the code",
-    Outcome.STATIC_REJECT: "The code contains what is not allowed",
-    Outcome.COMPILE_ERROR: "It does not compile",
-    Outcome.LAUNCH_ERROR: "It fails when it runs",
-    Outcome.UNSUPPORTED: "It needs something that is not available here",
-    Outcome.TIMEOUT: "It does not end",
-    Outcome.MISMATCH: "Its results are wrong",
-    Outcome.NONDETERMINISTIC: "Its results differ from run to run",
-    Outcome.PADDED: "It is slower than the problem explains",
-    Outcome.AMBIGUOUS_TIMING: "The times do not tell the two sides apart",
-    Outcome.CORRECT: "Its results are right",
-    Outcome.CONFIRMED: "Its results are right",
-}
 _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")
 
 
@@ -47,7 +33,7 @@ def feedback(
         wanted = "slower" if makes == "slow" else "faster"
         lead = f"Its results are right, but the {makes} side is not {wanted} than the given one"
     else:
-        lead = _FAILED.get(verdict.outcome, "It cannot be judged")
+        lead = verdict.outcome.told
     if verdict.side is not None and verdict.side != makes:
         lead += " (in the side that was given)"
     text = _sentence(lead, verdict.detail) + _ratio(verdict)

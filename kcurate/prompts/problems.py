@@ -68,5 +68,5 @@ def read_problem(reply: str, form: Form) -> str | Unreadable:
         data = json.loads(reply)
     except (ValueError, RecursionError) as error:
         return Unreadable(f"the tool's input is not JSON: {error}")
-    found = data.get("problem") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else Unreadable("the tool's input has no problem")
+    problem = data.get("problem") if isinstance(data, dict) else None
+    return problem if isinstance(problem, str) else Unreadable("the tool's input has no problem")

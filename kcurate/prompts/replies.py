@@ -69,9 +69,9 @@ def write_answer(answer: Answer) -> str:
     """An answer as text: what a model is trained to say, and what `read_reply` reads back."""
     parts = [f"```cuda\n{answer.code.rstrip()}\n```\n"]
     launch = {"plan": answer.plan, "buffers": answer.buffers}
-    given = {key: value for key, value in launch.items() if value is not None}
-    if given:
-        parts.append(f"```json\n{json_text.pretty(given)}\n```\n")
+    fields = {key: value for key, value in launch.items() if value is not None}
+    if fields:
+        parts.append(f"```json\n{json_text.pretty(fields)}\n```\n")
     return "\n".join(parts)
 
 

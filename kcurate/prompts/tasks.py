@@ -225,8 +225,8 @@ def build(
         )
     rules = BRIEF_RULES if brief else RULES
     head = TRITON_RULES + TRITON_FORMS[form] if material.wants == "triton" else rules + FORMS[form]
-    made = Prompt(head, _context(material), "\n".join(parts))
-    return made if earlier is None else again(made, action, earlier)
+    prompt = Prompt(head, _context(material), "\n".join(parts))
+    return prompt if earlier is None else again(prompt, action, earlier)
 
 
 def again(prompt: Prompt, action: str, earlier: Earlier) -> Prompt:

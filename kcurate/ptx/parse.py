@@ -81,7 +81,7 @@ def parse(text: str) -> tuple[Statement, ...]:
         PtxError: a statement is unfinished, or has a form that is not allowed here.
     """
     text = _COMMENT.sub(" ", text).replace("%%", "%")
-    found: list[Statement] = []
+    statements: list[Statement] = []
     scope: Scope = ()
     blocks = 0
     at = _blank(text, 0)
@@ -96,18 +96,18 @@ def parse(text: str) -> tuple[Statement, ...]:
             scope = scope[:-1]
             at += 1
         elif label := _LABEL.match(text, at):
-            found.append(Label(label[1], scope))
+            statements.append(Label(label[1], scope))
             at = label.end()
         else:
             end = text.find(";", at)
             if end < 0:
                 raise PtxError(f"{_shown(text[at:])} has no semicolon")
-            found.append(_statement(text[at:end], scope))
+            statements.append(_statement(text[at:end], scope))
             at = end + 1
         at = _blank(text, at)
     if scope:
         raise PtxError("a brace that is not closed")
-    return tuple(found)
+    return tuple(statements)
 
 
 def _blank(text: str, at: int) -> int:

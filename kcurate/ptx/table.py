@@ -74,14 +74,14 @@ def _shape(operand: str) -> str:
 @cache
 def forms() -> Mapping[str, tuple[Form, ...]]:
     """Every form that the emulator runs, by opcode."""
-    found: dict[str, tuple[Form, ...]] = {}
+    table: dict[str, tuple[Form, ...]] = {}
     for line in _CONTINUED.sub(" ", rows.EMULATED.strip()).splitlines():
         head, operands, run = (part.strip() for part in _COLUMN.split(line, maxsplit=2))
         opcode, *modifiers = head.split()
         pattern = re.compile("".join(map(_pattern, modifiers)))
         form = Form(opcode, head, pattern, tuple(map(_operand, operands.split())), run)
-        found[opcode] = (*found.get(opcode, ()), form)
-    return found
+        table[opcode] = (*table.get(opcode, ()), form)
+    return table
 
 
 @cache
@@ -100,10 +100,10 @@ def _pattern(modifier: str) -> str:
     match = _MODIFIER.fullmatch(modifier)
     assert match is not None, modifier
     choices = [
-        one for part in match["choices"].split(",") for one in rows.SETS.get(part[1:], part).split(",")
+        choice for part in match["choices"].split(",") for choice in rows.SETS.get(part[1:], part).split(",")
     ]
-    one = "|".join(re.escape(choice) for choice in sorted(choices, key=len, reverse=True))
-    named = rf"(?:\.(?P<{match['name']}>{one}))" if match["name"] else rf"(?:\.(?:{one}))"
+    either = "|".join(re.escape(choice) for choice in sorted(choices, key=len, reverse=True))
+    named = rf"(?:\.(?P<{match['name']}>{either}))" if match["name"] else rf"(?:\.(?:{either}))"
     return named + ("*" if match["many"] else "?" if match["open"] == "[" else "")
 
 

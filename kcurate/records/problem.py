@@ -108,13 +108,13 @@ class Sizes:
         """The bench size that a verdict's outcome speaks of: the one so marked, else the first."""
         if isinstance(self.bench, Mapping):
             return self.bench
-        return next((one.sizes for one in self.bench if one.headline), self.bench[0].sizes)
+        return next((size.sizes for size in self.bench if size.headline), self.bench[0].sizes)
 
     @property
     def others(self) -> tuple[BenchSize, ...]:
         """The bench sizes other than the headline."""
         named = () if isinstance(self.bench, Mapping) else self.bench
-        return tuple(one for one in named if one.sizes is not self.headline)
+        return tuple(size for size in named if size.sizes is not self.headline)
 
     @property
     def all(self) -> tuple[Mapping[str, int], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 
 from kcurate.records.pair import SIDES, SideName
 
@@ -15,64 +15,89 @@ from kcurate.records.pair import SIDES, SideName
 FASTEST_SHARE = 1.2
 
 
-class Outcome(StrEnum):
-    """Every candidate ends with exactly one; listed in the order of the judge's steps."""
+class Trait(Flag):
+    """What holds of an outcome."""
 
-    NO_PROBLEM = "no_problem"
-    MALFORMED = "malformed"
-    STATIC_REJECT = "static_reject"
-    COMPILE_ERROR = "compile_error"
-    UNSUPPORTED = "unsupported"
-    LAUNCH_ERROR = "launch_error"
-    TIMEOUT = "timeout"
-    MISMATCH = "mismatch"
-    NONDETERMINISTIC = "nondeterministic"
-    PADDED = "padded"
-    NOT_FASTER = "not_faster"
-    AMBIGUOUS_TIMING = "ambiguous_timing"
-    CORRECT = "correct"
-    CONFIRMED = "confirmed"
-    HARNESS_ERROR = "harness_error"
+    # The verdict says something about the candidate: it has a problem, this backend can run it, and the
+    # harness did not fail.
+    JUDGED = auto()
+    # A resumed run does not judge it again.
+    FINAL = auto()
+    # Both sides computed the same results, whatever the times.
+    CORRECT = auto()
+    # A run showed different results: a counterexample, which no later pass overrides.
+    REFUTES = auto()
+    # The candidate is refused: earlier passes on the same device no longer count. `malformed` has no such
+    # trait: a negative control that meets unlucky inputs proves nothing about a candidate that passed.
+    WITHDRAWS = auto()
+
+
+_ENDS = Trait.JUDGED | Trait.FINAL
+_RIGHT = _ENDS | Trait.CORRECT
+_WRONG = _ENDS | Trait.REFUTES
+_REFUSED = _ENDS | Trait.WITHDRAWS
+
+
+class Outcome(StrEnum):
+    """Every candidate ends with exactly one; listed in the order of the judge's steps.
+
+    Each has its traits, and the words that tell a model about its answer.
+    """
+
+    NO_PROBLEM = "no_problem", Trait(0), "It cannot be judged"
+    MALFORMED = "malformed", _ENDS, "The plan does not fit the problem or the code"
+    STATIC_REJECT = "static_reject", _REFUSED, "The code contains what is not allowed"
+    COMPILE_ERROR = "compile_error", _REFUSED, "It does not compile"
+    UNSUPPORTED = "unsupported", Trait(0), "It needs something that is not available here"
+    LAUNCH_ERROR = "launch_error", _REFUSED, "It fails when it runs"
+    TIMEOUT = "timeout", _ENDS, "It does not end"
+    MISMATCH = "mismatch", _WRONG, "Its results are wrong"
+    NONDETERMINISTIC = "nondeterministic", _WRONG, "Its results differ from run to run"
+    PADDED = "padded", _REFUSED, "It is slower than the problem explains"
+    NOT_FASTER = "not_faster", _RIGHT, "Its results are right, but it is not faster"
+    AMBIGUOUS_TIMING = (
+        "ambiguous_timing",
+        Trait.JUDGED | Trait.CORRECT,
+        "The times do not tell the two sides apart",
+    )
+    CORRECT = "correct", _RIGHT, "Its results are right"
+    CONFIRMED = "confirmed", _RIGHT, "Its results are right"
+    HARNESS_ERROR = "harness_error", Trait(0), "It cannot be judged"
+
+    traits: Trait
+    told: str
+
+    def __new__(cls, value: str, traits: Trait, told: str) -> Outcome:
+        """A member that is its value, with what holds of it."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.traits, member.told = traits, told
+        return member
 
     @property
     def final(self) -> bool:
         """False for the outcomes that a resumed run judges again."""
-        return self.judged and self is not Outcome.AMBIGUOUS_TIMING
+        return Trait.FINAL in self.traits
 
     @property
     def judged(self) -> bool:
-        """False if the verdict says nothing about the candidate: it has no problem, this backend lacks an
-        instruction that it needs, or the harness failed."""
-        return self not in (Outcome.NO_PROBLEM, Outcome.UNSUPPORTED, Outcome.HARNESS_ERROR)
+        """False if the verdict says nothing about the candidate."""
+        return Trait.JUDGED in self.traits
 
     @property
     def correct(self) -> bool:
         """True if both sides computed the same results, whatever the times."""
-        return self in (
-            Outcome.NOT_FASTER,
-            Outcome.AMBIGUOUS_TIMING,
-            Outcome.CORRECT,
-            Outcome.CONFIRMED,
-        )
+        return Trait.CORRECT in self.traits
 
     @property
     def refutes(self) -> bool:
-        """True if a run showed different results: a counterexample, which no later pass overrides."""
-        return self in (Outcome.MISMATCH, Outcome.NONDETERMINISTIC)
+        """True if a run showed different results."""
+        return Trait.REFUTES in self.traits
 
     @property
     def withdraws(self) -> bool:
-        """True if the candidate is refused: earlier passes on the same device no longer count.
-
-        `malformed` is not among them: a negative control that meets unlucky inputs proves nothing about a
-        candidate that passed.
-        """
-        return self in (
-            Outcome.STATIC_REJECT,
-            Outcome.COMPILE_ERROR,
-            Outcome.LAUNCH_ERROR,
-            Outcome.PADDED,
-        )
+        """True if the candidate is refused: earlier passes on the same device no longer count."""
+        return Trait.WITHDRAWS in self.traits
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,11 @@ class Entry:
         """The fast side's operations a byte of device memory and operations a second, and the GPU's copy
         bandwidth in bytes a second; None where one is not known, or the side has no such operations."""
         device = self.best.environment.device if self.best else ""
-        found = self.profiles.get(device, {}).get("fast")
+        profile = self.profiles.get(device, {}).get("fast")
         roof = self.best.environment.details.get("copy_bytes_per_s") if self.best else None
-        if found is None or not isinstance(roof, int | float):
+        if profile is None or not isinstance(roof, int | float):
             return None
-        counted = found.counters
+        counted = profile.counters
         moved = counted.get("dram_read_bytes", 0.0) + counted.get("dram_write_bytes", 0.0)
         flops, us = counted.get("flops", 0.0), counted.get("time_us", 0.0)
         return (flops / moved, flops / us * 1e6, float(roof)) if flops and moved and us else None
@@ -58,11 +58,11 @@ def entry(candidate: Candidate, verdicts: Sequence[Verdict], profiles: Profiles 
     return Entry(candidate, tuple(verdicts), best, profiles.by_device(candidate) if profiles else {})
 
 
-def line(one: Entry) -> dict[str, Any]:
+def line(entry: Entry) -> dict[str, Any]:
     """What a row of the table shows, and what search and filters look at."""
-    pair, best = one.candidate, one.best
+    pair, best = entry.candidate, entry.best
     speedup = best.speedup if best else None
-    others = standing.elsewhere(standing.current(pair, one.verdicts), best)
+    others = standing.elsewhere(standing.current(pair, entry.verdicts), best)
     return {
         "id": pair.id,
         "family": pair.family,
@@ -70,17 +70,17 @@ def line(one: Entry) -> dict[str, Any]:
         "techniques": list(pair.techniques),
         "origin": pair.origin.suite or pair.origin.kind,
         "license": pair.license or "unknown",
-        "outcome": one.outcome,
+        "outcome": entry.outcome,
         "device": best.environment.device if best else "",
-        "devices": [found.environment.device for found in (best, *others)] if best else [],
-        "others": [_elsewhere(found) for found in others],
+        "devices": [verdict.environment.device for verdict in (best, *others)] if best else [],
+        "others": [_elsewhere(verdict) for verdict in others],
         "speedup": _rounded(speedup.ratio if speedup else None),
         "low": _rounded(speedup.low if speedup else None),
         "high": _rounded(speedup.high if speedup else None),
         "slow_us": _rounded(best.slow.median_us if best and best.slow else None),
         "fast_us": _rounded(best.fast.median_us if best and best.fast else None),
-        "copy": _rounded(one.copy_share),
-        **({"roofline": [_rounded(value) for value in one.roofline]} if one.roofline else {}),
+        "copy": _rounded(entry.copy_share),
+        **({"roofline": [_rounded(value) for value in entry.roofline]} if entry.roofline else {}),
         "text": pair.description,
     }
 
@@ -95,9 +95,9 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
-def part(one: Entry) -> dict[str, Any]:
+def part(entry: Entry) -> dict[str, Any]:
     """What a pair's part adds to its line: codes, plans, problem, origin, verdicts."""
-    pair, best = one.candidate, one.best.key if one.best else None
+    pair, best = entry.candidate, entry.best.key if entry.best else None
     return {
         "slow": pair.slow.code,
         "fast": pair.fast.code,
@@ -105,8 +105,8 @@ def part(one: Entry) -> dict[str, Any]:
         "fast_plan": _launch(pair.fast),
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
         "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
-        "verdicts": [_verdict(verdict, current=verdict.key == best) for verdict in one.verdicts[::-1]],
-        "profiles": {device: compared(sides) for device, sides in one.profiles.items()},
+        "verdicts": [_verdict(verdict, current=verdict.key == best) for verdict in entry.verdicts[::-1]],
+        "profiles": {device: compared(sides) for device, sides in entry.profiles.items()},
     }
 
 
@@ -150,5 +150,5 @@ def _side(report: SideReport | None) -> Mapping[str, Any] | None:
     return {
         "us": _rounded(report.median_us),
         "samples": sum(len(block) for block in report.samples_us),
-        "kernels": [codec.to_data(one) for one in report.resources],
+        "kernels": [codec.to_data(resources) for resources in report.resources],
     }

@@ -61,31 +61,31 @@ def _embedded(data: Any) -> str:
 
 def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
     """How many pairs there are, what judged them, and how that ended."""
-    families, domains = (len({one[key] for one in lines}) for key in ("family", "domain"))
+    families, domains = (len({line[key] for line in lines}) for key in ("family", "domain"))
     counted = (
         f"{_of(len(lines), 'pair')} in {_of(families, 'family', 'families')} and {_of(domains, 'domain')}"
     )
-    devices = ", ".join(sorted({one["device"] for one in lines if one["device"]}))
-    outcomes = Counter(one["outcome"] for one in lines).most_common()
+    devices = ", ".join(sorted({line["device"] for line in lines if line["device"]}))
+    outcomes = Counter(line["outcome"] for line in lines).most_common()
     ended = ", ".join(f"{number} {outcome.replace('_', ' ')}" for outcome, number in outcomes)
     return escape(f"{counted}{f' ({devices})' if devices else ''}: {ended}.")
 
 
-def _of(number: int, one: str, more: str = "") -> str:
-    return f"{number} {one if number == 1 else more or one + 's'}"
+def _of(number: int, noun: str, more: str = "") -> str:
+    return f"{number} {noun if number == 1 else more or noun + 's'}"
 
 
 def _plots(lines: Sequence[Mapping[str, Any]]) -> str:
-    measured = [one for one in lines if one["outcome"] == "confirmed" and one["speedup"]]
+    measured = [line for line in lines if line["outcome"] == "confirmed" and line["speedup"]]
     if not measured:
         return "<p>No speedup has been measured; that needs a GPU (<code>kcurate validate</code>).</p>"
-    counted = [one for one in measured if "roofline" in one]
+    counted = [line for line in measured if "roofline" in line]
     plotted = {
         "Speedups and their intervals": plots.ladder(measured),
         "Copy bandwidth reached by the fast sides": plots.bandwidth(measured),
         **({"Roofline of the fast sides": plots.roofline(counted)} if counted else {}),
-        "Speedup by domain": plots.by_group(measured, "domain", lambda one: [one["domain"]]),
-        "Speedup by technique": plots.by_group(measured, "technique", lambda one: one["techniques"]),
+        "Speedup by domain": plots.by_group(measured, "domain", lambda line: [line["domain"]]),
+        "Speedup by technique": plots.by_group(measured, "technique", lambda line: line["techniques"]),
     }
     return "\n".join(
         f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in plotted.items()

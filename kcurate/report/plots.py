@@ -29,11 +29,11 @@ Line = Mapping[str, Any]
 
 def ladder(lines: Sequence[Line]) -> str:
     """All speedups in order, with their intervals."""
-    found = sorted((line for line in lines if line["speedup"]), key=lambda line: float(line["speedup"]))
-    step = max(1, -(-len(found) // MAX_WHISKERS))
-    found = found[::step]
+    rungs = sorted((line for line in lines if line["speedup"]), key=lambda line: float(line["speedup"]))
+    step = max(1, -(-len(rungs) // MAX_WHISKERS))
+    rungs = rungs[::step]
     height, floor, left = 300, 270, 56
-    ends = [value for line in found for value in (line["low"], line["high"])]
+    ends = [value for line in rungs for value in (line["low"], line["high"])]
     place = log_scale(ends, floor, 12)
     every = f"; every {step}th is shown" if step > 1 else ""
     parts = [_open(height, f"Speedups with their intervals, in order{every}")]
@@ -41,8 +41,8 @@ def ladder(lines: Sequence[Line]) -> str:
         y = place(tick)
         parts.append(f'<path class="grid" d="M{left} {y:.1f}H{WIDTH - 8}"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}x</text>')
-    across = (WIDTH - left - 20) / max(1, len(found))
-    for number, line in enumerate(found):
+    across = (WIDTH - left - 20) / max(1, len(rungs))
+    for number, line in enumerate(rungs):
         x = left + 6 + across * (number + 0.5)
         whisker = f'<path d="M{x:.1f} {place(line["low"]):.1f}V{place(line["high"]):.1f}"/>'
         parts.append(_dot(line, x, place(line["speedup"]), 3, _tooltip(line), whisker))
@@ -101,10 +101,10 @@ def _dot(line: Line, x: float, y: float, radius: float, tooltip: str, more: str 
 
 def bandwidth(lines: Sequence[Line]) -> str:
     """Roofline of the fast sides: share of their GPU's copy bandwidth over time; the roof is at 100%."""
-    found = [line for line in lines if line["copy"] and line["fast_us"]]
+    timed = [line for line in lines if line["copy"] and line["fast_us"]]
     height, floor, left = 320, 280, 60
-    across = log_scale([line["fast_us"] for line in found], left + 8, WIDTH - 12)
-    up = LogScale(SMALLEST_SHARE, max([1.2, *(line["copy"] * 1.1 for line in found)]), floor, 12)
+    across = log_scale([line["fast_us"] for line in timed], left + 8, WIDTH - 12)
+    up = LogScale(SMALLEST_SHARE, max([1.2, *(line["copy"] * 1.1 for line in timed)]), floor, 12)
     parts = [_open(height, "Share of the measured copy bandwidth that the fast sides reach")]
     for tick in (SMALLEST_SHARE, 0.01, 0.1, 0.5, 1.0):
         kind = "roof" if tick == 1.0 else "grid"
@@ -114,7 +114,7 @@ def bandwidth(lines: Sequence[Line]) -> str:
         f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>'
         for tick in across.ticks()
     ]
-    for line in found:
+    for line in timed:
         tooltip = f"{line['id']}: {line['copy']:.1%} of copy bandwidth, {line['fast_us']:g} us"
         parts.append(_dot(line, across(line["fast_us"]), up(line["copy"]), 3.5, tooltip))
     label = "time of the fast side in microseconds; dashed: copy bandwidth; values below 0.1% are on the axis"

@@ -36,18 +36,18 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
         entries: dict[str, Entry] = {}
         counts: Counter[str] = Counter()
         profiles = on_file.read(workspace)
-        for found in readable.judged(folders, workspace):
-            if isinstance(found, readable.Unreadable):
+        for reading in readable.judged(folders, workspace):
+            if isinstance(reading, readable.Unreadable):
                 counts[Outcome.MALFORMED.value] += 1
-                record.note(f"left out: {found}")
-                record.add(items.unreadable("pairs", Outcome.MALFORMED, found, workspace))
+                record.note(f"left out: {reading}")
+                record.add(items.unreadable("pairs", Outcome.MALFORMED, reading, workspace))
                 continue
-            candidate = found.candidate
-            made = entry(candidate, found.verdicts, profiles)
-            outcome = "same_id" if candidate.id in entries else made.outcome.replace(" ", "_")
+            candidate = reading.candidate
+            row = entry(candidate, reading.verdicts, profiles)
+            outcome = "same_id" if candidate.id in entries else row.outcome.replace(" ", "_")
             counts[outcome] += 1
-            record.add(items.standing("pairs", outcome, made.best, found, workspace))
-            entries.setdefault(candidate.id, made)
+            record.add(items.standing("pairs", outcome, row.best, reading, workspace))
+            entries.setdefault(candidate.id, row)
         with progress.bar("write the page"):
             page = render([entries[key] for key in sorted(entries)])
         store.write_bytes(config.path, page.encode("utf-8", "replace"))

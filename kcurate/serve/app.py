@@ -110,8 +110,12 @@ class Routes:
     ) -> client.TaskList:
         """The tasks that match, ordered by id. `split`: train or held_out, as `kcurate train` splits them."""
         wanted = {"id": id, "family": family, "domain": domain}
-        found = await asyncio.to_thread(self._desk.catalog.select, wanted, split, held_out, seed, brief=brief)
-        return client.TaskList(len(found), [shown_task(one) for one in found[offset : offset + limit]])
+        matching = await asyncio.to_thread(
+            self._desk.catalog.select, wanted, split, held_out, seed, brief=brief
+        )
+        return client.TaskList(
+            len(matching), [shown_task(task) for task in matching[offset : offset + limit]]
+        )
 
     async def judge(
         self, asked: client.Request, request: fastapi.Request, response: fastapi.Response
@@ -137,10 +141,10 @@ class Routes:
 
     async def verdicts(self, key: str) -> list[dict[str, Any]]:
         """The final verdicts under a result's key, without samples: one, or two if it was audited."""
-        found = self._desk.pool.find(key)
-        if not found:
+        on_file = self._desk.pool.find(key)
+        if not on_file:
             raise fastapi.HTTPException(404, f"no final verdict {key}")
-        return [codec.to_data(short(one, key)) for one in found]
+        return [codec.to_data(short(verdict, key)) for verdict in on_file]
 
     async def health(self) -> client.Health:
         """The judges, and what waits for them."""
@@ -209,8 +213,9 @@ async def _invalid(_: fastapi.Request, error: Exception) -> JSONResponse:
     """What does not have the form of a request: the first places, without their values."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()
-    found = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in errors[:3]]
-    return _answer(400 if any(one["type"] == "json_invalid" for one in errors) else 422, "; ".join(found))
+    messages = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in errors[:3]]
+    broken = any(fault["type"] == "json_invalid" for fault in errors)
+    return _answer(400 if broken else 422, "; ".join(messages))
 
 
 async def _too_deep(_: fastapi.Request, __: Exception) -> JSONResponse:

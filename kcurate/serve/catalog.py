@@ -50,8 +50,8 @@ class Catalog:
             if brief not in self._loaded:
                 named = gpu_named(self._environment.device, self._environment.compiler) or None
                 untimed = self._environment.backend == "emulator"
-                found = pair_tasks.load(*self._sources, brief=brief, untimed=untimed, gpu=named)
-                self._loaded[brief] = {one.id: one for one in found if _askable(one)}
+                loaded = pair_tasks.load(*self._sources, brief=brief, untimed=untimed, gpu=named)
+                self._loaded[brief] = {task.id: task for task in loaded if _askable(task)}
             return self._loaded[brief]
 
     def select(
@@ -75,7 +75,7 @@ class Catalog:
                 raise InputError(f"no split {split!r}", hint=f"one of {', '.join(parts)}")
             tasks = list(parts[split])
         return [
-            one for one in tasks if all(value in (None, _facts(one)[key]) for key, value in wanted.items())
+            task for task in tasks if all(value in (None, _facts(task)[key]) for key, value in wanted.items())
         ]
 
 
@@ -90,35 +90,37 @@ def _facts(task: Task) -> dict[str, str]:
 
 def shown_task(task: Task) -> client.Task:
     """A task without its answer."""
-    given, problem = task.template.slow, task.template.problem
+    slow, problem = task.template.slow, task.template.problem
     assert problem is not None, "every task has one"
-    launch = shown.launch_data(given)
+    launch = shown.launch_data(slow)
     return client.Task(
         **_facts(task),
-        language=given.language,
+        language=slow.language,
         prompt=prompts.chat(task.prompt),
         problem=codec.to_data(problem),
-        given=client.Given(shown.shown_code(given.code), launch["plan"], launch.get("buffers", {})),
+        given=client.Given(shown.shown_code(slow.code), launch["plan"], launch.get("buffers", {})),
         local_edit=task.local_edit,
     )
 
 
-def own_task(own: client.OwnProblem, backend: str) -> Task:
+def own_task(request: client.OwnProblem, backend: str) -> Task:
     """The task of a caller's problem: checked as a record, at every size, and for its size.
 
     Raises:
         InputError: it cannot be judged; the message says where it is wrong.
     """
-    data = {"problem": dict(own.problem), "given": asdict(own.given)}
+    data = {"problem": dict(request.problem), "given": asdict(request.given)}
     name = f"caller/{store.content_id('caller', codec.canonical_json(data))}"
     store.check_schema("pair", _pair_data(name, data), where="problem")
     problem = codec.from_data(Problem, data["problem"], where="problem.problem")
-    blank = Side(own.given.code, ())
-    given = side_of(Answer(own.given.code, own.given.plan, own.given.buffers or None), blank, problem)
-    if isinstance(given, str):
-        raise InputError(given, where="problem.given")
+    blank = Side(request.given.code, ())
+    slow = side_of(
+        Answer(request.given.code, request.given.plan, request.given.buffers or None), blank, problem
+    )
+    if isinstance(slow, str):
+        raise InputError(slow, where="problem.given")
     origin = Origin("model", made="fast")
-    template = Candidate(name, "caller", "caller", None, origin, (), "", problem, given, given)
+    template = Candidate(name, "caller", "caller", None, origin, (), "", problem, slow, slow)
     _check_sizes(problem, backend)
     if issues := check(template):
         raise InputError(issues[0].what, where=issues[0].where.replace("slow", "given"))

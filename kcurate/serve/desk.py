@@ -88,7 +88,7 @@ class Desk:
     @property
     def waiting(self) -> int:
         """Answers in jobs that have not ended."""
-        return sum(len(one.request.answers) for one in self._open.values())
+        return sum(len(job.request.answers) for job in self._open.values())
 
     async def resume(self) -> int:
         """Go on with the jobs that the last server took and did not end; their number."""
@@ -96,15 +96,15 @@ class Desk:
         for job_id, (data, asked_of) in taken.items():
             try:
                 request = _request(data)
-                found = await asyncio.to_thread(self._tasks_of, request)
-                if asked_of not in (None, _hash_of(found[0])):
+                tasks_of_request = await asyncio.to_thread(self._tasks_of, request)
+                if asked_of not in (None, _hash_of(tasks_of_request[0])):
                     raise InputError("a task has changed since the request was taken", hint="send it again")
             except InputError as error:  # such as a task that this server no longer has
                 await self._on_disk(self._log.end, job_id, asdict(Job(job_id, "failed", (), str(error))))
                 continue
-            one = self._open[job_id] = _Open(request, *found, kept=True)
-            one.taken.set_result(None)
-            one.ended = self._started(self._run(job_id, one))
+            job = self._open[job_id] = _Open(request, *tasks_of_request, kept=True)
+            job.taken.set_result(None)
+            job.ended = self._started(self._run(job_id, job))
         return len(taken)
 
     async def judge(self, request: Request, gone: asyncio.Future[None], limit_s: float) -> Job:
@@ -129,56 +129,56 @@ class Desk:
                 if self.waiting + len(tasks) > self.queue:
                     what = f"{self.waiting} answers are waiting, of at most {self.queue}"
                     raise QueueFullError(what, hint="try again later")
-                one = self._open[job_id] = _Open(request, tasks, own)
-                one.ended = self._started(self._run(job_id, one, (asked, asked_of)))
+                job = self._open[job_id] = _Open(request, tasks, own)
+                job.ended = self._started(self._run(job_id, job, (asked, asked_of)))
         return await self._awaited(job_id, self._open[job_id], gone, limit_s if request.wait else 0.0)
 
     async def look(self, job_id: str, gone: asyncio.Future[None], limit_s: float) -> Job | None:
         """A job, waiting up to `limit_s` seconds for its end; None: there is no such job."""
-        if (one := self._open.get(job_id)) is not None:
-            return await self._awaited(job_id, one, gone, limit_s)
+        if (job := self._open.get(job_id)) is not None:
+            return await self._awaited(job_id, job, gone, limit_s)
         return await self._ended(job_id)
 
     async def close(self) -> None:
         """Stop; jobs that have not ended stay on disk for the next server."""
         self._closing = True
-        under_way = [one.ended for one in self._open.values() if one.ended is not None]
+        under_way = [job.ended for job in self._open.values() if job.ended is not None]
         for ended in under_way:
             ended.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         self._log.close()
 
-    async def _awaited(self, job_id: str, one: _Open, gone: asyncio.Future[None], limit_s: float) -> Job:
+    async def _awaited(self, job_id: str, job: _Open, gone: asyncio.Future[None], limit_s: float) -> Job:
         """The job, ended or as it stands; once a caller has its id, it is kept."""
-        assert one.ended is not None, "it was started with the job"
-        one.waiting += 1
+        assert job.ended is not None, "it was started with the job"
+        job.waiting += 1
         try:
-            await asyncio.shield(one.taken)
+            await asyncio.shield(job.taken)
             if limit_s:
-                both: set[asyncio.Future[Any]] = {one.ended, gone}
+                both: set[asyncio.Future[Any]] = {job.ended, gone}
                 await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            one.kept |= not gone.done()
+            job.kept |= not gone.done()
         finally:
-            one.waiting -= 1
-            if not (one.waiting or one.kept or one.ended.done() or self._closing):
-                await self._drop(job_id, one)
-        ended = one.ended.done() and not one.ended.cancelled()  # cancelled: dropped, or the server stops
-        return one.ended.result() if ended else Job(job_id, "waiting")
+            job.waiting -= 1
+            if not (job.waiting or job.kept or job.ended.done() or self._closing):
+                await self._drop(job_id, job)
+        ended = job.ended.done() and not job.ended.cancelled()  # cancelled: dropped, or the server stops
+        return job.ended.result() if ended else Job(job_id, "waiting")
 
-    async def _drop(self, job_id: str, one: _Open) -> None:
-        assert one.ended is not None, "it was started with the job"
+    async def _drop(self, job_id: str, job: _Open) -> None:
+        assert job.ended is not None, "it was started with the job"
         self._open.pop(job_id, None)
         self.states["left"] += 1
-        one.ended.cancel()
+        job.ended.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await one.ended
-        await self._on_disk(self._log.leave, job_id, one.number)
+            await job.ended
+        await self._on_disk(self._log.leave, job_id, job.number)
 
     @staticmethod
     def _started(running: Coroutine[Any, Any, Job]) -> asyncio.Task[Job]:
         """A task whose exception may go unread."""
         task = asyncio.create_task(running)
-        task.add_done_callback(lambda one: None if one.cancelled() else one.exception())
+        task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return task
 
     async def _ended(self, job_id: str) -> Job | None:
@@ -188,28 +188,27 @@ class Desk:
         known = await asyncio.to_thread(self._log.find, job_id)
         return None if known is None else job_of(known)
 
-    async def _run(self, job_id: str, one: _Open, asked: tuple[Any, str] | None = None) -> Job:
+    async def _run(self, job_id: str, job: _Open, asked: tuple[Any, str] | None = None) -> Job:
         try:
             if asked is not None:
                 try:
-                    one.number = await self._on_disk(self._log.take, job_id, *asked)
+                    job.number = await self._on_disk(self._log.take, job_id, *asked)
                 except KcurateError as error:
-                    one.taken.set_exception(error)
+                    job.taken.set_exception(error)
                     raise
-                one.taken.set_result(None)
-            job = await self._judged(job_id, one)
+                job.taken.set_result(None)
+            ended = await self._judged(job_id, job)
             self._unwritten.pop(job_id, None)
             try:
-                await self._on_disk(self._log.end, job_id, asdict(job))
-            except (
-                UnwrittenError
-            ):  # it was acknowledged; on disk it is still open, so the next server ends it
-                self._unwritten[job_id] = job
+                await self._on_disk(self._log.end, job_id, asdict(ended))
+            except UnwrittenError:
+                # It was acknowledged; on disk it is still open, so the next server ends it.
+                self._unwritten[job_id] = ended
         finally:
-            if self._open.get(job_id) is one:
+            if self._open.get(job_id) is job:
                 del self._open[job_id]
-        self.states[job.state] += 1
-        return job
+        self.states[ended.state] += 1
+        return ended
 
     async def _on_disk(self, write: Callable[..., T], *line: Any) -> T:
         try:
@@ -217,23 +216,23 @@ class Desk:
         except InputError as error:
             raise UnwrittenError(error.what, where=error.where, hint=error.hint) from error
 
-    async def _judged(self, job_id: str, one: _Open) -> Job:
-        request = one.request
+    async def _judged(self, job_id: str, job: _Open) -> Job:
+        request = job.request
         try:
-            if one.own is not None:
-                verdict = await self.pool.judge(one.own)
+            if job.own is not None:
+                verdict = await self.pool.judge(job.own)
                 if not verdict.outcome.correct:
                     failed = verdict.outcome is Outcome.HARNESS_ERROR
                     why = f"the problem is not admitted: {verdict.outcome}: {verdict.detail}"
                     return Job(job_id, "failed" if failed else "refused", (), _text(why))
             scheme = schemes.make(request.scheme, request.values)
-            judged = await self.pool.score(one.tasks, [_reply(a) for a in request.answers], scheme=scheme)
+            judged = await self.pool.score(job.tasks, [_reply(a) for a in request.answers], scheme=scheme)
         except KcurateError as error:
             return Job(job_id, "failed", (), _text(str(error)))
-        results = tuple(_result(a.task, found) for a, found in zip(request.answers, judged, strict=True))
-        self.outcomes.update(found.outcome for found in results)
-        self.cached += sum(found.cached for found in results)
-        self.judge_s += sum(found.judge_s for found in results)
+        results = tuple(_result(a.task, result) for a, result in zip(request.answers, judged, strict=True))
+        self.outcomes.update(result.outcome for result in results)
+        self.cached += sum(result.cached for result in results)
+        self.judge_s += sum(result.judge_s for result in results)
         return Job(job_id, "done", results)
 
     def _tasks_of(self, request: Request) -> tuple[list[Task], Task | None]:
@@ -246,46 +245,48 @@ class Desk:
         if not 1 <= len(request.answers) <= MOST_ANSWERS:
             raise InputError(f"{len(request.answers)} answers", hint=f"1 to {MOST_ANSWERS} a request")
         own = None if request.problem is None else own_task(request.problem, self.environment.backend)
-        known, found = self.catalog.tasks(), list[Task]()
-        for index, one in enumerate(request.answers):
+        known, chosen = self.catalog.tasks(), list[Task]()
+        for index, answer in enumerate(request.answers):
             where = f"answers[{index}]"
-            if (one.reply is None) == (one.code is None):
+            if (answer.reply is None) == (answer.code is None):
                 raise InputError("give either reply or code", where=where)
-            if one.code is None and (one.plan is not None or one.buffers is not None):
+            if answer.code is None and (answer.plan is not None or answer.buffers is not None):
                 raise InputError("plan and buffers belong to code", where=where)
-            task = own if one.task is None else known.get(one.task)
-            if task is None and one.task is not None:
-                raise UnknownTaskError(f"unknown task {one.task!r}", where=where, hint="see GET /tasks")
+            task = own if answer.task is None else known.get(answer.task)
+            if task is None and answer.task is not None:
+                raise UnknownTaskError(f"unknown task {answer.task!r}", where=where, hint="see GET /tasks")
             if task is None:
                 raise InputError("neither a task nor a problem in the request", where=where)
-            found.append(task)
-        return found, own
+            chosen.append(task)
+        return chosen, own
 
 
-def _reply(one: Answer) -> str | prompts.Answer:
+def _reply(answer: Answer) -> str | prompts.Answer:
     """The answer in the form that the pool reads."""
-    return one.reply if one.reply is not None else prompts.Answer(one.code or "", one.plan, one.buffers)
+    if answer.reply is not None:
+        return answer.reply
+    return prompts.Answer(answer.code or "", answer.plan, answer.buffers)
 
 
-def _result(task: str | None, one: Judged) -> Result:
-    standing = schemes.STANDINGS.get(one.outcome)
-    speedup = one.verdict.speedup if one.verdict else None
+def _result(task: str | None, judged: Judged) -> Result:
+    standing = schemes.STANDINGS.get(judged.outcome)
+    speedup = judged.verdict.speedup if judged.verdict else None
     return Result(
         task=task,
-        outcome=one.outcome,
-        reward=one.reward,
-        components=one.components,
+        outcome=judged.outcome,
+        reward=judged.reward,
+        components=judged.components,
         correct=standing is not None and standing.correct,
         speedup=speedup.ratio if speedup else None,
         low=speedup.low if speedup else None,
         high=speedup.high if speedup else None,
-        feedback=_text(feedback_on(one)),
-        detail=_text(one.detail),
-        key=one.key or None,
-        audit=one.audit,
-        cheat=one.cheat,
-        cached=one.cached,
-        judge_s=one.judge_s,
+        feedback=_text(feedback_on(judged)),
+        detail=_text(judged.detail),
+        key=judged.key or None,
+        audit=judged.audit,
+        cheat=judged.cheat,
+        cached=judged.cached,
+        judge_s=judged.judge_s,
     )
 
 
@@ -296,13 +297,13 @@ def _text(text: str) -> str:
 
 def _stands(job: Job) -> bool:
     """Whether an ended job would end the same way again."""
-    fine = not any(one.outcome in _OPEN for one in job.results)
+    fine = not any(result.outcome in _OPEN for result in job.results)
     return job.state == "refused" or (job.state == "done" and fine)
 
 
 def _hash_of(tasks: Sequence[Task]) -> str:
     """Equal for requests whose tasks ask the same, and pay the same for it."""
-    known = {one.id: (given_hash(one), str(one.known)) for one in tasks}
+    known = {task.id: (given_hash(task), str(task.known)) for task in tasks}
     return store.content_id("tasks", *(text for name in sorted(known) for text in (name, *known[name])))
 
 

@@ -49,18 +49,18 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
         folder = config.workspace / "serve"
         log = JobLog(folder / "jobs.jsonl")
         cache = folder / "verdicts.jsonl"
-        own = PoolConfig(place.backend, place.gpus, config.jobs, cache_file=cache, ray=config.ray)
-        pool = RewardPool(schemes.make("pairs"), own)
+        pool_config = PoolConfig(place.backend, place.gpus, config.jobs, cache_file=cache, ray=config.ray)
+        pool = RewardPool(schemes.make("pairs"), pool_config)
         stack.callback(pool.close)
-        found = pool.environment()
-        catalog = Catalog(config.dataset, found)
+        environment = pool.environment()
+        catalog = Catalog(config.dataset, environment)
         tasks = catalog.tasks()
         desk = Desk(pool, catalog, log, config.queue)
         host, port = listening.getsockname()[:2]
         record.note(
-            f"http://{f'[{host}]' if ':' in host else host}:{port}: {found.backend}, {len(tasks)} tasks"
+            f"http://{f'[{host}]' if ':' in host else host}:{port}: {environment.backend}, {len(tasks)} tasks"
         )
-        gpus = place.gpus if found.backend == "cuda" and config.ray is None else ()
+        gpus = place.gpus if environment.backend == "cuda" and config.ray is None else ()
         _serve(desk, gpus, token, config.max_body, listening)
         return record.finish({"answers": dict(sorted(desk.outcomes.items()))})
 

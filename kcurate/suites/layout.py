@@ -64,8 +64,8 @@ def _compiled(pattern: str, variants: tuple[str, ...]) -> re.Pattern[str]:
 def locate(layout: Layout, path: str) -> Place | None:
     """The place of `path` (relative to the tree's root, `/`-separated); None: outside the layout."""
     for pattern in layout.paths:
-        found = _compiled(pattern, layout.variants).fullmatch(path)
-        if found:
-            groups = found.groupdict()
+        match = _compiled(pattern, layout.variants).fullmatch(path)
+        if match:
+            groups = match.groupdict()
             return Place(groups.get("benchmark"), groups.get("variant"), groups["rest"])
     return None

@@ -73,8 +73,8 @@ def find_problem(
 
 
 def _mentions(code: str, names: Iterable[str]) -> bool:
-    own = (name.rpartition("::")[2] for name in names)
-    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in own)
+    names_here = (name.rpartition("::")[2] for name in names)
+    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in names_here)
 
 
 def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: str | None) -> Candidate:

@@ -114,8 +114,8 @@ def find_tree(folder: Path, manifests: Mapping[str, Manifest], *, parents: bool 
 
 def forced_tree(folder: Path, manifest: Manifest) -> Tree:
     """`folder` under a manifest chosen by the user; its root is the nearest parent that matches it."""
-    found = find_tree(folder, {manifest.suite: manifest})
-    root = found.root if found else folder
+    tree = find_tree(folder, {manifest.suite: manifest})
+    root = tree.root if tree else folder
     if manifest.suite == GENERIC:
         return generic_tree(root, manifest)
     return Tree(root, manifest, True, head_revision(root))

@@ -61,49 +61,57 @@ def find(side: Side, wanted: Mapping[str, Sequence[int]] | None = None) -> tuple
     Raises:
         InputError: a wanted name is none.
     """
-    found = of_launches(side) if side.language == "triton" else _of_text(side)
-    if unknown := set(wanted or {}) - set(found):
+    numbers = of_launches(side) if side.language == "triton" else _of_text(side)
+    if unknown := set(wanted or {}) - set(numbers):
         raise InputError(
-            f"no constant {min(unknown)!r} in this side", hint=f"it has {', '.join(found) or 'none'}"
+            f"no constant {min(unknown)!r} in this side", hint=f"it has {', '.join(numbers) or 'none'}"
         )
     values = _values if side.language != "triton" else _values_in_triton
-    made = (
+    knobs = (
         Knob(name, value, values(name, value, (wanted or {}).get(name)))
-        for name, value in found.items()
-        if name in (wanted or found)
+        for name, value in numbers.items()
+        if name in (wanted or numbers)
     )
-    return tuple(one for one in made if wanted or len(one.values) > 1)
+    return tuple(knob for knob in knobs if wanted or len(knob.values) > 1)
 
 
 def listed(side: Side, configurations: Iterable[Configuration]) -> list[dict[str, int]]:
     """The settings that a kernel in Triton lists for tuning, but those with values that are no knobs here."""
     known = of_launches(side)
-    found = []
-    for one in configurations:
-        setting = {**one.constexprs, "num_warps": one.num_warps, "num_stages": one.num_stages}
+    configured = []
+    for configuration in configurations:
+        setting = {
+            **configuration.constexprs,
+            "num_warps": configuration.num_warps,
+            "num_stages": configuration.num_stages,
+        }
         whole = {name: value for name, value in setting.items() if name in known and type(value) is int}
-        if whole.keys() == setting.keys() and {**known, **whole} not in found:
-            found.append({**known, **whole})
-    return found
+        if whole.keys() == setting.keys() and {**known, **whole} not in configured:
+            configured.append({**known, **whole})
+    return configured
 
 
 def _of_text(side: Side) -> dict[str, int]:
-    found = {match["macro"] or match["name"]: int(match["value"]) for match in _CONSTANT.finditer(side.code)}
-    found = {name: value for name, value in found.items() if value > 0}
-    blocks = {math.prod(one.block) for one in _launches(side) if all(isinstance(n, int) for n in one.block)}
-    if len(blocks) == 1 and (block := int(blocks.pop())) > 1 and not _products(block, found):
-        found[BLOCK] = block
-    return found
+    constants = {
+        match["macro"] or match["name"]: int(match["value"]) for match in _CONSTANT.finditer(side.code)
+    }
+    constants = {name: value for name, value in constants.items() if value > 0}
+    blocks = {
+        math.prod(launch.block) for launch in _launches(side) if all(isinstance(n, int) for n in launch.block)
+    }
+    if len(blocks) == 1 and (block := int(blocks.pop())) > 1 and not _products(block, constants):
+        constants[BLOCK] = block
+    return constants
 
 
 def of_launches(side: Side) -> dict[str, int]:
     """The numbers that all launches of a side in Triton agree on: compile-time constants, warps, stages."""
-    found: dict[str, set[object]] = {}
-    for one in (step for step in steps(side.plan) if isinstance(step, Launch)):
-        options = {"num_warps": one.num_warps, "num_stages": one.num_stages}
-        for name, value in {**one.constexprs, **options}.items():
-            found.setdefault(name, set()).add(value)
-    same = {name: values.pop() for name, values in found.items() if len(values) == 1}
+    values: dict[str, set[object]] = {}
+    for launch in (step for step in steps(side.plan) if isinstance(step, Launch)):
+        options = {"num_warps": launch.num_warps, "num_stages": launch.num_stages}
+        for name, value in {**launch.constexprs, **options}.items():
+            values.setdefault(name, set()).add(value)
+    same = {name: every.pop() for name, every in values.items() if len(every) == 1}
     return {name: value for name, value in same.items() if type(value) is int and value > 0}
 
 
@@ -111,25 +119,27 @@ def _launches(side: Side) -> Iterator[Launch]:
     return (step for step in steps(side.plan) if isinstance(step, Launch) and step.block)
 
 
-def _values_in_triton(name: str, value: int, given: Sequence[int] | None) -> tuple[int, ...]:
+def _values_in_triton(name: str, value: int, listed_values: Sequence[int] | None) -> tuple[int, ...]:
     """Those of options; else halves and doubles of powers of two, as blocks are."""
-    if given or name in OPTIONS:
-        return tuple(sorted({value, *(given or OPTIONS[name])}))
+    if listed_values or name in OPTIONS:
+        return tuple(sorted({value, *(listed_values or OPTIONS[name])}))
     if value == 1 or value & (value - 1):
         return (value,)
     return tuple(sorted({value, max(1, value // 4), value // 2, 2 * value, 4 * value}))
 
 
-def _values(_: str, value: int, given: Sequence[int] | None) -> tuple[int, ...]:
+def _values(_: str, value: int, listed_values: Sequence[int] | None) -> tuple[int, ...]:
     """Halves and doubles; small ones also one less and one more, those of warps only whole warps."""
-    if given:
-        return tuple(sorted({value, *given}))
+    if listed_values:
+        return tuple(sorted({value, *listed_values}))
     tried = {value, value // 4, value // 2, 2 * value, 4 * value}
     if value <= 8:
         tried |= {value - 1, value + 1}
     if value % WARP == 0:
-        tried = {one for one in tried if one % WARP == 0 and one <= max(value, MAX_THREADS)}
-    return tuple(sorted(one for one in tried if one > 0))
+        tried = {
+            candidate for candidate in tried if candidate % WARP == 0 and candidate <= max(value, MAX_THREADS)
+        }
+    return tuple(sorted(candidate for candidate in tried if candidate > 0))
 
 
 def changed(side: Side, knobs: Sequence[Knob], setting: Mapping[str, int], links: Mapping[str, Link]) -> Side:
@@ -167,8 +177,8 @@ def relaunched(side: Side, setting: Mapping[str, int]) -> Iterator[Side]:
         first = places[:at].count(number) % len(names) if names else 0
         ways.append([*names[first:], *names[:first], ""])
     for chosen in islice(product(*ways), MOST_WAYS):
-        made = _resized(codec.to_data(side), partial(_following, iter(chosen), setting))
-        yield codec.from_data(Side, {**made, "plan": _set(made["plan"], setting)})
+        resized = _resized(codec.to_data(side), partial(_following, iter(chosen), setting))
+        yield codec.from_data(Side, {**resized, "plan": _set(resized["plan"], setting)})
 
 
 def _following(names: Iterator[str], setting: Mapping[str, int], number: int) -> int:
@@ -181,7 +191,7 @@ def _resized(data: dict[str, Any], number: Callable[[int], int]) -> dict[str, An
 
     def grids(part: Any) -> Any:
         if isinstance(part, list | tuple):
-            return [grids(one) for one in part]
+            return [grids(element) for element in part]
         if not isinstance(part, dict):
             return part
         return {
@@ -195,22 +205,22 @@ def _resized(data: dict[str, Any], number: Callable[[int], int]) -> dict[str, An
 def _set(part: Any, setting: Mapping[str, int]) -> Any:
     """Plan data with the constants, warps and stages of a setting in its launches."""
     if isinstance(part, list | tuple):
-        return [_set(one, setting) for one in part]
+        return [_set(element, setting) for element in part]
     if not isinstance(part, dict):
         return part
     if "launch" not in part:
         return {key: _set(value, setting) for key, value in part.items()}
-    given = part.get("constexprs", {})
-    constants = {name: setting.get(name, value) for name, value in given.items()}
+    constexprs = part.get("constexprs", {})
+    constants = {name: setting.get(name, value) for name, value in constexprs.items()}
     return {**part, "constexprs": constants, **{name: setting[name] for name in OPTIONS if name in setting}}
 
 
 def _products(number: int, constants: Mapping[str, int]) -> list[tuple[str, ...]]:
     """The constants whose product a number is; where there are none, with a warp's lanes as a factor."""
-    names = [found for count in (1, 2, 3) for found in combinations(constants, count)]
-    products = {one: math.prod(constants[name] for name in one) for one in names}
-    exact = [one for one in names if products[one] == number]
-    return exact or [one for one in names if WARP * products[one] == number]
+    names = [chosen for count in (1, 2, 3) for chosen in combinations(constants, count)]
+    products = {factors: math.prod(constants[name] for name in factors) for factors in names}
+    exact = [factors for factors in names if products[factors] == number]
+    return exact or [factors for factors in names if WARP * products[factors] == number]
 
 
 def _number(
@@ -236,7 +246,7 @@ def _renumbered(data: Any, number: Callable[[int], int]) -> Any:
     if isinstance(data, dict):
         return {key: _renumbered(value, number) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_renumbered(one, number) for one in data]
+        return [_renumbered(element, number) for element in data]
     if isinstance(data, str):
         return _NUMBER.sub(lambda m: str(number(int(m[0]))), data)
     return number(data) if type(data) is int else data

@@ -47,9 +47,9 @@ def climb(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
         moves = [(knob.name, value) for knob in knobs for value in knob.near(at[knob.name])]
         rng.shuffle(moves)
         for name, value in moves:
-            found = score({**at, name: value})
-            if found is not None and found > best * (1 + LEAST_GAIN):
-                at, best, better = {**at, name: value}, found, True
+            neighbour_score = score({**at, name: value})
+            if neighbour_score is not None and neighbour_score > best * (1 + LEAST_GAIN):
+                at, best, better = {**at, name: value}, neighbour_score, True
                 break
 
 
@@ -57,8 +57,8 @@ def each(settings: Sequence[Setting]) -> Strategy:
     """The side's own setting, then these."""
 
     def strategy(knobs: Sequence[Knob], score: Score, _: random.Random) -> None:
-        for one in (start(knobs), *settings):
-            score({knob.name: one[knob.name] for knob in knobs})
+        for setting in (start(knobs), *settings):
+            score({knob.name: setting[knob.name] for knob in knobs})
 
     return strategy
 

@@ -83,7 +83,7 @@ def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
             what = "only sides in CUDA or Triton with a problem can be tuned"
             raise InputError(what, where=str(folder))
         settings = _listed(config, workspace, candidate, side)
-        values = {name: [one[name] for one in settings] for name in (settings or [{}])[0]}
+        values = {name: [trial[name] for trial in settings] for name in (settings or [{}])[0]}
         knobs = find(side, values or config.values)
         if not knobs:
             raise InputError(f"the {config.side} side has no named constant", where=str(folder))
@@ -95,17 +95,19 @@ def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
             trials.search(
                 search.each(settings) if settings else search.STRATEGIES[config.strategy or "greedy"]
             )
-        found = tuple(trials.done.values())
-        for one in found:
-            why = f"{one.ratio:.3f}x" if one.ratio is not None else one.detail
-            record.item("settings", spelled(one.setting), one.outcome, why, passed=one.outcome.correct)
-        counts = Counter[str](one.outcome for one in found)
+        trials_done = tuple(trials.done.values())
+        for trial in trials_done:
+            why = f"{trial.ratio:.3f}x" if trial.ratio is not None else trial.detail
+            record.item("settings", spelled(trial.setting), trial.outcome, why, passed=trial.outcome.correct)
+        counts = Counter[str](trial.outcome for trial in trials_done)
         summary = record.finish({"settings": ordered(counts, Outcome)})
-        confirmed = [one for one in found if one.outcome is Outcome.CONFIRMED and one.ratio is not None]
-        best = max(confirmed, key=lambda one: one.ratio or 0.0, default=None)
+        confirmed = [
+            trial for trial in trials_done if trial.outcome is Outcome.CONFIRMED and trial.ratio is not None
+        ]
+        best = max(confirmed, key=lambda trial: trial.ratio or 0.0, default=None)
         device = book.environment.device
         pair = _write(workspace, candidate, config.side, trials.sides[best.key], device) if best else None
-        return Tuned(summary, device, trials.timed, found, best, pair)
+        return Tuned(summary, device, trials.timed, trials_done, best, pair)
 
 
 def _listed(
@@ -120,15 +122,15 @@ def _listed(
     """
     if config.strategy not in (None, LISTED) or (config.values and not config.strategy):
         return []
-    found: list[dict[str, int]] = []
+    configurations: list[dict[str, int]] = []
     for name in candidate.origin.kernels if side.language == "triton" else ():
         path = workspace.kernels / name / "kernel.json"
         if path.is_file():
-            found += listed(side, store.read_json(path, Kernel).configurations)
-    if config.strategy == LISTED and not found:
+            configurations += listed(side, store.read_json(path, Kernel).configurations)
+    if config.strategy == LISTED and not configurations:
         what = "no kernel in the workspace lists configurations for this side"
         raise InputError(what, where=config.pair, hint="extract its tree, or choose --strategy greedy")
-    return found
+    return configurations
 
 
 def spelled(setting: Setting) -> str:
@@ -229,8 +231,8 @@ class _Trials:
 def _write(workspace: Workspace, candidate: Candidate, which: SideName, side: Side, device: str) -> Path:
     """The pair with the best side in the workspace, under a name of its own."""
     name = f"{candidate.id}-tuned-{store.verdict_path(Path(), device).stem}"
-    made = replace(candidate, id=name)
-    made = replace(made, slow=side) if which == "slow" else replace(made, fast=side)
+    variant = replace(candidate, id=name)
+    variant = replace(variant, slow=side) if which == "slow" else replace(variant, fast=side)
     folder = workspace.pairs / name
-    store.write_candidate(folder, made)
+    store.write_candidate(folder, variant)
     return folder

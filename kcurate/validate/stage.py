@@ -41,7 +41,7 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        given = inputs.read(_folders(config, workspace))
+        items = inputs.read(_folders(config, workspace))
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         if config.sanitize and place.backend == "emulator":
             why = "the emulator has no compute-sanitizer; it looks for races and wrong addresses by itself"
@@ -62,29 +62,28 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
                 stack.callback(referees.close)
             environment = referees.environment() if referees else judge.describe_environment(judging)
             book = Ledger(workspace, environment)
-            verdicts = _known(given, book, config)
+            verdicts = _known(items, book, config)
             rest = [
                 (item.index, item.candidate)
-                for item in given
+                for item in items
                 if item.index not in verdicts and item.candidate is not None
             ]
 
             def judged_in_waves() -> Generator[tuple[int, Verdict], None, None]:
                 """Last the slow sides that were made: naive variants' verdicts limit what those may claim."""
-                for made in (False, True):
-                    wave = [one for one in rest if (one[1].origin.made == "slow") is made]
+                for made_slow in (False, True):
+                    wave = [waiting for waiting in rest if (waiting[1].origin.made == "slow") is made_slow]
                     if wave:
                         yield from judge.judge_many(
                             wave, judging, gpus=place.gpus, jobs=config.jobs, referees=referees
                         )
 
-            _record_rest(given, verdicts, judged_in_waves(), book)
-        for one in given:
-            record.add(_item(one, verdicts[one.index], workspace))
+            _record_rest(items, verdicts, judged_in_waves(), book)
+        for item in items:
+            record.add(_item(item, verdicts[item.index], workspace))
         for index, candidate in rest:
-            ours = (
-                candidate.origin.made is not None
-            )  # its problem is noted once, with the pair it was made of
+            # Its problem is noted once, with the pair it was made of.
+            ours = candidate.origin.made is not None
             if verdicts[index].outcome.correct and not ours and (line := _advice(candidate)) is not None:
                 record.note(f"{candidate.id}: {line}")
         counts = Counter[str](verdict.outcome for verdict in verdicts.values())
@@ -97,11 +96,11 @@ def _advice(candidate: Candidate) -> str | None:
     return advice(candidate.problem, {side: getattr(candidate, side) for side in SIDES})
 
 
-def _item(one: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
-    if one.candidate is None:
-        broken = Unreadable(one.folder, "pair.json", one.problem)
+def _item(item: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
+    if item.candidate is None:
+        broken = Unreadable(item.folder, "pair.json", item.problem)
         return items.unreadable("candidates", verdict.outcome, broken, workspace)
-    return items.item("candidates", one.candidate.id, verdict, one.folder, workspace)
+    return items.item("candidates", item.candidate.id, verdict, item.folder, workspace)
 
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
@@ -115,10 +114,10 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     return names.pairs(map(str, config.paths or (workspace.pairs,)), workspace)
 
 
-def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
+def _known(items: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
     """Verdicts that need no judging: unreadable folders, pairs without a problem, stored final verdicts."""
     known: dict[int, Verdict] = {}
-    for item in given:
+    for item in items:
         if item.candidate is None or item.candidate.problem is None:
             known[item.index] = inputs.unjudged(item, book.environment)
             book.add(known[item.index])
@@ -130,7 +129,7 @@ def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig)
 
 
 def _record_rest(
-    given: tuple[inputs.Item, ...],
+    items: tuple[inputs.Item, ...],
     verdicts: dict[int, Verdict],
     judged: Generator[tuple[int, Verdict], None, None],
     book: Ledger,
@@ -139,11 +138,11 @@ def _record_rest(
     counts = Counter[str](verdict.outcome for verdict in verdicts.values())
     with (
         contextlib.closing(judged),
-        progress.bar(f"{STAGE} on {book.environment.device}", len(given), "pair", done=len(verdicts)) as bar,
+        progress.bar(f"{STAGE} on {book.environment.device}", len(items), "pair", done=len(verdicts)) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:
-            book.add(verdict, beside=given[index].folder)
+            book.add(verdict, beside=items[index].folder)
             verdicts[index] = verdict
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)

@@ -38,10 +38,10 @@ def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, worksp
     """
     name, folder = pair.candidate.id, pair.folder
     if best is not None:
-        made = item(kind, name, best, folder, workspace)
+        row = item(kind, name, best, folder, workspace)
         if outcome == best.outcome:
-            return made
-        return replace(made, outcome=outcome, passed=False, why=f"{best.outcome}: {made.why}".rstrip(": "))
+            return row
+        return replace(row, outcome=outcome, passed=False, why=f"{best.outcome}: {row.why}".rstrip(": "))
     why = OUTDATED if outcome == "stale" else "not judged yet"
     following = command(workspace.root, "validate", _found(name, folder, workspace))
     ours = outcome == "not_judged" and folder == resources.pairs_dir() / name
@@ -55,25 +55,27 @@ def of_pair(pair: Judged, workspace: Workspace) -> Item:
     return standing("pairs", best.outcome if best else outcome, best, pair, workspace)
 
 
-def unreadable(kind: str, outcome: str, found: Unreadable, workspace: Workspace) -> Item:
+def unreadable(kind: str, outcome: str, broken: Unreadable, workspace: Workspace) -> Item:
     """The item of a folder whose pair, verdicts or kernel cannot be read; extract writes a kernel again."""
-    following = None if kind == "kernels" else command(workspace.root, "validate", found.folder)
-    return Item(kind, str(found.folder), outcome, False, found.why, str(found.folder / found.file), following)
+    following = None if kind == "kernels" else command(workspace.root, "validate", broken.folder)
+    return Item(
+        kind, str(broken.folder), outcome, False, broken.why, str(broken.folder / broken.file), following
+    )
 
 
 def _next(outcome: Outcome, name: str, folder: Path, workspace: Workspace) -> str:
     """The command that comes next."""
     inside = folder == workspace.pairs / name
-    found = _found(name, folder, workspace)
+    location = _found(name, folder, workspace)
     if outcome is Outcome.HARNESS_ERROR:
         return "kcurate doctor"
     if outcome is Outcome.NO_PROBLEM and inside:
         return command(workspace.root, "problem", "draft")
     if outcome in (Outcome.NO_PROBLEM, Outcome.AMBIGUOUS_TIMING):
-        return command(workspace.root, "validate", found)
+        return command(workspace.root, "validate", location)
     if outcome is Outcome.UNSUPPORTED:
-        return command(workspace.root, "validate", found, "--gpu", "0")
-    return command(workspace.root, "show", found)
+        return command(workspace.root, "validate", location, "--gpu", "0")
+    return command(workspace.root, "show", location)
 
 
 def _found(name: str, folder: Path, workspace: Workspace) -> str | Path:

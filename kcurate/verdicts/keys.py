@@ -18,5 +18,5 @@ def verdict_key(candidate: Candidate) -> str:
     A slow side that was made is judged more strictly, so a verdict on it has another key than one on the same
     code as somebody else's: neither is taken for the other.
     """
-    made = " made slow" if candidate.origin.made == "slow" else ""
-    return store.candidate_key(candidate, protocol=f"{PROTOCOL}{made}")
+    mark = " made slow" if candidate.origin.made == "slow" else ""
+    return store.candidate_key(candidate, protocol=f"{PROTOCOL}{mark}")

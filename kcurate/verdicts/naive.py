@@ -30,7 +30,7 @@ def naive_speedup(
     Raises:
         InputError: a pair or a verdict on file cannot be read.
     """
-    found = []
+    ratios = []
     for pair, verdicts in judged(_folders(candidate, workspace), workspace):
         if pair.origin.made == "slow" or pair.problem != candidate.problem:
             continue
@@ -40,13 +40,13 @@ def naive_speedup(
         slow_us = verdict.slow.median_us if verdict.slow is not None else None
         speedup = verdict.speedup
         if size is not None:
-            timed = next((one for one in verdict.sizes if one.name == size), None)
+            timed = next((timing for timing in verdict.sizes if timing.name == size), None)
             slow_us, speedup = (timed.slow_us, timed.speedup) if timed is not None else (None, None)
         if slow_us and verdict.environment.device == device:
-            found.append(slow_us / fast_us)
+            ratios.append(slow_us / fast_us)
         elif speedup is not None:
-            found.append(speedup.ratio)
-    return max(found, default=None)
+            ratios.append(speedup.ratio)
+    return max(ratios, default=None)
 
 
 def _folders(candidate: Candidate, workspace: Workspace | None) -> Iterator[Path]:
@@ -66,5 +66,7 @@ def _folders(candidate: Candidate, workspace: Workspace | None) -> Iterator[Path
 @lru_cache(maxsize=1)
 def _natural(pairs: Path) -> tuple[tuple[Path, frozenset[str]], ...]:
     """The folders of a workspace's natural pairs, each with the names of its kernels."""
-    found = ((folder, store.read_candidate(folder).origin) for folder in store.find_candidates(pairs))
-    return tuple((folder, frozenset(origin.kernels)) for folder, origin in found if origin.kind == "natural")
+    origins = ((folder, store.read_candidate(folder).origin) for folder in store.find_candidates(pairs))
+    return tuple(
+        (folder, frozenset(origin.kernels)) for folder, origin in origins if origin.kind == "natural"
+    )

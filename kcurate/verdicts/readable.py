@@ -49,12 +49,12 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     Raises:
         InputError: no pairs.
     """
-    found = folders(workspace, built_in=built_in)
-    if not found:
+    every = folders(workspace, built_in=built_in)
+    if not every:
         raise InputError(
             "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
         )
-    return found
+    return every
 
 
 def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
@@ -74,7 +74,7 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | U
             yield Judged(folder, *pair)
     except InputError:
         rest = rest[done:]
-        broken = {folder: found for folder in rest if (found := _unreadable(folder)) is not None}
+        broken = {folder: unreadable for folder in rest if (unreadable := _unreadable(folder)) is not None}
         yield from broken.values()
         good = [folder for folder in rest if folder not in broken]
         for folder, pair in zip(good, standing.judged(good, workspace), strict=True):

@@ -43,8 +43,8 @@ def judged(
     for folder in folders:
         candidate = store.read_candidate(folder)
         key = verdict_key(candidate)
-        found = sorted({*places.get(candidate.id, ()), *places.get(key, ())})
-        ours = [_named(ledger[place], candidate.id, key) for place in found]
+        paths = sorted({*places.get(candidate.id, ()), *places.get(key, ())})
+        ours = [_named(ledger[place], candidate.id, key) for place in paths]
         stored = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
         yield candidate, (*(verdict for verdict in stored if verdict not in ours), *ours)
 
@@ -84,7 +84,7 @@ def best(verdicts: Sequence[Verdict], device: str = STANDS) -> Verdict | None:
         for wanted in (Outcome.CONFIRMED, Outcome.CORRECT)
     )
     judged = [verdict for verdict in kept if verdict.outcome.judged]
-    return next((found[-1] for found in (on_gpu, refuting, confirmed, correct, judged, kept) if found), None)
+    return next((group[-1] for group in (on_gpu, refuting, confirmed, correct, judged, kept) if group), None)
 
 
 def elsewhere(verdicts: Sequence[Verdict], chosen: Verdict | None) -> list[Verdict]:
@@ -92,8 +92,11 @@ def elsewhere(verdicts: Sequence[Verdict], chosen: Verdict | None) -> list[Verdi
     if chosen is None:
         return []
     devices = {verdict.environment.device for verdict in verdicts} - {chosen.environment.device}
-    found = (best([one for one in verdicts if one.environment.device == name]) for name in sorted(devices))
-    return [verdict for verdict in found if verdict is not None]
+    bests = (
+        best([verdict for verdict in verdicts if verdict.environment.device == name])
+        for name in sorted(devices)
+    )
+    return [verdict for verdict in bests if verdict is not None]
 
 
 def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -102,7 +105,11 @@ def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:
     for verdict in verdicts:
         if verdict.outcome.withdraws:
             device = verdict.environment.device
-            kept = [one for one in kept if not one.outcome.correct or one.environment.device != device]
+            kept = [
+                verdict
+                for verdict in kept
+                if not verdict.outcome.correct or verdict.environment.device != device
+            ]
         kept.append(verdict)
     return kept
 

@@ -115,17 +115,20 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
                     bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
                     bar.update()
         every = [compared[index] for index in sorted(compared)]
-        counts = Counter[str](one.drift for one in every)
+        counts = Counter[str](comparison.drift for comparison in every)
         for line in elsewhere(every):
             record.note(line)
         if config.contribute is not None:
             _write(config.contribute, [sent[index] for index in sorted(sent)], record.note)
-        lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in every]
+        lines = [
+            {key: value for key, value in asdict(comparison).items() if value is not None}
+            for comparison in every
+        ]
         store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
-        for one in every:
-            record.add(_item(one, workspace, record))
+        for comparison in every:
+            record.add(_item(comparison, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
-        return Report(summary, tuple(one for one in every if one.drift in _BAD))
+        return Report(summary, tuple(comparison for comparison in every if comparison.drift in _BAD))
 
 
 def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
@@ -141,15 +144,18 @@ def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
 def elsewhere(compared: Iterable[Compared]) -> Iterator[str]:
     """For each other GPU model than the rows', how many rows hold there and how many do not."""
     places: dict[tuple[str, str], Counter[Drift]] = {}
-    for one in compared:
-        if one.device != one.published_device and one.drift is not Drift.UNTIMED:
-            places.setdefault((one.device, one.published_device), Counter())[one.drift] += 1
-    for (device, published), found in sorted(places.items()):
-        not_faster, broken = found[Drift.NOT_FASTER_THERE], found[Drift.BROKEN]
-        unclear = f", {found[Drift.UNCLEAR]} are unclear" if found[Drift.UNCLEAR] else ""
+    for comparison in compared:
+        if comparison.device != comparison.published_device and comparison.drift is not Drift.UNTIMED:
+            places.setdefault((comparison.device, comparison.published_device), Counter())[
+                comparison.drift
+            ] += 1
+    for (device, published), drifts in sorted(places.items()):
+        not_faster, broken = drifts[Drift.NOT_FASTER_THERE], drifts[Drift.BROKEN]
+        unclear = f", {drifts[Drift.UNCLEAR]} are unclear" if drifts[Drift.UNCLEAR] else ""
         yield (
-            f"of {found.total()} rows published on {published}, {found[Drift.HOLDS_THERE]} hold on {device} "
-            f"and {not_faster + broken} do not ({not_faster} not faster, {broken} not correct){unclear}"
+            f"of {drifts.total()} rows published on {published}, {drifts[Drift.HOLDS_THERE]} hold "
+            f"on {device} and {not_faster + broken} do not ({not_faster} not faster, {broken} not correct)"
+            f"{unclear}"
         )
 
 
@@ -157,7 +163,7 @@ def _write(path: Path, verdicts: Sequence[Verdict], note: Note) -> None:
     if not verdicts:
         hint = "verify a dataset of this version of kcurate"
         raise InputError("no verdict that can be sent", where="--contribute", hint=hint)
-    lines = [codec.canonical_json(codec.to_data(one)) + b"\n" for one in verdicts]
+    lines = [codec.canonical_json(codec.to_data(verdict)) + b"\n" for verdict in verdicts]
     store.write_bytes(path, b"".join(lines))
     note(f"{path}: {len(verdicts)} verdicts; the dataset's owner puts it into verdicts/ and builds")
 
@@ -180,8 +186,8 @@ def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
 
 def _published(row: Mapping[str, Any], device: str) -> Mapping[str, Any]:
     """The row with its figures of `device`, where it has some; they are of the row's protocol."""
-    timed = [one for one in row.get("devices") or () if one["speedup"] is not None]
-    return {**row, **next((one for one in timed if one["device"] == device), {})}
+    timed = [timing for timing in row.get("devices") or () if timing["speedup"] is not None]
+    return {**row, **next((timing for timing in timed if timing["device"] == device), {})}
 
 
 def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
@@ -218,13 +224,27 @@ def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
 
 
-def _item(one: Compared, workspace: Workspace, record: Run) -> Item:
+def _item(comparison: Compared, workspace: Workspace, record: Run) -> Item:
     """A row with both speedups, or with the judge's sentence on what is wrong with it now."""
-    now = f"{one.speedup:.2f} times as fast" if one.speedup else f"{one.outcome} {one.detail}".rstrip()
-    before = f"{one.published_speedup:.2f} on {one.published_device}" if one.published_speedup else "untimed"
-    passed = one.drift not in _BAD
-    following = None if passed else record.command("list", "verdicts", one.id)
-    file = str(workspace.ledger(one.device))
+    now = (
+        f"{comparison.speedup:.2f} times as fast"
+        if comparison.speedup
+        else f"{comparison.outcome} {comparison.detail}".rstrip()
+    )
+    before = (
+        f"{comparison.published_speedup:.2f} on {comparison.published_device}"
+        if comparison.published_speedup
+        else "untimed"
+    )
+    passed = comparison.drift not in _BAD
+    following = None if passed else record.command("list", "verdicts", comparison.id)
+    file = str(workspace.ledger(comparison.device))
     return Item(
-        "rows", one.id, one.drift, passed, f"now {now} on {one.device}; published: {before}", file, following
+        "rows",
+        comparison.id,
+        comparison.drift,
+        passed,
+        f"now {now} on {comparison.device}; published: {before}",
+        file,
+        following,
     )

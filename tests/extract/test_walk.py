@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kcurate.core.workspace import Workspace
 from kcurate.extract.walk import MAX_FILE_BYTES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.suites import find_tree, generic_tree, load_manifests
 
@@ -46,6 +47,18 @@ def test_version_control_folders_are_skipped(tmp_path: Path) -> None:
         (tmp_path / name / "kernel.cu").write_text("__global__ void k() {}")
     (tmp_path / "a.cu").write_text("__global__ void k() {}")
     assert outcomes(walk(tmp_path)) == {"a.cu": None}
+
+
+def test_a_workspace_is_no_source_tree(tmp_path: Path) -> None:
+    """What the first extraction wrote is not read by the second; a workspace given as the path is."""
+    (tmp_path / "a.cu").write_text("__global__ void k() {}\n")
+    workspace = Workspace(tmp_path / "work")
+    workspace.mark()
+    workspace.mark()
+    (workspace.root / "b.cu").write_text("__global__ void k() {}\n")
+    assert list(outcomes(walk(tmp_path))) == ["a.cu"]
+    assert "b.cu" in outcomes(walk(workspace.root))
+    assert (workspace.root / ".gitignore").read_text() == "*\n"
 
 
 def test_symbolic_links_never_loop_and_never_count_a_file_twice(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kcurate.core.lock_files import held
 from kcurate.judge import gpu_lock
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.records import Environment
@@ -57,13 +61,26 @@ def test_timings_that_are_ready_together_run_in_a_row_before_the_next_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     events: list[str] = []
+    registered: list[int] = []
+    both_registered = threading.Event()
     monkeypatch.setattr(gpu_lock, "PATIENCE_S", 30.0)
+
+    @contextlib.contextmanager
+    def watched(handle: int, kind: int) -> Iterator[None]:
+        with held(handle, kind):
+            if kind == fcntl.LOCK_SH:
+                registered.append(handle)
+            if len(registered) == 2:
+                both_registered.set()
+            yield
+
+    monkeypatch.setattr(gpu_lock, "held", watched)
 
     def take_times(name: str) -> None:
         lock = GpuLock("test")
         with lock.exclusive():
             events.append(f"{name} begins")
-            time.sleep(0.3)
+            assert both_registered.wait(30)
             events.append(f"{name} ends")
         lock.close()
 
@@ -78,7 +95,6 @@ def test_timings_that_are_ready_together_run_in_a_row_before_the_next_worker(
     with user.shared():
         for thread in threads:
             thread.start()
-        time.sleep(0.1)
     while not events:
         time.sleep(0.01)
     threads.append(threading.Thread(target=work))

@@ -165,7 +165,8 @@ class Worker:
             raise ProblemError(str(frame.body["problem"]))
         if "missing" in frame.body:
             self.kill()
-            raise MissingDependencyError(str(frame.body["missing"]), hint="run kcurate doctor")
+            hint = frame.body.get("hint") or "run kcurate doctor"
+            raise MissingDependencyError(str(frame.body["missing"]), hint=str(hint))
         if "error" in frame.body:
             self.kill()
             raise BackendError(f"a worker failed: {frame.body['error']}", hint="please report it")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deopt.models import server
 from deopt.models.server import serving
 
-from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.models import asking as asking_module
 from kcurate.models.asking import Asking
 from kcurate.models.budget import Budget
 from kcurate.models.client import Patience
 from kcurate.models.compatible import CompatibleClient
+from kcurate.models.naming import ModelName
+from kcurate.models.opening import Spending, open_asking
 from kcurate.models.prices import parse_price
 from kcurate.models.transcripts import Transcripts
 from kcurate.records import Exchange, Prompt, ReplyStatus
@@ -136,3 +140,34 @@ def test_lone_surrogates_are_replaced_before_saving(tmp_path: Path) -> None:
         one = asking(url, tmp_path)
         assert answer(one).reply == "a?b"
     assert answer(asking("http://127.0.0.1:1", tmp_path)).reply == "a?b"
+
+
+def test_a_silent_server_is_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_module, "SILENT_S", 0.05)
+    noted: list[str] = []
+    mentioned = threading.Event()
+
+    def note(line: str) -> None:
+        noted.append(line)
+        mentioned.set()
+
+    def answer_then(handler: server.Handler, body: dict[str, Any]) -> None:
+        assert mentioned.wait(30)
+        server.completion(TEXT)(handler, body)
+
+    with serving(answer_then) as (url, _):
+        path = asking(url, tmp_path)
+        path.note = note
+        assert answer(path).status is ReplyStatus.ANSWERED
+    assert noted == [f"{url}/v1: no answer for 0 s, still waiting"]
+
+
+def test_claude_takes_no_sampling_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    with pytest.raises(InputError, match=r"--temperature and --top-p: Claude's API has no such option"):
+        open_asking(
+            ModelName("anthropic", "claude-sonnet-5-5"),
+            tmp_path,
+            Spending(),
+            sampling={"temperature": 0.7, "top_p": 0.9},
+        )

@@ -99,7 +99,8 @@ def test_closing_kills_busy_referees_and_cancels_queued_candidates() -> None:
     opened = Referees(CONFIG, jobs=1)
     opened.environment()
     at_work, waiting = opened.submit(small.scaled(fast=FOR_EVER)), opened.submit(small.scaled())
-    time.sleep(0.5)
+    while not at_work.running():
+        time.sleep(0.01)
     opened.close()
     assert at_work.result().outcome is Outcome.HARNESS_ERROR
     for never in (waiting, opened.submit(small.scaled())):

@@ -111,7 +111,7 @@ def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> Non
         else:
             handle, greeting = _run_handler(role)
     except MissingDependencyError as error:
-        channel.send({"missing": str(error)})
+        channel.send({"missing": error.what, "hint": error.hint})
         return
     language = role["options"].get("language", "cuda")
     inside = isolation.enter(role["kind"], role["backend"], language, readable=readable)
