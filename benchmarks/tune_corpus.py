@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from roofline import DATA, MODEL, Best, best_sides
 
 from kcurate.core import store
-from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.errors import KcurateError
 from kcurate.tune import knobs, stage
 
@@ -47,7 +46,7 @@ def tuned(sides: list[Best], path: Path, gpu: str, trials: int, seconds: float) 
         key = store.side_key(one.candidate, "fast")
         if key in done or time.monotonic() > end:
             continue
-        config = stage.TuneConfig(DEFAULT_WORKSPACE, one.candidate.id, trials=trials, gpu=gpu)
+        config = stage.TuneConfig(one.candidate.id, trials=trials, gpu=gpu)
         try:
             found = stage.run(config)
         except KcurateError as error:

@@ -121,10 +121,10 @@ def test_a_face_imports_its_host_and_the_client_only(path: Path) -> None:
         assert fine, f"{path}:{line}: {name}"
 
 
-@pytest.mark.parametrize("command", ["--help", "doctor"])
+@pytest.mark.parametrize("command", ["--help", "validate --help", "doctor"])
 def test_help_and_doctor_load_nothing_heavy(command: str) -> None:
     code = (
-        f"import sys; from kcurate.cli import run; code = run([{command!r}]); "
+        f"import sys; from kcurate.cli import run; code = run({command.split()!r}); "
         "heavy = {'torch', 'datasets', 'cuda', 'trl', 'numpy', 'pyarrow', 'pandas', 'jsonschema', "
         "'jsonschema_rs', 'cattrs', 'tree_sitter', 'anthropic', 'huggingface_hub', 'scipy', 'tqdm', "
         "'kcurate.records'} "

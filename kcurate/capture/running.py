@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.capture import building
+from kcurate.capture.settings import Limits
 from kcurate.errors import InputError
 from kcurate.records.capture import CaptureSource
 
@@ -25,16 +26,6 @@ INJECTED = Path(__file__).with_name("injected")
 ENDING_S = 5.0
 # What ends the program, and not kcurate before it has written down what there is.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the recorders may write and look at; see `FORMAT.md`."""
-
-    per_kernel: int = 4
-    total_bytes: int = 4 << 30
-    buffer_bytes: int = 256 << 20
-    seconds: float = 600.0
 
 
 @dataclass(frozen=True)

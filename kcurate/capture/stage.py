@@ -17,9 +17,8 @@ from pathlib import Path
 
 from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
-from kcurate.capture.running import Limits
+from kcurate.capture.settings import CaptureConfig
 from kcurate.core import store
-from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
@@ -46,27 +45,6 @@ MEANING = {
 }
 # What the recorders call a limit, and the user.
 OPTIONS = {"KCURATE_CAPTURE_BYTES": "--max-bytes", "KCURATE_CAPTURE_SECONDS": "--max-seconds"}
-
-
-@dataclass(frozen=True)
-class CaptureConfig:
-    """What to run. `also`: further arguments, each for one more run of the program.
-
-    `kernel`: a regular expression that finds names to write down; None: the kernels that the workspace holds,
-    or all if it holds none. `recorder`: `auto`, `cupti` or `cudart`. `keep_data`: keep all contents.
-    `run_kernels`: without a GPU, run the workspace's kernels on the emulator. `timeout_s`: when each
-    run is ended.
-    """
-
-    command: tuple[str, ...]
-    workspace: Path = DEFAULT_WORKSPACE
-    kernel: str | None = None
-    also: tuple[str, ...] = ()
-    recorder: str = "auto"
-    limits: Limits = field(default_factory=Limits)
-    keep_data: bool = False
-    run_kernels: bool = False
-    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,20 @@
 
 Exit codes: 0 done, 1 a known error (one line), 2 usage error, 130 interrupted, 141 stdout was closed. Heavy
 imports happen inside the commands, so that `kcurate --help` stays fast.
+
+| module | what |
+|---|---|
+| `app` | the commands and their order in the help |
+| `signatures` | a command's options from the settings classes among its parameters |
+| `settings` | values of options from the environment and from `kcurate.toml` |
+| `stages` | commands that run one stage and print its summary |
+| `capture`, `deopt`, `own`, `problem`, `tune` | commands on kernels |
+| `train`, `evaluate` | commands on models |
+| `listing`, `show`, `doctor`, `configuration` | commands that only read |
+| `demo` | the whole pipeline on what ships with kcurate |
+| `output` | tables, summaries and notes |
+| `ending` | the object of `--json`, and the command that goes on after an interrupt |
+| `failing` | `--fail-on` |
 """
 
 from __future__ import annotations
@@ -47,6 +61,7 @@ def run(args: Sequence[str]) -> int:
                 return _interrupted()
             ending.finish()
         except UsageError as error:
+            error.message = error.message.removeprefix("Value error, ")  # type: ignore[attr-defined]
             error.show()  # type: ignore[attr-defined]
             ending.failed("usage", error.format_message())  # type: ignore[attr-defined]
             return EXIT_USAGE

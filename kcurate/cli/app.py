@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from kcurate.cli import build as build_command
-from kcurate.cli import capture as capture_command
-from kcurate.cli import configuration, demo, deopt, doctor, evaluate, extract, show, validate
-from kcurate.cli import listing as list_command
-from kcurate.cli import optimize as optimize_command
-from kcurate.cli import pair as pair_command
-from kcurate.cli import problem as problem_commands
-from kcurate.cli import profile as profile_command
-from kcurate.cli import push as push_command
-from kcurate.cli import report as report_command
-from kcurate.cli import serve as serve_command
-from kcurate.cli import train as train_command
-from kcurate.cli import tune as tune_command
-from kcurate.cli import verify_dataset as verify_command
+from kcurate.cli import (
+    capture,
+    configuration,
+    demo,
+    deopt,
+    doctor,
+    evaluate,
+    listing,
+    own,
+    problem,
+    show,
+    stages,
+    train,
+    tune,
+)
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
+from kcurate.cli.signatures import flattened
 
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
 EPILOG = (
@@ -30,23 +33,25 @@ EPILOG = (
     "the file; kcurate config show prints them all."
 )
 ROOT_HELP = {"--help", "-h", "--version"}
+# A shell sets it to complete a line, which it hands over beside the arguments.
+COMPLETION = "_KCURATE_COMPLETE"
 COMMANDS: Mapping[str, Callable[..., Any]] = {
-    "extract": extract.extract,
-    "capture": capture_command.capture,
+    "extract": stages.extract,
+    "capture": capture.capture,
     "deopt": deopt.deopt,
-    "pair": pair_command.pair,
-    "optimize": optimize_command.optimize,
-    "validate": validate.validate,
-    "profile": profile_command.profile,
-    "tune": tune_command.tune,
-    "build": build_command.build,
-    "push": push_command.push,
-    "report": report_command.report,
-    "train": train_command.train,
+    "pair": own.pair,
+    "optimize": own.optimize,
+    "validate": stages.validate,
+    "profile": stages.profile,
+    "tune": tune.tune,
+    "build": stages.build,
+    "push": stages.push,
+    "report": stages.report,
+    "train": train.train,
     "eval": evaluate.evaluate,
-    "serve": serve_command.serve,
-    "verify-dataset": verify_command.verify_dataset,
-    "list": list_command.list_,
+    "serve": stages.serve,
+    "verify-dataset": stages.verify_dataset,
+    "list": listing.list_,
     "show": show.show,
     "demo": demo.demo,
     "doctor": doctor.doctor,
@@ -54,7 +59,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
     "problem": (
         "Infer problems for kernels that have none, and check completed drafts.",
-        problem_commands.COMMANDS,
+        problem.COMMANDS,
     ),
     "config": ("Show the settings.", configuration.COMMANDS),
 }
@@ -82,7 +87,8 @@ def build(args: Sequence[str] | None = None) -> typer.Typer:
     Where `args` ask for the root's help or the version, commands have no options: reading those of all
     commands takes as long as the rest.
     """
-    shaped = _without_options if args is not None and {*args[:1]} <= ROOT_HELP else _as_is
+    root_help = args is not None and {*args[:1]} <= ROOT_HELP and COMPLETION not in os.environ
+    shaped = _without_options if root_help else flattened
     app = typer.Typer(
         name="kcurate",
         cls=SettingsGroup,
@@ -98,14 +104,10 @@ def build(args: Sequence[str] | None = None) -> typer.Typer:
         app.command(name, cls=SettingsCommand)(shaped(command))
     for name, (text, commands) in GROUPS.items():
         group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
-        for own, command in commands.items():
-            group.command(own, cls=SettingsCommand)(shaped(command))
+        for inner, command in commands.items():
+            group.command(inner, cls=SettingsCommand)(shaped(command))
         app.add_typer(group, name=name)
     return app
-
-
-def _as_is(command: Callable[..., Any]) -> Callable[..., Any]:
-    return command
 
 
 def _without_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import JsonOption, WorkspaceOption
 
 
 def show(

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import BackendOption, JsonOption, WorkspaceOption
+from kcurate.core.options import Backend, BackendOption, JsonOption, WorkspaceOption
+from kcurate.dataset.settings import BuildConfig
+from kcurate.deopt.settings import DeoptConfig
+from kcurate.extract.settings import ExtractConfig
+from kcurate.validate.settings import ValidateConfig
 
 if TYPE_CHECKING:
     from kcurate.records import Summary
@@ -52,7 +56,7 @@ def demo(
 
 
 def _stages(
-    workspace: Path, backend: str, pairs: Sequence[Path]
+    workspace: Path, backend: Backend, pairs: Sequence[Path]
 ) -> tuple[tuple[str, Callable[[], Summary]], ...]:
     from kcurate.cli import output
     from kcurate.core import resources
@@ -67,17 +71,17 @@ def _stages(
     return (
         (
             f"extract {tree}",
-            lambda: extract.run(extract.ExtractConfig(paths=(tree,), workspace=workspace), note=output.note),
+            lambda: extract.run(ExtractConfig(paths=(tree,), workspace=workspace), note=output.note),
         ),
-        ("deopt by rule", lambda: deopt.run(deopt.DeoptConfig(workspace))),
+        ("deopt by rule", lambda: deopt.run(DeoptConfig(workspace))),
         (
             f"validate the candidates and {len(pairs)} built-in pairs",
             lambda: validate.run(
-                validate.ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
+                ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
                 note=output.note,
             ),
         ),
-        ("build the dataset", lambda: dataset.run(dataset.BuildConfig(workspace, built_in=True))),
+        ("build the dataset", lambda: dataset.run(BuildConfig(workspace, built_in=True))),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcurate.cli.options import JsonOption
+from kcurate.core.options import JsonOption
 
 
 def doctor(json: JsonOption = False) -> None:
@@ -19,8 +19,16 @@ def doctor(json: JsonOption = False) -> None:
         from kcurate.records import Item
 
         items = [
-            Item("features", one.topic, "yes" if one.ok else "no", one.ok, one.detail, None, one.hint)
-            for one in findings
+            Item(
+                "features",
+                finding.topic,
+                "yes" if finding.ok else "no",
+                finding.ok,
+                finding.detail,
+                None,
+                finding.hint,
+            )
+            for finding in findings
         ]
         ending.listed("doctor", items, {"findings": codec.to_data(list(findings))})
         return

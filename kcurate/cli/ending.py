@@ -45,10 +45,10 @@ _now = _Command()
 def begin(args: Sequence[str]) -> None:
     """Remember the command line; whether it asks for JSON must be known even if it cannot be parsed."""
     global _now
-    own = [*args[: args.index("--")]] if "--" in args else [*args]
-    words = [word for word in own[:2] if not word.startswith("-")]
+    before_program = [*args[: args.index("--")]] if "--" in args else [*args]
+    words = [word for word in before_program[:2] if not word.startswith("-")]
     name = " ".join(words if words[:1] in (["problem"], ["config"]) else words[:1])
-    wanted = "--json" in own or os.environ.get("KCURATE_JSON", "").lower() in (
+    wanted = "--json" in before_program or os.environ.get("KCURATE_JSON", "").lower() in (
         "1",
         "true",
         "yes",

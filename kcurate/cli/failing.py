@@ -49,22 +49,22 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
 
 
 def _names(command: str) -> set[str]:
-    found = {ANY}
+    outcomes = {ANY}
     for place in OUTCOMES[command]:
         module, _, name = place.partition(":")
-        found |= set(getattr(importlib.import_module(module), name)) if name else {place}
-    return found
+        outcomes |= set(getattr(importlib.import_module(module), name)) if name else {place}
+    return outcomes
 
 
-def _parse(context: typer.Context, given: str | None) -> str | None:
+def _parse(context: typer.Context, text: str | None) -> str | None:
     """Refuse a name that is no outcome of the command, before it does anything.
 
     Raises:
         typer.BadParameter: there is one.
     """
-    names = split(given)
+    names = split(text)
     if not names or context.resilient_parsing:
-        return given
+        return text
     from kcurate.core.config import near
 
     known = _names(context.info_name or "")
@@ -73,12 +73,19 @@ def _parse(context: typer.Context, given: str | None) -> str | None:
             raise typer.BadParameter(
                 f"no outcome {name!r}: {near(name, known, otherwise=', '.join(sorted(known)))}"
             )
-    return given
+    return text
 
 
-def split(given: str | None) -> tuple[str, ...]:
+def split(text: str | None) -> tuple[str, ...]:
     """The names in the option's value."""
-    return tuple(part.strip() for part in (given or "").split(",") if part.strip())
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _completed(context: typer.Context, incomplete: str) -> list[str]:
+    """The outcomes that the shell offers; those before the last comma stay."""
+    before, comma, last = incomplete.rpartition(",")
+    known = sorted(_names(context.info_name or ""))
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
 
 
 FailOnOption = Annotated[
@@ -87,12 +94,13 @@ FailOnOption = Annotated[
         "--fail-on",
         metavar="OUTCOME,...",
         callback=_parse,
+        autocompletion=_completed,
         help="End with exit code 1 if one of these outcomes occurred; any: if an item did not pass.",
     ),
 ]
 
 
-def check(summary: Summary, given: Sequence[str]) -> None:
+def check(summary: Summary, fail_on: Sequence[str]) -> None:
     """End with an error if one of these outcomes occurred.
 
     Raises:
@@ -100,13 +108,13 @@ def check(summary: Summary, given: Sequence[str]) -> None:
     """
     from kcurate.errors import InputError
 
-    found: dict[str, Any] = {
+    occurred: dict[str, Any] = {
         name: sum(outcomes.get(name, 0) for outcomes in summary.counts.values())
-        for name in given
+        for name in fail_on
         if name != ANY
     }
-    if ANY in given:
-        found["not passed"] = sum(not item.passed for item in summary.results)
-    if any(found.values()):
-        what = ", ".join(f"{count} {name}" for name, count in found.items() if count)
+    if ANY in fail_on:
+        occurred["not passed"] = sum(not item.passed for item in summary.results)
+    if any(occurred.values()):
+        what = ", ".join(f"{count} {name}" for name, count in occurred.items() if count)
         raise InputError(what, where="--fail-on")

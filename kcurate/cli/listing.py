@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
     from kcurate.records import Item
@@ -44,22 +45,22 @@ def list_(
 
     kinds: list[str] = [kind] if kind else list(listing.KINDS)
     wanted = _outcomes(outcome or [], kinds)
-    found: list[Item] = []
-    for one in kinds:
-        found += listing.find(
-            one, Workspace(workspace), name=name, suite=suite, outcomes=wanted, built_in=built_in
+    listed: list[Item] = []
+    for each in kinds:
+        listed += listing.find(
+            each, Workspace(workspace), name=name, suite=suite, outcomes=wanted, built_in=built_in
         )
     if json:
-        ending.listed("list", found, {}, str(workspace))
+        ending.listed("list", listed, {}, str(workspace))
     elif kind is None:
         counts: dict[tuple[str, str], int] = {}
-        for item in found:
+        for item in listed:
             counts[item.kind, item.outcome] = counts.get((item.kind, item.outcome), 0) + 1
         rows = [(*key, count) for key, count in counts.items()]
         output.table(f"workspace {workspace}", ("kind", "outcome", "count"), rows)
     else:
-        lines = [(item.id, item.outcome, _short(item.why)) for item in found]
-        output.table(f"{len(found)} {kind}, workspace {workspace}", ("id", "outcome", "why"), lines)
+        lines = [(item.id, item.outcome, _short(item.why)) for item in listed]
+        output.table(f"{len(listed)} {kind}, workspace {workspace}", ("id", "outcome", "why"), lines)
 
 
 def _short(text: str) -> str:
@@ -67,7 +68,7 @@ def _short(text: str) -> str:
     return line if len(line) <= MAX_WHY else f"{line[:MAX_WHY]} ..."
 
 
-def _outcomes(given: list[str], kinds: list[str]) -> tuple[str, ...]:
+def _outcomes(texts: list[str], kinds: list[str]) -> tuple[str, ...]:
     """The outcomes asked for.
 
     Raises:
@@ -82,7 +83,7 @@ def _outcomes(given: list[str], kinds: list[str]) -> tuple[str, ...]:
     judged = (*Outcome, "stale", "not_judged")
     by_kind = {"kernels": listing.KERNEL_OUTCOMES, "pairs": judged, "verdicts": judged}
     known = {str(name) for kind in kinds for name in by_kind.get(kind, listing.RUN_OUTCOMES)}
-    names = tuple(name for text in given for name in split(text))
+    names = tuple(name for text in texts for name in split(text))
     for name in names:
         if name not in known:
             raise InputError(

@@ -34,13 +34,13 @@ def _options(command: Any) -> dict[str, Any]:
 
 def commands(group: Any) -> dict[str, dict[str, Any]]:
     """The options of every command, with their defaults; `problem draft` is named `problem_draft`."""
-    found: dict[str, dict[str, Any]] = {}
+    by_command: dict[str, dict[str, Any]] = {}
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            found |= {f"{name}_{own}": options for own, options in commands(command).items()}
+            by_command |= {f"{name}_{inner}": options for inner, options in commands(command).items()}
         else:
-            found[name] = {option: param.default for option, param in _options(command).items()}
-    return found
+            by_command[name] = {option: param.default for option, param in _options(command).items()}
+    return by_command
 
 
 def tree(group: Any) -> config.Options:
@@ -82,19 +82,21 @@ class SettingsCommand(TyperCommand):
             probe = super().make_context(info_name, list(args), parent, resilient_parsing=True)
             workspace = probe.params.get("workspace")
             if isinstance(workspace, Path):
-                found = config.read_file(workspace, tree(parent.find_root().command)).get(name, {})
-                extra["default_map"] = _checked(found, options, probe, workspace / config.FILE_NAME)
+                on_file = config.read_file(workspace, tree(parent.find_root().command)).get(name, {})
+                extra["default_map"] = _checked(on_file, options, probe, workspace / config.FILE_NAME)
         context = super().make_context(info_name, args, parent, **extra)
         if not context.resilient_parsing:
             ending.parsed(name.replace("_", " "), as_json=bool(context.params.get("json")))
         return context
 
 
-def _checked(found: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:
-    for key, value in found.items():
+def _checked(on_file: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:
+    for key, value in on_file.items():
+        if isinstance(value, str) and getattr(options[key], "multiple", False):
+            on_file[key] = value = [value]
         try:
             options[key].process_value(context, value)
         except UsageError as error:
             message = getattr(error, "message", str(error))
             raise InputError(message, where=f"{path}: {key}") from error
-    return found
+    return on_file

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
     from kcurate.core.workspace import Workspace
@@ -31,66 +32,68 @@ def show(
     from kcurate.lookup.show import ShownKernel, find
 
     place = Workspace(workspace)
-    found = find(name, place)
+    shown = find(name, place)
     if json:
-        ending.listed("show", [_item(found, place)], _data(found), str(workspace))
-    elif isinstance(found, ShownKernel):
-        _draw_kernel(found)
+        ending.listed("show", [_item(shown, place)], _data(shown), str(workspace))
+    elif isinstance(shown, ShownKernel):
+        _draw_kernel(shown)
     else:
-        _draw_pair(found)
+        _draw_pair(shown)
 
 
-def _item(found: ShownPair | ShownKernel, workspace: Workspace) -> Item:
+def _item(shown: ShownPair | ShownKernel, workspace: Workspace) -> Item:
     from kcurate.lookup.listing import kernel_item
     from kcurate.lookup.show import ShownKernel
     from kcurate.verdicts import items
 
-    if isinstance(found, ShownKernel):
-        return kernel_item(found.kernel, found.folder, workspace)
-    return items.of_pair(items.Judged(found.folder, found.candidate, found.verdicts), workspace)
+    if isinstance(shown, ShownKernel):
+        return kernel_item(shown.kernel, shown.folder, workspace)
+    return items.of_pair(items.Judged(shown.folder, shown.candidate, shown.verdicts), workspace)
 
 
-def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
+def _data(shown: ShownPair | ShownKernel) -> dict[str, Any]:
     from kcurate.core import codec
     from kcurate.lookup.show import ShownKernel
 
-    if isinstance(found, ShownKernel):
-        return {"folder": str(found.folder), "kernel": codec.to_data(found.kernel), "code": found.code}
+    if isinstance(shown, ShownKernel):
+        return {"folder": str(shown.folder), "kernel": codec.to_data(shown.kernel), "code": shown.code}
     return {
-        "folder": str(found.folder),
-        "pair": codec.to_data(found.candidate),
-        "verdicts": codec.to_data(list(found.verdicts)),
-        "profiles": [codec.to_data(one) for sides in found.profiles.values() for one in sides.values()],
+        "folder": str(shown.folder),
+        "pair": codec.to_data(shown.candidate),
+        "verdicts": codec.to_data(list(shown.verdicts)),
+        "profiles": [
+            codec.to_data(profile) for sides in shown.profiles.values() for profile in sides.values()
+        ],
     }
 
 
-def _draw_pair(found: ShownPair) -> None:
+def _draw_pair(shown: ShownPair) -> None:
     from kcurate.lookup.show import with_worth
 
-    candidate = found.candidate
+    candidate = shown.candidate
     origin = candidate.origin
-    made = f", {origin.made} side made by {', '.join(origin.rules) or origin.model}" if origin.made else ""
+    maker = f", {origin.made} side made by {', '.join(origin.rules) or origin.model}" if origin.made else ""
     _facts(
         candidate.id,
         {
-            "folder": found.folder,
+            "folder": shown.folder,
             "family": f"{candidate.family} ({candidate.domain})",
             "licence": candidate.license or "unknown",
-            "origin": origin.kind + made,
+            "origin": origin.kind + maker,
             "techniques": with_worth(candidate) or "none named",
             "description": candidate.description,
         },
     )
     _sides([("slow", candidate.slow), ("fast", candidate.fast)])
-    _pair_data(found)
-    _draw_verdicts(found.verdicts)
-    _draw_profiles(found)
+    _pair_data(shown)
+    _draw_verdicts(shown.verdicts)
+    _draw_profiles(shown)
 
 
-def _pair_data(found: ShownPair) -> None:
+def _pair_data(shown: ShownPair) -> None:
     from kcurate.core import codec, store
 
-    candidate = found.candidate
+    candidate = shown.candidate
     plans = {side: codec.to_data(getattr(candidate, side)) for side in ("slow", "fast")}
     for plan in plans.values():
         del plan["code"]
@@ -124,23 +127,23 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
             _block(f"log on {device}", verdict.log, "text")
 
 
-def _draw_profiles(found: ShownPair) -> None:
+def _draw_profiles(shown: ShownPair) -> None:
     from kcurate.cli import output
     from kcurate.profiles.counters import compared
 
-    for device, sides in found.profiles.items():
+    for device, sides in shown.profiles.items():
         output.table(f"profiles on {device}", ("counter", "slow", "fast"), compared(sides))
-    if found.stale_profiles:
+    if shown.stale_profiles:
         _block("profiles", "of other code than this: run kcurate profile again\n", "text")
 
 
-def _draw_kernel(found: ShownKernel) -> None:
-    kernel = found.kernel
+def _draw_kernel(shown: ShownKernel) -> None:
+    kernel = shown.kernel
     compiled = kernel.compiled
     _facts(
         kernel.name,
         {
-            "folder": found.folder,
+            "folder": shown.folder,
             "from": f"{kernel.source.suite}, {kernel.span.path} line {kernel.span.start_line}",
             "licence": kernel.source.license or "unknown",
             "parameters": ", ".join(f"{param.type} {param.name}" for param in kernel.params) or "none",
@@ -152,9 +155,9 @@ def _draw_kernel(found: ShownKernel) -> None:
         },
     )
     if kernel.language == "triton":
-        _block("kernel.py", found.code, "python")
+        _block("kernel.py", shown.code, "python")
     else:
-        _block("kernel.cu", found.code, "cuda")
+        _block("kernel.cu", shown.code, "cuda")
 
 
 def _launches(kernel: Kernel) -> str:

@@ -9,64 +9,40 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kcurate.cli.options import (
-    DEFAULT_WORKSPACE,
-    BackendOption,
-    DatasetOption,
-    JobsOption,
-    JsonOption,
-    RayOption,
-    WorkspaceOption,
-    given_path,
-)
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, JsonOption, Option, Overrides, WorkspaceOption
+from kcurate.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from kcurate.train.settings import TrainSettings
     from kcurate.train.stage import TrainConfig
 
 
 def train(
+    options: Annotated[dict[str, Any], Overrides(TrainSettings)],
     stage: Annotated[
         Literal["all", "sft", "rft", "grpo", "measure"] | None,
-        typer.Argument(
-            help="Only this stage; rft: SFT on the model's own right answers; measure: only score on the "
-            "held-out tasks.  [default: sft and grpo, or those of the resumed run]",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Hub name, folder, or .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
-        ),
-    ] = None,
-    dataset: DatasetOption = None,
-    tasks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND", help="GRPO prompts: pairs, or kernelbench[:PATH].  [default: the recipe's]"
+        Argument(
+            "Only this stage; rft: SFT on the model's own right answers; measure: only score on the "
+            "held-out tasks.  [default: sft and grpo, or those of the resumed run]"
         ),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="pairs, modern, kernelcompare, sqd, staged-tiers, continuous, or tiny (a random model, two "
+        Option(
+            "pairs, modern, kernelcompare, sqd, staged-tiers, continuous, or tiny (a random model, two "
             "minutes on a CPU; learns nothing useful).  [default: pairs]",
+            metavar="NAME",
         ),
     ] = None,
     reward: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="pairs, kernelcompare, staged-tiers, continuous, or MODULE:FUNCTION, your own "
+        Option(
+            "pairs, kernelcompare, staged-tiers, continuous, or MODULE:FUNCTION, your own "
             "(docs/rewards.md).  [default: the recipe's]",
+            metavar="NAME",
         ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A TOML file that overrides the recipe.")
-    ] = None,
+    config: Annotated[Path | None, Option("A TOML file that overrides the recipe.", metavar="FILE")] = None,
     sets: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,89 +52,44 @@ def train(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="RUN",
-            parser=given_path,
-            help="The run's folder.  [default: runs/train-<time> in the workspace]",
-        ),
+        Option("The run's folder.  [default: runs/train-<time> in the workspace]", metavar="RUN"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    resume: Annotated[bool, Option("Resume the run in --out.")] = False,
     adapter: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="rft, grpo: start from this adapter; measure: score only this one."),
+        Option("rft, grpo: start from this adapter; measure: score only this one.", metavar="DIR"),
     ] = None,
     row: Annotated[
-        str | None, typer.Option(metavar="NAME", help="measure: name of the score row for --adapter.")
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Completions per score on held-out tasks; 0: no scores.  [default: 256]"
-        ),
+        str | None, Option("measure: name of the score row for --adapter.", metavar="NAME")
     ] = None,
     max_minutes: Annotated[
-        float, typer.Option(min=0, metavar="M", help="Stop training gracefully after M minutes; 0: no limit.")
+        float, Option("Stop training gracefully after M minutes; 0: no limit.", metavar="M", min=0)
     ] = 0.0,
-    backend: BackendOption = "auto",
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="A kcurate serve with the same --dataset that judges instead of this machine.",
-        ),
-    ] = None,
-    train_gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU that trains.")] = 0,
-    judge_gpus: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the training GPU]"),
-    ] = None,
-    jobs: JobsOption = 0,
-    ray: RayOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Download the default model without --model.")] = False,
+    yes: Annotated[bool, Option("Download the default model without --model.")] = False,
     push: Annotated[
-        str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
+        str | None, Option("Publish card and adapters on the Hub at the end.", metavar="USER/NAME")
     ] = None,
-    report: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", help="Log to these as well: trackio, wandb, tensorboard."),
-    ] = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="Create the repository on the Hub as private.")
-    ] = False,
+    private: Annotated[bool, Option("Create the repository on the Hub as private.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Fine-tune a model on pairs (SFT), then train it with the judge as reward (GRPO).
 
     Example: kcurate train --model HuggingFaceTB/SmolLM2-135M-Instruct --out runs/first
     """
-    from kcurate.backends.choice import gpu_numbers
     from kcurate.cli import output
     from kcurate.train.extra import require_extra
 
     require_extra()
-    given = {
-        "model.name": model,
-        "tasks.dataset": dataset or None,
-        "tasks.source": tasks,
-        "judge.backend": None if backend == "auto" else backend,
-        "judge.train_gpu": train_gpu or None,
-        "judge.gpus": None if judge_gpus is None else gpu_numbers(judge_gpus, where="--judge-gpus"),
-        "judge.jobs": jobs or None,
-        "judge.ray": ray,
-        "judge.url": judge,
-        "measure.samples": samples,
-        "report": None if report is None else [name.strip() for name in report.split(",")],
-    }
     folder = out or _new_folder(workspace, resume=resume)
     every = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
-    settings = _settings(given, recipe, config, every, folder if resume else None)
-    if not (model or yes or resume):
+    settings = _settings(options, recipe, config, every, folder if resume else None)
+    if not ("model" in options or yes or resume):
         _refuse_default(settings.model.name)
     from kcurate.train.plans import ALL, STAGES
     from kcurate.train.stage import TrainConfig
 
-    named = STAGES if stage == "all" else tuple(one for one in ALL if one == stage)
-    made = TrainConfig(
+    named = STAGES if stage == "all" else tuple(name for name in ALL if name == stage)
+    call = TrainConfig(
         settings=settings,
         out=folder,
         stages=None if stage is None else named,
@@ -169,7 +100,7 @@ def train(
         push=push,
         private=private,
     )
-    summary = _run(made)
+    summary = _run(call)
     if os.environ.get("RANK", "0") == "0":
         output.note(f"run folder: {folder}")
         output.report(summary, as_json=json)
@@ -206,7 +137,7 @@ def _run(config: TrainConfig) -> Any:
 
 
 def _settings(
-    given: dict[str, Any],
+    options: dict[str, Any],
     recipe: str | None,
     config: Path | None,
     sets: tuple[str, ...],
@@ -217,11 +148,6 @@ def _settings(
     from kcurate.train.config import resolve
     from kcurate.train.run_folder import RunFolder
 
-    options: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is not None:
-            table, _, key = name.rpartition(".")
-            (options.setdefault(table, {}) if table else options)[key] = value
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
     if recipe is not None or config is not None:

@@ -9,6 +9,7 @@
 | `lock_files` | advisory locks between processes |
 | `names` | a pair or kernel by path, id, or prefix of an id |
 | `notes` | the messages of a stage while it runs |
+| `options` | how a field of a settings class is set: the one declaration of an option |
 | `own_files` | reading what may be somebody else's: limits, no links that lead out |
 | `progress` | progress bars on a terminal |
 | `resources` | where `schemas/`, `sources/`, `pairs/` are, in a checkout and in a wheel |

@@ -20,10 +20,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from kcurate.core import store
 from kcurate.cuda_source import normalised_tokens
+from kcurate.dataset.settings import NEAR
 
 SHINGLE = 5
 PERMUTATIONS = 128
-NEAR = 0.95
 # MinHash misses less than this share of the pairs that are exactly at the similarity limit.
 MISSED = 1e-6
 # This bit is set in hashes of code and clear in hashes of plans.

@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kcurate.core.own_files import not_below
 from kcurate.dataset import contamination, duplicates, licences, secrets
 from kcurate.dataset.contamination import LIMIT, Overlap, Reference
 from kcurate.dataset.rows import COLUMNS
+from kcurate.dataset.settings import Rules
 from kcurate.errors import InputError
 from kcurate.hub.published_rows import candidate_of
 from kcurate.records import Call, Candidate, Outcome, Verdict
@@ -26,19 +26,6 @@ BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
 APART = 2.0
 DUPLICATE, CONTAMINATED, SINGLE_SIZE = "duplicate", "contaminated", "single_size"
 UNSANITIZED = "unsanitized"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Settings of the gates. `allow_licences`: SPDX `LicenseRef-` names, or `unknown`.
-
-    `against`: evaluation sets that rows must not overlap with; `near`: the similarity from which a pair is a
-    near duplicate, 0 to 1.
-    """
-
-    allow_licences: tuple[str, ...] = ()
-    against: tuple[Path, ...] = ()
-    near: float = duplicates.NEAR
 
 
 @dataclass(frozen=True)

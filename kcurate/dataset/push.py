@@ -11,7 +11,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.core import progress
@@ -20,25 +19,13 @@ from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
+from kcurate.dataset.settings import PushConfig
 from kcurate.errors import InputError, RemoteError
 from kcurate.hub.published_rows import read_rows
 from kcurate.hub.repository import Hub, Remote
 from kcurate.records import Summary
 
 _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
-
-
-@dataclass(frozen=True)
-class PushConfig:
-    """What to push where: `repo` on the Hub, or the folder `to`. `dry_run`: only report the changes."""
-
-    workspace: Path
-    repo: str | None = None
-    to: Path | None = None
-    private: bool = False
-    dry_run: bool = False
-    endpoint: str | None = None
-    token: str | None = None
 
 
 def run(config: PushConfig, *, note: Note = silent) -> Summary:

@@ -11,10 +11,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kcurate.dataset.settings import TEST_SHARE
 from kcurate.problem.lessons import together
 
-# Of families that share no core; it gives a test split of 15% of the built-in pairs.
-TEST_SHARE = 0.35
 MANY = 6
 
 

@@ -10,7 +10,7 @@ import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, licences, parquet, plot, profiles, repairs, splits
-from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules, unsanitized
+from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
 from kcurate.dataset.rows import row
+from kcurate.dataset.settings import BuildConfig
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
 from kcurate.problem.lessons import Untaught
@@ -53,21 +54,6 @@ _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
 _GATES = "gates.json"
 # The commonest reasons that an error without rows names.
 _REASONS = 3
-
-
-@dataclass(frozen=True)
-class BuildConfig:
-    """What to build from: the workspace's pairs and, with `built_in`, those shipped with the package.
-
-    `version` None: the next one after that of the existing dataset. `test_share`: of the families that share
-    no core with many others, 0 to 1.
-    """
-
-    workspace: Path
-    built_in: bool = False
-    rules: Rules = field(default_factory=Rules)
-    version: str | None = None
-    test_share: float = splits.TEST_SHARE
 
 
 @dataclass(frozen=True)

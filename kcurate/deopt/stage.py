@@ -17,6 +17,7 @@ from kcurate.core.runs import Run, ordered, recorded
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Side, Summary
@@ -42,19 +43,6 @@ class RewriteOutcome(StrEnum):
 
     CANDIDATE = "candidate"
     NOT_APPLICABLE = "not_applicable"
-
-
-@dataclass(frozen=True)
-class DeoptConfig:
-    """`paths`: folders to start from (empty: the workspace's kernels). `rules`: by name (empty: all).
-
-    `jobs`: worker processes, 0 for one a core; what is written is the same with any number.
-    """
-
-    workspace: Path
-    paths: tuple[Path, ...] = ()
-    rules: tuple[str, ...] = ()
-    jobs: int = 1
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from kcurate.core import progress, store
-from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
@@ -29,6 +28,7 @@ from kcurate.draft.for_pairs import shared_problem
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME as FORM_NAME
 from kcurate.draft.host import host_files
 from kcurate.draft.inferred import from_code
+from kcurate.draft.settings import DraftConfig
 from kcurate.draft.sketch import Reason
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge
 from kcurate.draft.trying.draft_choice import Complete, Settled, Settling
@@ -40,25 +40,6 @@ from kcurate.records import Kernel, KnownProblem, Outcome, Summary
 from kcurate.suites.problems import find_problem, is_of
 
 NO_HOST_CODE = "no host code found"
-
-
-@dataclass(frozen=True)
-class DraftConfig:
-    """What to draft. `kernels` are folders, records or ids; empty: the whole workspace.
-
-    `trees`: where the sources are (empty: where extract found them). `known`: also draft kernels that have a
-    problem. `again`: also redraft kernels that have a file. `model`: whom to ask for what stays open, also in
-    files that exist already (None: nobody). `gpu`: one for drafts that the emulator cannot decide.
-    """
-
-    workspace: Path = DEFAULT_WORKSPACE
-    kernels: tuple[str, ...] = ()
-    trees: tuple[Path, ...] = ()
-    known: bool = False
-    again: bool = False
-    model: str | None = None
-    spending: Spending = field(default_factory=Spending)
-    gpu: str = "auto"
 
 
 def draft(
@@ -134,9 +115,8 @@ def _asked(
     """What asks the model, if there is one."""
     if config.model is None:
         return None
-    asked = Proposing(
-        open_asking(parse_model(config.model), workspace.transcripts, config.spending, note=note)
-    )
+    spending = Spending(config.max_usd, config.price, config.max_tokens)
+    asked = Proposing(open_asking(parse_model(config.model), workspace.transcripts, spending, note=note))
     stack.callback(asked.asking.client.close)
     return asked
 

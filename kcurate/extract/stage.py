@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate.core import progress, time_limits
@@ -15,7 +15,7 @@ from kcurate.core.json_text import shown
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.worker_pool import Failure, Pool
-from kcurate.core.workspace import DEFAULT, Workspace
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
 from kcurate.extract import compiling
@@ -24,7 +24,8 @@ from kcurate.extract.flags import FlagFinder, check_include, find_commands, give
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import add_results, count_items, file_outcomes, write_reports
-from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
+from kcurate.extract.settings import ExtractConfig
+from kcurate.extract.sources import TreeFiles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.versions import match_versions
@@ -35,31 +36,6 @@ PRELOAD = tuple(f"kcurate.extract.{name}" for name in ("units", "compiling", "so
 WRITTEN_TOGETHER = 16
 # So many files without kernels are named on stderr.
 MAX_LINES = 20
-
-
-@dataclass(frozen=True)
-class ExtractConfig:
-    """What to extract and how; `jobs` 0: one per core; `compile` None: if NVRTC is installed.
-
-    `root`: the tree of paths that belong to no suite; None: each folder, or a file's folder, is a tree.
-    `min_device_fraction` None: the threshold of the suite's manifest. `define` holds `NAME` or `NAME=VALUE`,
-    `include_dirs` folders in the trees; `compile_commands` None: the one at a tree's root or in `build/`.
-    `licence` (SPDX): that of files of which no manifest says one.
-    """
-
-    paths: tuple[Path, ...]
-    workspace: Path = DEFAULT
-    suite: str = AUTO
-    jobs: int = 1
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    min_device_fraction: float | None = None
-    compile: bool | None = None
-    root: Path | None = None
-    define: tuple[str, ...] = ()
-    include_dirs: tuple[Path, ...] = ()
-    compile_commands: Path | None = None
-    licence: str | None = None
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:

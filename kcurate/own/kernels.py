@@ -15,7 +15,8 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.draft.for_pairs.other_kernel import Half
 from kcurate.errors import InputError
-from kcurate.extract.stage import ExtractConfig, extract
+from kcurate.extract.settings import ExtractConfig
+from kcurate.extract.stage import extract
 
 
 @dataclass(frozen=True)

@@ -9,38 +9,19 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate.backends.choice import EMULATED, Place
-from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.models.policy import Tried
-from kcurate.deopt.models.run import ModelConfig, Seams, search
+from kcurate.deopt.models.run import Seams, search
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.errors import InputError
 from kcurate.models.naming import parse_model
 from kcurate.own import patch
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem
+from kcurate.own.settings import OptimizeConfig
 from kcurate.records import Attempt, AttemptOutcome, Speedup, Summary
-
-
-@dataclass(frozen=True)
-class OptimizeConfig:
-    """A kernel as `FILE.cu[:KERNEL]`, and whom to ask. `launch`: its `GRID, BLOCK` if nothing launches it.
-
-    Each of the `rounds` asks for `candidates` answers. `max_usd` None: no limit; `price` overrides the
-    built-in table.
-    """
-
-    kernel: str
-    model: str
-    workspace: Path = DEFAULT_WORKSPACE
-    launch: str | None = None
-    rounds: int = 3
-    candidates: int = 1
-    max_usd: float | None = None
-    price: str | None = None
-    place: Place = EMULATED
 
 
 @dataclass(frozen=True)
@@ -81,16 +62,17 @@ def run(
         command = record.command("optimize", config.kernel, "--model", config.model)
         wanted = Wanted(kernel, config.launch, "--launch")
         find_problem((wanted,), config.workspace, ask=ask, command=command, note=record.note)
-        asked = ModelConfig(
+        asked = DeoptConfig(
             config.workspace,
-            config.model,
             (kernel.half.folder,),
+            config.model,
             rounds=config.rounds,
             candidates=config.candidates,
             direction="fast",
             max_usd=config.max_usd,
             price=config.price,
             place=config.place,
+            jobs=0,
         )
         _, tried = search(asked, note=record.note, seams=seams)
         counts = Counter(_outcome(attempt.attempt) for attempt in tried)

@@ -5,11 +5,9 @@ Not covered: the verdict on the pair (`kcurate validate`), plans that launch sev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.core import progress, store
-from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
@@ -21,26 +19,10 @@ from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
+from kcurate.own.settings import PairConfig
 from kcurate.records import Candidate, Origin, Side, Summary
 
 SUITE = "own"
-
-
-@dataclass(frozen=True)
-class PairConfig:
-    """Two kernels as `FILE.cu[:KERNEL]`. `licence` is an SPDX expression; None: what the suite's facts say.
-
-    `name` None: made from the kernels' names. `slow_launch`, `fast_launch`: `GRID, BLOCK` of a kernel that
-    nothing launches.
-    """
-
-    slow: str
-    fast: str
-    workspace: Path = DEFAULT_WORKSPACE
-    licence: str | None = None
-    name: str | None = None
-    slow_launch: str | None = None
-    fast_launch: str | None = None
 
 
 def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> Summary:

@@ -18,7 +18,8 @@ from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.file import toml_reader
 from kcurate.draft.file.open_places import filled, open_fields
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
-from kcurate.draft.stage import DraftConfig, draft
+from kcurate.draft.settings import DraftConfig
+from kcurate.draft.stage import draft
 from kcurate.draft.trying.completed_files import check
 from kcurate.errors import InputError
 from kcurate.own.kernels import Own

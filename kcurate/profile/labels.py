@@ -15,7 +15,8 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.profile.stage import STAGE, ProfileConfig, confirmed, given
+from kcurate.profile.settings import ProfileConfig
+from kcurate.profile.stage import STAGE, confirmed, given
 from kcurate.profiles import labels, on_file
 from kcurate.records import SIDES, Candidate, Item, Profile, Summary
 from kcurate.verdicts import items, readable, standing

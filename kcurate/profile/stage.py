@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from kcurate import judge
 from kcurate.backends.choice import choose
@@ -21,6 +19,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
+from kcurate.profile.settings import ProfileConfig
 from kcurate.profiles import counters, ncu, on_file
 from kcurate.records import SIDES, Candidate, Item, Outcome, Profile, SideName, Summary
 from kcurate.verdicts import items, readable, standing
@@ -37,21 +36,6 @@ class SideOutcome(StrEnum):
     NO_DEVICE_CODE = "no_device_code"
     NOT_CONFIRMED = "not_confirmed"
     MALFORMED = "malformed"
-
-
-@dataclass(frozen=True)
-class ProfileConfig:
-    """What to profile. `paths` empty: the workspace's pairs and, with `built_in`, the package's.
-
-    `limit`: so many pairs at most; 0: all.
-    """
-
-    workspace: Path
-    paths: tuple[Path, ...] = ()
-    built_in: bool = False
-    gpu: str = "auto"
-    again: bool = False
-    limit: int = 0
 
 
 def given(config: ProfileConfig, workspace: Workspace) -> Iterator[readable.Judged | readable.Unreadable]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
 
 from kcurate.core import names, progress, store
 from kcurate.core.notes import Note, silent
@@ -14,24 +12,8 @@ from kcurate.profiles import on_file
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
+from kcurate.report.settings import ReportConfig
 from kcurate.verdicts import items, readable
-
-FILE = "report.html"
-
-
-@dataclass(frozen=True)
-class ReportConfig:
-    """What to show. `out` None: `report.html` in the workspace; `pairs`: only these, by path or name."""
-
-    workspace: Path
-    built_in: bool = False
-    out: Path | None = None
-    pairs: tuple[str, ...] = ()
-
-    @property
-    def path(self) -> Path:
-        """The file to write."""
-        return self.out or self.workspace / FILE
 
 
 @store.without_collector()

@@ -10,8 +10,6 @@ import errno
 import importlib.util
 import signal
 import socket
-from dataclasses import dataclass
-from pathlib import Path
 
 from kcurate.backends.choice import choose
 from kcurate.core import own_files
@@ -21,31 +19,11 @@ from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge.workers.inside import isolation
 from kcurate.records import Summary
 from kcurate.serve.guard import Guard, is_loopback
+from kcurate.serve.settings import ServeConfig
 
 STAGE = "serve"
 PACKAGES = ("fastapi", "uvicorn")
 STOP_S = 3
-
-
-@dataclass(frozen=True)
-class ServeConfig:
-    """Where to listen and judge. `dataset`: where tasks come from, as in training. `jobs` 0: by the machine.
-
-    `ray`: the address of a Ray cluster that judges instead of this machine. `queue`: answers in jobs that
-    have not ended; `max_body`: bytes of a request.
-    """
-
-    workspace: Path
-    backend: str = "auto"
-    gpu: str = "auto"
-    host: str = "127.0.0.1"
-    port: int = 8077
-    token_file: Path | None = None
-    dataset: tuple[str, ...] = ()
-    jobs: int = 0
-    ray: str | None = None
-    queue: int = 4096
-    max_body: int = 16 << 20
 
 
 def run(config: ServeConfig, *, note: Note = silent) -> Summary:

@@ -6,16 +6,28 @@ the file (`config`), the parameters of a reward scheme (`reward.schemes`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from kcurate.backends.choice import gpu_numbers
+from kcurate.core.options import RAY, BackendOption, DatasetOption, JobsOption, Option
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
 # What recipes name and nobody downloads by leaving out an option: 7,615,616,512 parameters in bfloat16 each.
 LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+def _names(texts: Sequence[str]) -> tuple[str, ...]:
+    """The parts of lists with commas."""
+    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+
+
+def _judge_gpus(texts: Sequence[str]) -> tuple[int, ...]:
+    return gpu_numbers(",".join(_names(texts)), where="--judge-gpus")
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,12 @@ class ModelSettings:
     batching. `merged`: RFT and scores sample from weights with the adapter merged into them; GRPO never does.
     """
 
-    name: str = DEFAULT_MODEL
+    name: Annotated[
+        str,
+        Option(
+            f"Hub name, folder, or .gguf file.  [default: {DEFAULT_MODEL}]", "--model", "NAME", default=None
+        ),
+    ] = DEFAULT_MODEL
     revision: str = ""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     attention: str = "sdpa"
@@ -185,13 +202,29 @@ class JudgeSettings:
     does, with the same pairs; `token_file`: has its token.
     """
 
-    backend: Literal["auto", "cuda", "emulator"] = "auto"
-    train_gpu: int = 0
-    gpus: tuple[int, ...] = ()
-    jobs: int = 0
+    backend: BackendOption = "auto"
+    train_gpu: Annotated[int, Option("The GPU that trains.", metavar="N", min=0)] = 0
+    gpus: Annotated[
+        tuple[int, ...],
+        Option(
+            "GPUs that judge, such as 1,2.  [default: the training GPU]",
+            "--judge-gpus",
+            "LIST",
+            read=_judge_gpus,
+        ),
+    ] = ()
+    jobs: JobsOption = 0
     timed: bool = True
-    ray: str = ""
-    url: str = ""
+    ray: Annotated[str, RAY] = ""
+    url: Annotated[
+        str,
+        Option(
+            "A kcurate serve with the same --dataset that judges instead of this machine.",
+            "--judge",
+            "URL",
+            default=None,
+        ),
+    ] = ""
     token_file: str = ""
 
 
@@ -205,8 +238,16 @@ class TaskSettings:
     `limit`: at most this many tasks (0: all).
     """
 
-    source: str = "pairs"
-    dataset: tuple[str, ...] = ("builtin",)
+    source: Annotated[
+        str,
+        Option(
+            "GRPO prompts: pairs, or kernelbench[:PATH].  [default: the recipe's]",
+            "--tasks",
+            "KIND",
+            default=None,
+        ),
+    ] = "pairs"
+    dataset: DatasetOption = ("builtin",)
     brief: bool = False
     untimed: bool = False
     held_out: float = 0.2
@@ -219,7 +260,15 @@ class TaskSettings:
 class MeasureSettings:
     """Evaluation on held-out tasks after training: at least `samples` completions per row (0: none)."""
 
-    samples: int = 256
+    samples: Annotated[
+        int,
+        Option(
+            "Completions per score on held-out tasks; 0: no scores.  [default: 256]",
+            metavar="N",
+            min=0,
+            default=None,
+        ),
+    ] = 256
     batch: int = 64
     max_completion_tokens: int = 0
     temperature: float = 1.0
@@ -239,7 +288,14 @@ class TrainSettings:
 
     recipe: str = "pairs"
     seed: int = 42
-    report: tuple[str, ...] = ()
+    report: Annotated[
+        tuple[str, ...],
+        Option(
+            "Log to these as well: trackio, wandb, tensorboard.",
+            metavar="LIST",
+            read=_names,
+        ),
+    ] = ()
     push_checkpoints: Literal["off", "every_save", "checkpoint", "all_checkpoints"] = "off"
     model: ModelSettings = field(default_factory=ModelSettings)
     lora: LoraSettings = field(default_factory=LoraSettings)

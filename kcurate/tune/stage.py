@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import judge
@@ -28,30 +28,12 @@ from kcurate.records import Candidate, Kernel, Outcome, Side, SideName, Sizes, S
 from kcurate.tune import search
 from kcurate.tune.knobs import LINKS, Knob, Link, changed, find, listed, relaunched
 from kcurate.tune.search import Setting
+from kcurate.tune.settings import TuneConfig
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
 
 STAGE = "tune"
 LISTED = "listed"
-
-
-@dataclass(frozen=True)
-class TuneConfig:
-    """What to tune, and how. `values`: the knobs to vary and at what; empty: all that are found.
-
-    `strategy`: of `search.STRATEGIES`, or `listed`: the configurations that a kernel in Triton lists for
-    tuning, which is the default where there are some. `trials`: judgements at most, those on file included.
-    """
-
-    workspace: Path
-    pair: str
-    side: SideName = "fast"
-    values: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    strategy: str | None = None
-    trials: int = 40
-    seed: int = 0
-    backend: str = "auto"
-    gpu: str = "auto"
 
 
 @dataclass(frozen=True)

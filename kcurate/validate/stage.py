@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import judge
@@ -24,32 +23,13 @@ from kcurate.judge import JudgeConfig
 from kcurate.problem.size_gaps import advice
 from kcurate.records import SIDES, Candidate, Item, Outcome, Summary, Verdict
 from kcurate.validate import inputs
+from kcurate.validate.settings import ValidateConfig
 from kcurate.verdicts import items
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
 from kcurate.verdicts.readable import Unreadable
 
 STAGE = "validate"
-
-
-@dataclass(frozen=True)
-class ValidateConfig:
-    """What to validate, and where. `paths` empty: the workspace's pairs. `jobs` 0: chosen for the machine.
-
-    `ray`: the address of a Ray cluster that judges instead of this machine.
-
-    `trust_python`: slow sides in PyTorch may run; they are Python code of the pair's author.
-    """
-
-    workspace: Path
-    paths: tuple[Path, ...] = ()
-    backend: str = "auto"
-    gpu: str = "auto"
-    again: bool = False
-    sanitize: bool = False
-    trust_python: bool = False
-    jobs: int = 0
-    ray: str | None = None
 
 
 def run(config: ValidateConfig, *, note: Note = silent) -> Summary:

@@ -27,6 +27,7 @@ from kcurate.judge import JudgeConfig
 from kcurate.records import Item, Outcome, Summary, Verdict
 from kcurate.verdicts import ledger
 from kcurate.verdicts.keys import PROTOCOL
+from kcurate.verify_dataset.settings import VerifyConfig
 
 # Allowed gap between the intervals, relative to the speedup: clocks and drivers differ between machines.
 SPEEDUP_SLACK = 0.05
@@ -53,23 +54,6 @@ class Drift(StrEnum):
 
 
 _BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.NOT_FASTER_THERE, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
-
-
-@dataclass(frozen=True)
-class VerifyConfig:
-    """Which dataset to judge again (a folder, or USER/NAME on the Hub), and where. `rows` 0: all.
-
-    `contribute`: a file for the verdicts of a GPU, to be sent to the dataset's owner.
-    """
-
-    dataset: str
-    workspace: Path
-    backend: str = "auto"
-    gpu: str = "auto"
-    jobs: int = 0
-    rows: int = 0
-    revision: str | None = None
-    contribute: Path | None = None
 
 
 @dataclass(frozen=True)

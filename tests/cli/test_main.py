@@ -124,7 +124,6 @@ def test_an_unreadable_path_is_one_line(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--backend", "zzz"), "unknown backend 'zzz'"),
         (("--techniques", "nope"), "--techniques: does not apply to rules"),
         (("--dry-run",), "--dry-run: does not apply to rules"),
         (("--model", "claude", "--rules", "unroll"), "--rules: does not apply to models"),
@@ -255,3 +254,34 @@ def test_the_roots_help_reads_no_options_and_is_the_same(
     assert whole.commands["list"].params
     whole(["--help"], prog_name="kcurate", standalone_mode=False)
     assert capsys.readouterr().out.strip() == quick.strip()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("kcurate vali", "validate"),
+        ("kcurate validate --ag", "--again"),
+        ("kcurate problem draft --bud", "--budget-usd"),
+        ("kcurate deopt --direction tr", "translate"),
+        ("kcurate build --fail-on secret,conta", "secret,contaminated"),
+    ],
+)
+def test_a_shell_is_offered_commands_options_and_values(shell: str, line: str, offered: str) -> None:
+    asked = {
+        "_KCURATE_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "kcurate"],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert offered in done.stdout
+    assert done.stderr == ""

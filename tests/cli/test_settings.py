@@ -87,3 +87,12 @@ def test_config_show_of_one_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(line.split()[0] == "problem_draft" for line in lines)
     assert cli.run(["config", "show", "valdate"]) == 1
     assert "did you mean validate?" in capsys.readouterr().err
+
+
+def test_one_text_in_the_file_is_enough_for_an_option_that_may_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / "kcurate.toml").write_text('[extract]\ninclude = "*.cu"\ndefine = ["A", "B=1"]\n')
+    root: Any = typer.main.get_command(build())
+    with root.make_context("kcurate", [], resilient_parsing=True) as context:
+        extract = root.commands["extract"].make_context("extract", ["src", "-w", str(tmp_path)], context)
+    assert extract.params["include"] == ["*.cu"]
+    assert extract.params["define"] == ["A", "B=1"]

@@ -121,7 +121,7 @@ def test_climbing_ends_on_the_top_and_sampling_sees_all() -> None:
 
 def written(tmp_path: Path) -> stage.TuneConfig:
     store.write_candidate(tmp_path / "pair", pair())
-    return stage.TuneConfig(tmp_path / "work", str(tmp_path / "pair"), backend="emulator", trials=8)
+    return stage.TuneConfig(str(tmp_path / "pair"), workspace=tmp_path / "work", backend="emulator", trials=8)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from kcurate.deopt.models.targets import Target
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.problem.techniques import permitted
 from kcurate.prompts import Technique
 from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
@@ -23,8 +24,6 @@ Action = Literal["write", "repair", "deepen", "improve"]
 PolicyName = Literal["plain", "sqd", "climb"]
 # A round that makes the best answer faster by less than this has not gained.
 GAIN = 1.05
-# So many rounds in a row without a gain end a climb.
-IDLE_ROUNDS = 2
 # The shares of steps in Mikasa et al.; the share of an impossible action goes to the others.
 SHARES: tuple[tuple[Action, float], ...] = (("deepen", 0.4), ("improve", 0.3), ("repair", 0.3))
 
@@ -215,12 +214,10 @@ class Stages:
         return Step(action, technique, parent, allowed, stage)
 
 
-def make_policy(
-    name: PolicyName, target: Target, rounds: int, candidates: int = 1, idle_rounds: int = IDLE_ROUNDS
-) -> Policy:
-    """The named policy for a target; `plain` climbs where a fast side is to be made."""
-    if name == "sqd":
-        return Stages(target, rounds)
+def make_policy(config: DeoptConfig, target: Target) -> Policy:
+    """The policy of a search for a target; `plain` climbs where a fast side is to be made."""
+    if config.policy == "sqd":
+        return Stages(target, config.rounds)
     if target.made == "fast":
-        return Climb(target, rounds, candidates, idle_rounds)
-    return Plain(target, rounds)
+        return Climb(target, config.rounds, config.candidates, config.idle_rounds)
+    return Plain(target, config.rounds)

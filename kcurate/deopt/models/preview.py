@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from kcurate.core import resources
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.models.examples import Examples
-from kcurate.deopt.models.run import ModelConfig, find_starts, goals, spending
+from kcurate.deopt.models.policy import make_policy
+from kcurate.deopt.models.run import find_starts, goals, spending
 from kcurate.deopt.models.search import prompt_for
 from kcurate.deopt.models.targets import Target
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.judge import JudgeConfig, describe_environment
 from kcurate.models.client import Request
 from kcurate.models.naming import ModelName, parse_model
@@ -35,7 +37,7 @@ class Preview:
     most_usd: float | None
 
 
-def preview(config: ModelConfig) -> Iterator[Preview]:
+def preview(config: DeoptConfig) -> Iterator[Preview]:
     """The first request of every search, in order; of several candidates the first.
 
     Raises:
@@ -48,14 +50,14 @@ def preview(config: ModelConfig) -> Iterator[Preview]:
     transcripts = Transcripts(workspace.transcripts / f"{name.slug}.jsonl", name.model)
     for start in find_starts(config, workspace):
         for target in goals(config, start):
-            step = config.make_policy(target).next(())
+            step = make_policy(config, target).next(())
             if step is not None:
                 form: Form = "tool" if name.provider == "anthropic" else "text"
                 prompt = prompt_for(target, step, form, examples, device)
                 yield _preview(target, prompt, config, name, price, transcripts)
 
 
-def _device(config: ModelConfig) -> Environment | None:
+def _device(config: DeoptConfig) -> Environment | None:
     """The GPU that the run would judge on, if it is here."""
     if config.direction == "slow" or config.ray is not None or config.place.backend != "cuda":
         return None
@@ -65,7 +67,7 @@ def _device(config: ModelConfig) -> Environment | None:
 def _preview(
     target: Target,
     prompt: Prompt,
-    config: ModelConfig,
+    config: DeoptConfig,
     name: ModelName,
     price: Price | None,
     transcripts: Transcripts,

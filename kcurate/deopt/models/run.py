@@ -10,9 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from kcurate.backends.choice import EMULATED, Place
 from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
@@ -25,10 +23,11 @@ from kcurate.deopt.models.batches import POLL_S, Batches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
-from kcurate.deopt.models.policy import IDLE_ROUNDS, Policy, PolicyName, Tried, make_policy
+from kcurate.deopt.models.policy import Tried, make_policy
 from kcurate.deopt.models.run_counts import StartSearches
 from kcurate.deopt.models.search import CountFunction, JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
+from kcurate.deopt.settings import IDLE_ROUNDS, DeoptConfig
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
 from kcurate.judge import JudgeConfig, open_referees
@@ -37,56 +36,11 @@ from kcurate.models.claude import ClaudeClient
 from kcurate.models.client import Patience
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.opening import Spending, open_asking
-from kcurate.records import Candidate, Environment, Language, Side, SideName, Summary, Verdict
+from kcurate.records import Candidate, Environment, SideName, Summary, Verdict
 from kcurate.verdicts import ledger
 from kcurate.verdicts.readable import Unreadable
 
 Report = Callable[[Summary], None]
-# `translate`: the other language, as fast as the model can.
-Direction = Literal["slow", "fast", "translate"]
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: automatic.
-
-    `max_usd` limits this run alone; spending of earlier runs is not counted. For a fast side, each of the
-    `rounds` asks for `candidates` answers, and so many `idle_rounds` in a row that gain little end a search.
-    """
-
-    workspace: Path
-    model: str
-    paths: tuple[Path, ...] = ()
-    techniques: tuple[str, ...] = ()
-    variants: int = 1
-    rounds: int = 3
-    candidates: int = 1
-    idle_rounds: int = IDLE_ROUNDS
-    direction: Direction = "slow"
-    policy: PolicyName = "plain"
-    max_usd: float | None = None
-    price: str | None = None
-    batch: bool = False
-    max_tokens: int = 16_000
-    concurrency: int = 8
-    place: Place = EMULATED
-    ray: str | None = None
-    jobs: int = 0
-
-    @property
-    def made(self) -> SideName:
-        """The side that is asked for."""
-        return "slow" if self.direction == "slow" else "fast"
-
-    def make_policy(self, target: Target) -> Policy:
-        """The policy of a search for a target."""
-        return make_policy(self.policy, target, self.rounds, self.candidates, self.idle_rounds)
-
-    def wants(self, side: Side) -> Language:
-        """The language that is asked for."""
-        if self.direction == "translate":
-            return "cuda" if side.language == "triton" else "triton"
-        return "triton" if side.language == "triton" else "cuda"
 
 
 @dataclass(frozen=True)
@@ -102,7 +56,7 @@ class Seams:
 
 
 def run(
-    config: ModelConfig, *, note: Note = silent, seams: Seams | None = None, report: Report = lambda _: None
+    config: DeoptConfig, *, note: Note = silent, seams: Seams | None = None, report: Report = lambda _: None
 ) -> Summary:
     """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
 
@@ -112,7 +66,7 @@ def run(
 
 
 def search(
-    config: ModelConfig, *, note: Note = silent, seams: Seams | None = None, report: Report = lambda _: None
+    config: DeoptConfig, *, note: Note = silent, seams: Seams | None = None, report: Report = lambda _: None
 ) -> tuple[Summary, list[Tried]]:
     """The summary, and every attempt at every goal; `report` gets the summary before anything is raised.
 
@@ -144,12 +98,12 @@ def search(
         return summary, [attempt for group in searches for each in group.searches for attempt in each.tried]
 
 
-def spending(config: ModelConfig) -> Spending:
+def spending(config: DeoptConfig) -> Spending:
     """What the run may spend."""
     return Spending(config.max_usd, config.price, config.max_tokens)
 
 
-def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) -> tuple[Start, ...]:
+def find_starts(config: DeoptConfig, workspace: Workspace, note: Note = silent) -> tuple[Start, ...]:
     """The starts of a run.
 
     Raises:
@@ -178,7 +132,7 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
     return tuple(start for start in readable if start.given.language != "triton")
 
 
-def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
+def _asking(config: DeoptConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
     if config.batch and name.provider != "anthropic":
         raise InputError("--batch works only with Claude models", hint="leave it out")
     return open_asking(
@@ -192,7 +146,7 @@ def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: S
 
 
 def _judge(
-    config: ModelConfig, seams: Seams, stack: contextlib.ExitStack
+    config: DeoptConfig, seams: Seams, stack: contextlib.ExitStack
 ) -> tuple[JudgeFunction, Environment]:
     if seams.judge is not None:
         return seams.judge, seams.device
@@ -202,7 +156,7 @@ def _judge(
     return lambda candidate: referees.submit(candidate).result(), referees.environment()
 
 
-def _count(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack, note: Note) -> CountFunction:
+def _count(config: DeoptConfig, seams: Seams, stack: contextlib.ExitStack, note: Note) -> CountFunction:
     """What counts for a search that climbs: the profiler of the first GPU, if there is one here."""
     local = seams.judge is None and config.ray is None and config.place.backend == "cuda"
     if not local or config.direction == "slow" or config.policy != "plain":
@@ -239,7 +193,7 @@ def _surroundings(
     )
 
 
-def goals(config: ModelConfig, start: Start) -> list[Target]:
+def goals(config: DeoptConfig, start: Start) -> list[Target]:
     """The goals for a start; empty if its problem is unknown."""
     wanted = chosen_techniques(config.techniques)
     ladders, language = config.policy == "sqd", config.wants(start.given)
@@ -247,7 +201,7 @@ def goals(config: ModelConfig, start: Start) -> list[Target]:
 
 
 def _searches(
-    all_starts: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
+    all_starts: Sequence[Start], config: DeoptConfig, around: Surroundings, workspace: Workspace
 ) -> list[StartSearches]:
     """The searches of every start; goals that an earlier start already has are skipped."""
     searches_of: list[StartSearches] = []
@@ -259,7 +213,7 @@ def _searches(
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, config.made)
-        searches = [Search(goal, config.make_policy(goal), around, variants) for goal in wanted]
+        searches = [Search(goal, make_policy(config, goal), around, variants) for goal in wanted]
         searches_of.append(StartSearches(start, searches, run_counts.skipped(start, len(wanted))))
     return searches_of
 
@@ -275,7 +229,7 @@ def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName
 
 
 def _drive(
-    config: ModelConfig,
+    config: DeoptConfig,
     searches: Sequence[StartSearches],
     asking: Asking,
     workspace: Workspace,

@@ -8,6 +8,7 @@
 | `judging` | what the judge says of completions, and the feedback for a next turn |
 | `scores`, `intervals` | the numbers of a model, and their intervals by family |
 | `comparing` | two models on the same tasks |
-| `folder` | what is evaluated, and the files of an evaluation |
+| `settings` | what is evaluated and how: the options of the command |
+| `folder` | the files of an evaluation |
 | `stage` | the command: tasks, steps |
 """

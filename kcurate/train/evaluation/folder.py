@@ -1,6 +1,6 @@
-"""The folder of an evaluation, and what is evaluated there.
+"""The folder of an evaluation.
 
-eval.json            what is evaluated: model, tasks, sampling; read by the later steps
+eval.json            the settings: model, tasks, sampling; read by the later steps
 completions.parquet  what the model returned
 judged.parquet       the same with what the judge found
 scores.json          the numbers
@@ -15,55 +15,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.core.workspace import Inside
 from kcurate.errors import InputError
 from kcurate.train.evaluation import completions
 from kcurate.train.evaluation.completions import Completion
+from kcurate.train.evaluation.settings import Evaluated
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.schemes import OURS, STANDINGS
 from kcurate.train.task import check_held_out
-
-Split = Literal["held_out", "train", "all"]
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """What is evaluated: `eval.json`.
-
-    `model`: as `kcurate deopt` names those behind an API, else as `kcurate train` names them. `split` None:
-    held_out for pairs, all for KernelBench. `samples`: per task. `temperature`, `top_p` None: the server's
-    own, or 1. `gpu`: what prompts name; None: the GPU of each pair's verdict. `allow_taught`: tasks of
-    families that the adapter was taught are marked instead of refused. `sampling`, `merged`: of a model in
-    this process, as `train.settings.ModelSettings` has them. `protocol`: kernelbench judges `ModelNew` by
-    KernelBench's own evaluator.
-    """
-
-    model: str
-    adapter: str | None = None
-    tasks: str = "pairs"
-    level: int = 1
-    dataset: tuple[str, ...] = ("builtin",)
-    split: Split | None = None
-    held_out: float = 0.2
-    split_seed: int = 42
-    untimed: bool = False
-    brief: bool = False
-    limit: int = 0
-    samples: int = 8
-    turns: int = 1
-    max_tokens: int = 4096
-    temperature: float | None = None
-    top_p: float | None = None
-    seed: int = 0
-    reward: str = "pairs"
-    gpu: str | None = None
-    allow_taught: bool = False
-    sampling: Literal["plain", "static", "continuous"] = "plain"
-    merged: bool = False
-    protocol: Literal["kcurate", "kernelbench"] = "kcurate"
 
 
 @dataclass(frozen=True)

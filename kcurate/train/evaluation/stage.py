@@ -1,6 +1,6 @@
 """`kcurate eval`: generate, judge, score; in one go, or one step at a time with a folder between them.
 
-A step that finds its file does nothing. Not covered: options (`kcurate.cli.evaluate`).
+A step that finds its file does nothing. Not covered: options (`settings`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 from kcurate.backends.choice import choose
 from kcurate.core import codec, store
 from kcurate.core.notes import Note, silent
-from kcurate.core.runs import Run, recorded
+from kcurate.core.runs import Run, new_folder, recorded
 from kcurate.errors import InputError
 from kcurate.problem.lessons import gpu_named
 from kcurate.records import Summary
@@ -25,41 +25,17 @@ from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.comparing import Comparison, compare
 from kcurate.train.evaluation.completions import Completion
-from kcurate.train.evaluation.folder import EvalFolder, Evaluated, check
+from kcurate.train.evaluation.folder import EvalFolder, check
 from kcurate.train.evaluation.judging import asked_of, judge
 from kcurate.train.evaluation.sampling import Sampler, generate
 from kcurate.train.evaluation.scores import Scores
+from kcurate.train.evaluation.settings import EvalConfig, Evaluated
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.pool import PoolConfig, RewardPool
 from kcurate.train.settings import JudgeSettings, ModelSettings
 from kcurate.train.task import Task
 
 STAGE = "eval"
-Step = Literal["generate", "judge", "score"]
-STEPS: tuple[Step, ...] = ("generate", "judge", "score")
-
-
-@dataclass(frozen=True)
-class EvalConfig:
-    """One call. `evaluated` None: that of the folder. `name`: of the row of scores.
-
-    `reward`: what the caller names; a function that a folder names is imported only if it is the same.
-    `sampler`: a model of the caller's instead of the one that `evaluated` names.
-    """
-
-    folder: Path
-    evaluated: Evaluated | None = None
-    steps: Sequence[Step] = STEPS
-    name: str | None = None
-    backend: str = "auto"
-    gpu: str = "auto"
-    jobs: int = 0
-    batch: int = 64
-    concurrency: int = 8
-    max_usd: float | None = None
-    price: str | None = None
-    reward: str = "pairs"
-    sampler: Sampler | None = None
 
 
 def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | None]:
@@ -69,8 +45,9 @@ def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | N
         InputError: unusable settings, tasks or folder. MissingDependencyError: a package, key, GPU or memory
             is missing. RemoteError, BudgetSpentError: no answer from an API.
     """
-    folder = EvalFolder(config.folder)
-    with recorded(STAGE, config.folder, note=note, folder=config.folder) as record:
+    root = config.folder or new_folder(config.workspace, STAGE)
+    folder = EvalFolder(root)
+    with recorded(STAGE, root, note=note, folder=root) as record:
         evaluated = _settled(config, folder)
         with contextlib.closing(_Judges(config, folder, evaluated, record.note)) as judges:
             rows = _completions(config, folder, evaluated, judges, record)
@@ -84,6 +61,7 @@ def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | N
         made = _score(config, folder, evaluated) if "score" in config.steps else None
         judged = folder.read_judged() if folder.judged.exists() else rows
         counts = Counter(row.outcome or "not judged" for row in judged)
+        record.note(f"evaluation: {root}")
         return record.finish({"completions": dict(sorted(counts.items()))}), made
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.core import store
-from kcurate.deopt.models.run import ModelConfig, Seams
+from kcurate.deopt.models.run import Seams
+from kcurate.deopt.settings import DeoptConfig
 from kcurate.models.client import Patience
 from kcurate.records import (
     Buffer,
@@ -74,11 +75,10 @@ def start(folder: Path, *, name: str = "scale", slow: str = SLOW) -> Path:
 BOTH = ("loop-unrolling", "read-only-cache")
 
 
-def config(folder: Path, model: str, **options: Any) -> ModelConfig:
+def config(folder: Path, model: str, **options: Any) -> DeoptConfig:
     given = options.pop("paths", (folder / "given",))
-    return ModelConfig(
-        folder / "work", model, given, max_tokens=1000, **{"techniques": ("loop-unrolling",), **options}
-    )
+    settings = {"max_tokens": 1000, "jobs": 0, "techniques": ("loop-unrolling",), **options}
+    return DeoptConfig(folder / "work", given, model, **settings)
 
 
 class ScriptedJudge:

@@ -1,59 +1,53 @@
-"""`kcurate optimize`."""
+"""`kcurate pair` and `kcurate optimize`: commands on one's own kernels."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kcurate.cli.capture import ProgramArgument, record
-from kcurate.cli.options import (
-    DEFAULT_WORKSPACE,
-    BackendOption,
-    GpuOption,
-    JsonOption,
-    PriceOption,
-    WorkspaceOption,
-)
-from kcurate.cli.pair import LAUNCH_HELP, asker
+from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
+from kcurate.own.settings import OptimizeConfig, PairConfig
 
 if TYPE_CHECKING:
     from kcurate.own.optimize import Optimized
 
 
+def pair(config: PairConfig, program: ProgramArgument = (), json: JsonOption = False) -> None:
+    """Make a pair of two kernels of your own, with one problem that both solve alike on the emulator.
+
+    Example: kcurate pair slow.cu fast.cu --licence MIT -w work
+    """
+    from kcurate.cli import output
+    from kcurate.own.pair import run
+
+    record(program, config.workspace)
+    output.report(run(config, ask=asker(), note=output.note), as_json=json)
+
+
+def asker() -> Callable[[str, str], str] | None:
+    """Asks on the terminal; None if nobody sits there."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    def ask(question: str, value: str) -> str:
+        answer: str = typer.prompt(question, default=value, show_default=bool(value), err=True)
+        return answer
+
+    return ask
+
+
 def optimize(
-    kernel: Annotated[
-        str,
-        typer.Argument(metavar="FILE.cu[:KERNEL]", help="The kernel; :KERNEL where the file has several."),
-    ],
-    program: ProgramArgument = None,
-    *,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Who writes: claude, claude-<version>, or openai:<model>@<base-url>."
-        ),
-    ],
-    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
-    launch: Annotated[
-        str | None, typer.Option(metavar="LAUNCH", help=f"How the kernel is launched, {LAUNCH_HELP}")
-    ] = None,
-    rounds: Annotated[
-        int,
-        typer.Option(min=1, metavar="R", help="Rounds at most, each from the fastest answer so far."),
-    ] = 3,
-    candidates: Annotated[
-        int, typer.Option(min=1, metavar="K", help="For a fast side: answers asked for in a round.")
-    ] = 1,
-    max_usd: Annotated[
-        float | None, typer.Option(min=0, metavar="X", help="Spend at most this much in this run.")
-    ] = None,
-    price: PriceOption = None,
+    config: OptimizeConfig,
+    program: ProgramArgument = (),
     backend: BackendOption = "auto",
     gpu: GpuOption = "auto",
     apply: Annotated[
-        bool,
-        typer.Option("--apply", help="Write the faster kernel into FILE, if nothing else has to change."),
+        bool, Option("Write the faster kernel into FILE, if nothing else has to change.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -66,9 +60,8 @@ def optimize(
     from kcurate.errors import InputError
     from kcurate.own import optimize as stage
 
-    place = choose(backend, gpu, note=output.note)
-    record(program, workspace)
-    config = stage.OptimizeConfig(kernel, model, workspace, launch, rounds, candidates, max_usd, price, place)
+    config = replace(config, place=choose(backend, gpu, note=output.note))
+    record(program, config.workspace)
     done = stage.run(config, ask=asker(), note=output.note)
     failure: InputError | None = None
     if apply and done.found:
@@ -82,7 +75,7 @@ def optimize(
         raise failure
     if not done.found:
         what = f"no faster kernel in {len(done.attempts)} answers"
-        raise InputError(what, where=kernel, hint="--rounds asks more often")
+        raise InputError(what, where=config.kernel, hint="--rounds asks more often")
 
 
 def _print(done: Optimized, *, applied: bool) -> None:

@@ -1,0 +1,63 @@
+"""The settings of `kcurate capture`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, Option, WorkspaceOption
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the recorders may write and look at; see `FORMAT.md`."""
+
+    per_kernel: Annotated[
+        int, Option("Look at the buffers of so many different launches.", metavar="N", min=1)
+    ] = 4
+    total_bytes: Annotated[
+        int, Option("Bytes of contents to look at in one process.", "--max-bytes", "N", min=0)
+    ] = 4 << 30
+    buffer_bytes: Annotated[
+        int, Option("Bytes of one buffer to look at, from its start.", "--max-buffer-bytes", "N", min=0)
+    ] = 256 << 20
+    seconds: Annotated[
+        float, Option("Look at nothing new after so many seconds.", "--max-seconds", "S", min=0)
+    ] = 600.0
+
+
+@dataclass(frozen=True)
+class CaptureConfig:
+    """What to run. `kernel` None: the kernels that the workspace holds, or all if it holds none."""
+
+    command: Annotated[
+        tuple[str, ...], Argument("The program and its arguments.", metavar="-- PROGRAM [ARGS]...")
+    ]
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    kernel: Annotated[
+        str | None,
+        Option("Write down kernels whose name matches, wherever they are from.", metavar="REGEX"),
+    ] = None
+    also: Annotated[
+        tuple[str, ...],
+        Option("Run once more with these arguments, for a second size; may be repeated.", metavar="ARGS"),
+    ] = ()
+    recorder: Annotated[
+        str,
+        Option(
+            "cupti (on a GPU), cudart (stands in for the shared CUDA runtime; no kernel runs), triton "
+            "(in Python programs), or auto.",
+            metavar="NAME",
+        ),
+    ] = "auto"
+    limits: Limits = field(default_factory=Limits)
+    timeout_s: Annotated[
+        float | None,
+        Option("End the program and its children after so many seconds.", "--timeout", "S", min=0),
+    ] = None
+    keep_data: Annotated[bool, Option("Keep the contents of all buffers that were looked at.")] = False
+    run_kernels: Annotated[
+        bool,
+        Option("Without a GPU: run extracted kernels on the emulator, so that later inputs exist."),
+    ] = False

@@ -1,0 +1,122 @@
+"""The commands that run one stage on their settings and print its summary.
+
+Their options are the fields of the stage's settings class (`kcurate.core.options`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from kcurate.cli.failing import FailOnOption, split
+from kcurate.core.options import JsonOption, Option
+from kcurate.dataset.settings import BuildConfig, PushConfig
+from kcurate.extract.settings import ExtractConfig
+from kcurate.profile.settings import ProfileConfig
+from kcurate.report.settings import ReportConfig
+from kcurate.serve.settings import ServeConfig
+from kcurate.validate.settings import ValidateConfig
+from kcurate.verify_dataset.settings import VerifyConfig
+
+
+def extract(config: ExtractConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Turn any CUDA source tree into self-contained kernels and natural slow/fast pairs.
+
+    Example: kcurate extract parboil/ -w work
+    """
+    from kcurate.cli import output
+    from kcurate.dataset.licences import spdx
+    from kcurate.extract.stage import run
+
+    config = replace(config, licence=spdx(config.licence))
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+
+
+def validate(config: ValidateConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Prove pairs: both sides compute the same, and (on a GPU) one is faster.
+
+    Example: kcurate validate deep-learning/softmax-block-online --gpu 0
+    """
+    from kcurate.cli import output
+    from kcurate.validate.stage import run
+
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+
+
+def profile(
+    config: ProfileConfig,
+    check_labels: Annotated[
+        bool, Option("Count nothing; list techniques whose counter does not move the right way.")
+    ] = False,
+    fail_on: FailOnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Count what both sides of confirmed pairs do on a GPU, with Nsight Compute (ncu).
+
+    Example: kcurate profile deep-learning/softmax-block-online --gpu 0
+    """
+    from kcurate.cli import output
+    from kcurate.profile import labels, stage
+
+    run = labels.check if check_labels else stage.run
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+
+
+def build(config: BuildConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Build a dataset from the judged pairs (pairs, sft, grpo; card, attribution) in dataset/.
+
+    Example: kcurate build -w work --against KernelBench/
+    """
+    from kcurate.cli import output
+    from kcurate.dataset.stage import require_rows, run
+
+    summary = run(config, note=output.note)
+    output.report(summary, as_json=json, fail_on=split(fail_on))
+    require_rows(summary)
+
+
+def push(config: PushConfig, json: JsonOption = False) -> None:
+    """Publish the built dataset: one commit, tagged with its version and loaded back.
+
+    Example: kcurate push --repo you/pairs --dry-run
+    """
+    from kcurate.cli import output
+    from kcurate.dataset.push import run
+
+    output.report(run(config, note=output.note), as_json=json)
+
+
+def report(config: ReportConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Write one HTML page of the pairs: plots, a table, and every pair's diff and verdicts.
+
+    Example: kcurate report --built-in --out page.html
+    """
+    from kcurate.cli import output
+    from kcurate.report.stage import run
+
+    summary = run(config, note=output.note)
+    output.note(f"open {config.path}")
+    output.report(summary, as_json=json, fail_on=split(fail_on))
+
+
+def serve(config: ServeConfig, json: JsonOption = False) -> None:
+    """Judge over HTTP: tasks, answers and rewards for anybody's trainer (docs/serving.md).
+
+    Example: kcurate serve --backend emulator --port 8077
+    """
+    from kcurate.cli import output
+    from kcurate.serve.stage import run
+
+    output.report(run(config, note=output.note), as_json=json)
+
+
+def verify_dataset(config: VerifyConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Judge published rows again on this machine, and list those that drifted.
+
+    Example: kcurate verify-dataset you/pairs --gpu 0 --rows 20
+    """
+    from kcurate.cli import output
+    from kcurate.verify_dataset.stage import run
+
+    summary = run(config, note=output.note).summary
+    output.report(summary, as_json=json, fail_on=split(fail_on))

@@ -1,0 +1,100 @@
+"""The settings of `kcurate deopt`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from kcurate.backends.choice import EMULATED, Place
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, JobsOption, Option, RayOption, WorkspaceOption
+
+if TYPE_CHECKING:
+    from kcurate.records import Language, Side, SideName
+
+# `model`: nobody is asked, the rules of `kcurate.deopt.rules` write.
+BY_RULES = "rules"
+# What a run by rules knows; everything else has an effect on models only.
+OF_RULES = frozenset({"workspace", "paths", "model", "rules", "direction", "jobs"})
+# So many rounds in a row without a gain end a climb.
+IDLE_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class DeoptConfig:
+    """Whose code to write again, and who writes. `jobs`: what rules write is the same with any number.
+
+    `max_usd` limits this run alone; spending of earlier runs is not counted. For a fast side, each of the
+    `rounds` asks for `candidates` answers, and so many `idle_rounds` in a row that gain little end a search.
+    """
+
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    paths: Annotated[
+        tuple[Path, ...],
+        Argument(
+            "Kernels or pairs: paths, ids, or unique prefixes of ids; source trees (extracted first); "
+            "default: the workspace's kernels.",
+            metavar="PATH",
+        ),
+    ] = ()
+    model: Annotated[
+        str,
+        Option("Who writes: rules, claude, claude-<version>, or openai:<model>@<base-url>.", metavar="NAME"),
+    ] = BY_RULES
+    rules: Annotated[
+        tuple[str, ...], Option("Only this rule; may be repeated.  [default: all]", metavar="NAME")
+    ] = ()
+    techniques: Annotated[
+        tuple[str, ...],
+        Option(
+            "Models: the techniques to remove (or add).  [default: those that the code shows]",
+            metavar="NAME,...",
+        ),
+    ] = ()
+    variants: Annotated[int, Option("Models: variants per technique.", metavar="N", min=1)] = 1
+    rounds: Annotated[int, Option("Models: attempts per variant.", metavar="R", min=1)] = 3
+    candidates: Annotated[
+        int, Option("For a fast side: answers asked for in a round.", metavar="K", min=1)
+    ] = 1
+    idle_rounds: Annotated[
+        int,
+        Option("Models, for a fast side: end after N rounds that gain less than 5%.", metavar="N", min=1),
+    ] = IDLE_ROUNDS
+    direction: Annotated[
+        Literal["slow", "fast", "translate"],
+        Option(
+            "Models: write the slow side for fast code, the fast side for slow code, or a fast side in "
+            "the other language (CUDA, Triton)."
+        ),
+    ] = "slow"
+    policy: Annotated[
+        Literal["plain", "sqd"],
+        Option("Models: how to choose the next attempt; sqd works through techniques in stages."),
+    ] = "plain"
+    max_usd: Annotated[
+        float | None, Option("Models: spend at most this much in this run.", metavar="X", min=0)
+    ] = None
+    price: Annotated[
+        str | None,
+        Option("Models: price in USD per million tokens.  [default: the built-in table]", metavar="IN,OUT"),
+    ] = None
+    batch: Annotated[bool, Option("Claude: use the Batch API: half the price, slower.")] = False
+    max_tokens: Annotated[int, Option("Models: longest answer, thinking included.", metavar="N", min=256)] = (
+        16_000
+    )
+    concurrency: Annotated[int, Option("Models: concurrent requests.", metavar="N", min=1, max=256)] = 8
+    place: Place = EMULATED
+    jobs: JobsOption = 1
+    ray: RayOption = None
+
+    @property
+    def made(self) -> SideName:
+        """The side that is asked for."""
+        return "slow" if self.direction == "slow" else "fast"
+
+    def wants(self, given: Side) -> Language:
+        """The language that is asked for."""
+        if self.direction == "translate":
+            return "cuda" if given.language == "triton" else "triton"
+        return "triton" if given.language == "triton" else "cuda"

@@ -1,0 +1,48 @@
+"""The settings of `kcurate problem draft`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, GpuOption, Option, PriceOption, WorkspaceOption
+
+
+@dataclass(frozen=True)
+class DraftConfig:
+    """What to draft. `kernels` are folders, records or ids; empty: the whole workspace.
+
+    `model`: whom to ask for what stays open, also in files that exist already (None: nobody). `gpu`: one for
+    drafts that the emulator cannot decide.
+    """
+
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    kernels: Annotated[
+        tuple[str, ...],
+        Argument(
+            "Extracted kernels: folders, ids, or unique prefixes of ids; default: all in the workspace.",
+            metavar="KERNEL",
+        ),
+    ] = ()
+    trees: Annotated[
+        tuple[Path, ...],
+        Option("Where the sources are; default: where extract found them.", "--tree", "DIR"),
+    ] = ()
+    known: Annotated[bool, Option("Also draft for kernels whose suite has a problem for them.")] = False
+    again: Annotated[bool, Option("Overwrite draft files that exist already.")] = False
+    model: Annotated[
+        str | None,
+        Option(
+            "Ask this model to fill in what stays open: claude, claude-<version>, or "
+            "openai:<model>@<base-url>. Its answers are tried like any draft.",
+            metavar="NAME",
+        ),
+    ] = None
+    max_usd: Annotated[
+        float | None, Option("Spend at most this much.", "--budget-usd --max-usd", "X", min=0)
+    ] = None
+    price: PriceOption = None
+    max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=256)] = 16_000
+    gpu: GpuOption = "auto"

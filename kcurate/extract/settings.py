@@ -1,0 +1,58 @@
+"""The settings of `kcurate extract`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, JobsOption, LicenceOption, Option, WorkspaceOption
+
+
+@dataclass(frozen=True)
+class ExtractConfig:
+    """What to extract and how.
+
+    `compile` None: if NVRTC is installed. `root`: the tree of paths that belong to no suite; None: each
+    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees.
+    """
+
+    paths: Annotated[
+        tuple[Path, ...], Argument("Source trees, folders in them, or single files.", metavar="PATH")
+    ]
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    suite: Annotated[
+        str, Option("auto, parboil, rodinia, generic, or your own manifest (a .toml file).", metavar="NAME")
+    ] = "auto"
+    jobs: JobsOption = 1
+    include: Annotated[tuple[str, ...], Option("Only matching files; may be repeated.", metavar="GLOB")] = ()
+    exclude: Annotated[tuple[str, ...], Option("No matching files; may be repeated.", metavar="GLOB")] = ()
+    define: Annotated[
+        tuple[str, ...], Option("Define a macro; may be repeated.", "-D --define", "NAME[=VALUE]")
+    ] = ()
+    include_dirs: Annotated[
+        tuple[Path, ...], Option("A folder of headers; may be repeated.", "-I --include-dir", "DIR")
+    ] = ()
+    compile_commands: Annotated[
+        Path | None,
+        Option(
+            "compile_commands.json with each file's flags; default: at the tree's root or in build/.",
+            metavar="FILE",
+        ),
+    ] = None
+    min_device_fraction: Annotated[
+        float | None,
+        Option(
+            "Report files with a smaller share of device code; default: from the suite's manifest.",
+            metavar="F",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None
+    compile: Annotated[
+        bool | None,
+        Option("Compile-check each kernel; default: if NVRTC works.", "--compile/--no-compile"),
+    ] = None
+    root: Path | None = None
+    licence: LicenceOption = None

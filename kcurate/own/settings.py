@@ -1,0 +1,55 @@
+"""The settings of `kcurate pair` and `kcurate optimize`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kcurate.backends.choice import EMULATED, Place
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import Argument, LicenceOption, Option, PriceOption, WorkspaceOption
+
+_LAUNCH = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    """Two kernels as `FILE.cu[:KERNEL]`. `licence` None: what the suite's facts say."""
+
+    slow: Annotated[
+        str, Argument("The slow kernel; :KERNEL where its file has several.", metavar="SLOW.cu[:KERNEL]")
+    ]
+    fast: Annotated[str, Argument("The fast kernel; both may be in one file.", metavar="FAST.cu[:KERNEL]")]
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    licence: LicenceOption = None
+    name: Annotated[
+        str | None,
+        Option("The pair's folder in pairs/own/.  [default: the kernels' names]", metavar="NAME"),
+    ] = None
+    slow_launch: Annotated[str | None, Option(f"How SLOW is launched, {_LAUNCH}", metavar="LAUNCH")] = None
+    fast_launch: Annotated[str | None, Option(f"How FAST is launched, {_LAUNCH}", metavar="LAUNCH")] = None
+
+
+@dataclass(frozen=True)
+class OptimizeConfig:
+    """A kernel as `FILE.cu[:KERNEL]`, and whom to ask."""
+
+    kernel: Annotated[
+        str, Argument("The kernel; :KERNEL where the file has several.", metavar="FILE.cu[:KERNEL]")
+    ]
+    model: Annotated[
+        str, Option("Who writes: claude, claude-<version>, or openai:<model>@<base-url>.", metavar="NAME")
+    ]
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    launch: Annotated[str | None, Option(f"How the kernel is launched, {_LAUNCH}", metavar="LAUNCH")] = None
+    rounds: Annotated[
+        int, Option("Rounds at most, each from the fastest answer so far.", metavar="R", min=1)
+    ] = 3
+    candidates: Annotated[
+        int, Option("For a fast side: answers asked for in a round.", metavar="K", min=1)
+    ] = 1
+    max_usd: Annotated[float | None, Option("Spend at most this much in this run.", metavar="X", min=0)] = (
+        None
+    )
+    price: PriceOption = None
+    place: Place = EMULATED

@@ -1,0 +1,108 @@
+"""The settings of `kcurate eval`: what is evaluated, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import (
+    BackendOption,
+    DatasetOption,
+    GpuOption,
+    JobsOption,
+    Option,
+    PriceOption,
+    WorkspaceOption,
+)
+
+Step = Literal["generate", "judge", "score"]
+STEPS: tuple[Step, ...] = ("generate", "judge", "score")
+Split = Literal["held_out", "train", "all"]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What is evaluated: `eval.json`.
+
+    `model`: as `kcurate deopt` names those behind an API, else as `kcurate train` names them; empty where
+    the folder says it. `gpu`: what prompts name; None: the GPU of each pair's verdict. `sampling`, `merged`:
+    as `train.settings.ModelSettings` has them.
+    """
+
+    model: Annotated[
+        str,
+        Option(
+            "claude, claude-<version>, openai:<model>@<base-url>, or for transformers a Hub name or a "
+            "folder.",
+            metavar="NAME",
+            default=None,
+        ),
+    ] = ""
+    adapter: Annotated[str | None, Option("A LoRA adapter of a model in this process.", metavar="DIR")] = None
+    tasks: Annotated[str, Option("pairs, or kernelbench[:PATH].", metavar="KIND")] = "pairs"
+    level: Annotated[int, Option("KernelBench's level.", metavar="N", min=1, max=3)] = 1
+    dataset: DatasetOption = ("builtin",)
+    split: Annotated[
+        Split | None,
+        Option("Which tasks, as kcurate train splits them.  [default: held_out; kernelbench: all]"),
+    ] = None
+    held_out: Annotated[float, Option("The share of the tasks that is held out.", metavar="SHARE")] = 0.2
+    split_seed: Annotated[int, Option("Seed of the split.", metavar="N", min=0)] = 42
+    untimed: Annotated[bool, Option("Also pairs that were never timed on a GPU.")] = False
+    brief: Annotated[bool, Option("Prompts with the short rules.")] = False
+    limit: Annotated[int, Option("At most so many tasks; 0: all.", metavar="N", min=0)] = 0
+    samples: Annotated[int, Option("Samples per task.", metavar="N", min=1)] = 8
+    turns: Annotated[int, Option("Turns per sample, with feedback between them.", metavar="N", min=1)] = 1
+    max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=1)] = 4096
+    temperature: Annotated[
+        float | None, Option("[default: the server's own; transformers: 1]", metavar="T")
+    ] = None
+    top_p: Annotated[float | None, Option("[default: the server's own; transformers: 1]", metavar="P")] = None
+    seed: Annotated[int, Option("Seed of transformers' sampling.", metavar="N", min=0)] = 0
+    reward: Annotated[str, Option("A scheme, or MODULE:FUNCTION (docs/rewards.md).", metavar="NAME")] = (
+        "pairs"
+    )
+    gpu: str | None = None
+    allow_taught: Annotated[bool, Option("Mark tasks that the adapter was taught; else refuse.")] = False
+    sampling: Annotated[
+        Literal["plain", "static", "continuous"],
+        Option("transformers: plain generate, a static cache, or continuous batching."),
+    ] = "plain"
+    merged: Annotated[bool, Option("transformers: merge the adapter into the weights.")] = False
+    protocol: Annotated[
+        Literal["kcurate", "kernelbench"],
+        Option("kernelbench: answers are a ModelNew, judged by the checkout's own evaluator."),
+    ] = "kcurate"
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """One call. `folder` None: a new one in the workspace. `evaluated` None: that of the folder.
+
+    `reward`: what the caller names; a function that a folder names is imported only if it is the same.
+    `sampler`: a model of the caller's (`sampling.Sampler`) instead of the one that `evaluated` names.
+    """
+
+    folder: Annotated[Path | None, Option("[default: runs/eval-<time> in the workspace]", "--out", "DIR")] = (
+        None
+    )
+    evaluated: Evaluated | None = None
+    steps: Sequence[Step] = STEPS
+    name: Annotated[
+        str | None, Option("Name of the row of scores.  [default: the folder's]", "--row", "NAME")
+    ] = None
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    batch: Annotated[int, Option("Prompts at a time.", "--batch-size", "N", min=1)] = 64
+    concurrency: Annotated[int, Option("Models: concurrent requests.", metavar="N", min=1, max=256)] = 8
+    max_usd: Annotated[float | None, Option("An API's budget; the command stops before it.", metavar="X")] = (
+        None
+    )
+    price: PriceOption = None
+    backend: BackendOption = "auto"
+    gpu: GpuOption = "auto"
+    jobs: JobsOption = 0
+    reward: str = "pairs"
+    sampler: Any = None
