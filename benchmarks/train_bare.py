@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from kcurate import prompts
-from kcurate.train import pair_tasks
+from kcurate.reward import pair_tasks
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kcurate import names, store
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import SIDES, Candidate, Kernel, Profile, SideName, Verdict
 from kcurate.verdicts.standing import judged
 from kcurate.workspace import Workspace

@@ -55,9 +55,9 @@ def build(
     Example: kcurate build -w work --against KernelBench/
     """
     from kcurate.cli import output
-    from kcurate.dataset import splits
     from kcurate.dataset.gates import Rules
     from kcurate.dataset.stage import BuildConfig, require_rows, run
+    from kcurate.reward import splits
 
     rules = Rules(tuple(allow_licence or ()), tuple(against or ()), near)
     share = splits.TEST_SHARE if test_share is None else test_share

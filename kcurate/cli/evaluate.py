@@ -20,8 +20,8 @@ from kcurate.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kcurate.train.evaluation.scores import Scores
-    from kcurate.train.evaluation.stage import EvalConfig
+    from kcurate.evaluation.scores import Scores
+    from kcurate.evaluation.stage import EvalConfig
 
 
 def evaluate(
@@ -122,9 +122,9 @@ def evaluate(
     Example: kcurate eval --model openai:qwen3@http://localhost:8000/v1 --out runs/qwen3
     """
     from kcurate.errors import InputError
+    from kcurate.evaluation.folder import Evaluated
+    from kcurate.evaluation.stage import STEPS, EvalConfig
     from kcurate.runs import new_folder
-    from kcurate.train.evaluation.folder import Evaluated
-    from kcurate.train.evaluation.stage import STEPS, EvalConfig
 
     if step == "compare":
         return _compare(folders or [], plot, as_json=json)
@@ -178,7 +178,7 @@ def _run(config: EvalConfig, *, as_json: bool) -> None:
     """Run the steps, and show what came of them."""
     from kcurate import codec
     from kcurate.cli import output
-    from kcurate.train.evaluation.stage import run
+    from kcurate.evaluation.stage import run
 
     summary, made = run(config, note=output.note)
     output.note(f"evaluation: {config.folder}")
@@ -248,8 +248,8 @@ def _compare(folders: list[Path], plot: Path | None, *, as_json: bool) -> None:
     from kcurate import codec, store
     from kcurate.cli import ending, output
     from kcurate.errors import InputError
-    from kcurate.train.evaluation.plot import svg
-    from kcurate.train.evaluation.stage import run_compare
+    from kcurate.evaluation.plot import svg
+    from kcurate.evaluation.stage import run_compare
 
     if len(folders) != 2:
         raise InputError(f"{len(folders)} folders", where="kcurate eval compare", hint="name two")

@@ -35,7 +35,7 @@ def profile(
     Example: kcurate profile deep-learning/softmax-block-online --gpu 0
     """
     from kcurate.cli import output
-    from kcurate.profile import labels, stage
+    from kcurate.profiling import label_check, stage
 
     config = stage.ProfileConfig(
         workspace=workspace,
@@ -45,5 +45,5 @@ def profile(
         again=again,
         limit=limit,
     )
-    run = labels.check if check_labels else stage.run
+    run = label_check.check if check_labels else stage.run
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

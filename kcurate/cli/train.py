@@ -133,7 +133,7 @@ def train(
     """
     from kcurate.backends.choice import gpu_numbers
     from kcurate.cli import output
-    from kcurate.train.extra import require_extra
+    from kcurate.local_models.libraries import require_extra
 
     require_extra()
     given = {
@@ -178,7 +178,7 @@ def train(
 def _refuse_default(name: str) -> None:
     """The default model is large: nobody downloads it by leaving out an option."""
     from kcurate.errors import InputError
-    from kcurate.train.settings import LARGE_BYTES
+    from kcurate.local_models.settings import LARGE_BYTES
 
     if name in LARGE_BYTES:
         size = f"{LARGE_BYTES[name] / 1e9:.1f} GB"

@@ -9,7 +9,6 @@
 | `planted_answers` | wrong answers that some trial must refuse |
 | `trials` | the sizes and inputs that both sides run on |
 | `reference_runs` | further runs of the reference: with wider accumulation, and for negative controls |
-| `profiling` | Nsight Compute's counters of sides |
 | `gpu_lock` | shared or exclusive use of a GPU |
 | `checks/` | static checks of a side's source, plan and binary |
 | `timing/` | from samples to a speedup and an outcome |
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from kcurate.judge.checks.static import hints as hints
     from kcurate.judge.judging import Judge, JudgeConfig, judge
     from kcurate.judge.judging import reference_side as reference_side
-    from kcurate.judge.profiling import Measured as Measured
-    from kcurate.judge.profiling import Profiler as Profiler
     from kcurate.judge.referees.batch import describe_environment as describe_environment
     from kcurate.judge.referees.batch import judge_many
     from kcurate.judge.referees.batch import open_referees as open_referees
@@ -48,7 +45,6 @@ _HOMES = {
         "kcurate.judge.checks.repeated_launches": ("repeated_steps",),
         "kcurate.judge.checks.static": ("check_source", "hints"),
         "kcurate.judge.judging": ("Judge", "JudgeConfig", "judge", "reference_side"),
-        "kcurate.judge.profiling": ("Measured", "Profiler"),
         "kcurate.judge.referees.batch": ("describe_environment", "judge_many", "open_referees"),
         "kcurate.judge.workers.compiling": ("compile_side",),
         "kcurate.records": ("Candidate", "Outcome", "Verdict"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kcurate import names, progress, store
 from kcurate.notes import Note, silent
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render

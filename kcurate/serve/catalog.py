@@ -2,7 +2,7 @@
 
 No task shows its answer. A caller's problem passes the schema and the problem check here; whether its given
 side proves anything is for the judge (`desk`). It is never written as a pair. Not covered: which pairs become
-tasks (`kcurate.train.pair_tasks`).
+tasks (`kcurate.reward.pair_tasks`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kcurate.problem.lessons import gpu_named
 from kcurate.problem.outputs import elements
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Origin, Problem, Side
-from kcurate.train import pair_tasks
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks
+from kcurate.reward.task import Task
 
 MOST_SETTINGS = 16
 MOST_BUFFERS = 64

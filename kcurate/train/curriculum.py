@@ -18,7 +18,7 @@ from kcurate import prompts
 from kcurate.errors import InputError
 from kcurate.problem.shown import material_of
 from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, shown_in, vocabulary
-from kcurate.train.task import Task
+from kcurate.reward.task import Task
 
 FREE = "free"
 # Compiler hints, which do not change the algorithm. Loop unrolling is one too, and the ladder's last rung:

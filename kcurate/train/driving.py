@@ -9,7 +9,6 @@ import contextlib
 import math
 import os
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,8 +20,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from kcurate.config import near
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.evaluation import taught
 from kcurate.notes import Note
-from kcurate.train import taught
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of
@@ -169,20 +168,6 @@ def opening(where: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError, ImportError) as error:
         raise InputError(" ".join(str(error).split())[:300], where=where) from error
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Hide progress bars and deprecation warnings that the libraries raise about each other."""
-    import datasets
-    from transformers.utils import logging
-
-    datasets.disable_progress_bars()
-    logging.disable_progress_bar()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r".*gradient_checkpointing.* is deprecated")
-        warnings.filterwarnings("ignore", message=r".*which is an experimental feature")
-        yield
 
 
 def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import store
+from kcurate.evaluation import scores
 from kcurate.train.config import to_toml
-from kcurate.train.evaluation import scores
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.settings import TrainSettings
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kcurate.cuda_source.similarity import fingerprint
+from kcurate.local_models.form import Form
 from kcurate.problem.techniques import not_permitted
-from kcurate.train.form import Form
-from kcurate.train.reward import schemes
-from kcurate.train.reward.answers import Readable, Refusal, read
-from kcurate.train.reward.feedback import again
-from kcurate.train.task import Judged, Task
+from kcurate.reward import schemes
+from kcurate.reward.answers import Readable, Refusal, read
+from kcurate.reward.feedback import again
+from kcurate.reward.task import Judged, Task
 
 Row = Mapping[str, Any]
 # Shares of the right answers of a task, the best first: those to go on from, and those to write better.

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kcurate.train.form import PLAIN
-from kcurate.train.task import Task
+from kcurate.local_models.form import PLAIN
+from kcurate.reward.task import Task
 
 # The name of this model in the settings.
 NAME = "random"

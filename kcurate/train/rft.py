@@ -14,17 +14,17 @@ from pathlib import Path
 from kcurate import prompts
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.errors import InputError
+from kcurate.evaluation import completions
+from kcurate.evaluation.completions import Completion
+from kcurate.evaluation.judging import answer_of, judge
+from kcurate.evaluation.local_model import Drawing, LocalModel
+from kcurate.evaluation.sampling import generate
+from kcurate.local_models import weights
 from kcurate.records import Outcome
-from kcurate.train import driving, models, sft
+from kcurate.reward.answers import Readable, read
+from kcurate.reward.task import Pool, Task
+from kcurate.train import driving, sft
 from kcurate.train.driving import Stage
-from kcurate.train.evaluation import completions
-from kcurate.train.evaluation.completions import Completion
-from kcurate.train.evaluation.judging import answer_of, judge
-from kcurate.train.evaluation.local_model import Drawing, LocalModel
-from kcurate.train.evaluation.sampling import generate
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.reward.trl_reward import Pool
-from kcurate.train.task import Task
 
 # The completions behind the rows, in the run's `completions/`.
 SAMPLED = "rft-sampled"
@@ -70,7 +70,7 @@ def _sampled(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | No
         fitting = model.fitting(tasks, limits.max_prompt_tokens)
         stage.note(f"rft: samples {own.samples} completions for each of {len(fitting)} tasks")
         rows = generate(fitting, model, samples=own.samples)
-    models.free()
+    weights.free()
     return judge(rows, fitting, pool)[0]
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.train import curriculum, pair_tasks
+from kcurate.reward import pair_tasks
+from kcurate.reward.task import Task
+from kcurate.train import curriculum
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import TrainSettings
-from kcurate.train.task import Task
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
         rollout = _arranged(_open(kept if own.rollout else training), settings)
         found = Tasks(sft, rollout, pair_tasks.scored(held_out))
     elif kind == "kernelbench":
-        from kcurate.train.kernelbench import tasks as kernelbench
+        from kcurate.kernelbench import tasks as kernelbench
 
         modules = kernelbench.load(path or None, brief=own.brief, gpu=gpu or "", note=note)
         rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)

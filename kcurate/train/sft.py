@@ -15,12 +15,12 @@ from torch.utils.data import RandomSampler
 from trl import SFTConfig, SFTTrainer
 
 from kcurate.errors import InputError
-from kcurate.train import models
+from kcurate.local_models import weights
+from kcurate.local_models.form import Form
+from kcurate.reward.task import Task
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
-from kcurate.train.form import Form
 from kcurate.train.settings import SftSettings
-from kcurate.train.task import Task
 
 # With activation checkpointing, four rows of 4096 tokens of a 7B model fit into 80 GB.
 MAX_MICRO_BATCH = 4
@@ -77,7 +77,7 @@ def train(stage: Stage, tasks: Sequence[Task], adapter: Path | None = None) -> i
             `driving.drive`.
     """
     settings = stage.settings.sft
-    tokenizer = models.load_tokenizer(stage.settings.model)
+    tokenizer = weights.load_tokenizer(stage.settings.model)
     form = Form(tokenizer, stage.settings.model)
     data, too_long = rows(tasks, form, settings.max_tokens, settings.thought)
     if not data:
@@ -87,14 +87,14 @@ def train(stage: Stage, tasks: Sequence[Task], adapter: Path | None = None) -> i
             hint="choose another --dataset, or raise sft.max_tokens",
         )
     stage.note(f"{stage.name}: {len(data)} rows, {too_long} left out with over {settings.max_tokens} tokens")
-    model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
+    model = weights.load_model(stage.settings.model, adapter=adapter, trainable=True)
     with opening("sft.trl"):
         trainer = WholeBatches(
             model=model,
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
-            peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
+            peft_config=weights.lora(stage.settings.lora, model) if adapter is None else None,
         )
     callback = StepCallback(stage.name, stage.run, stage.stop, stage.note)
     return drive(trainer, stage, callback, memory_hint(trainer.args.per_device_train_batch_size, settings))

@@ -15,25 +15,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kcurate import own_files
+from kcurate.client import Client
 from kcurate.errors import InputError
+from kcurate.evaluation import completions, scores, taught
+from kcurate.evaluation.judging import judge
+from kcurate.evaluation.sampling import generate
+from kcurate.local_models.libraries import require_extra, require_reports
 from kcurate.notes import Note, silent
 from kcurate.records import Summary
+from kcurate.reward import devices, own_reward
+from kcurate.reward.devices import JudgePlace
+from kcurate.reward.pool import PoolConfig, RewardPool
+from kcurate.reward.remote import RETRY_S, RemotePool
 from kcurate.runs import Run, recorded
-from kcurate.train import curves, devices, hub, model_card, plans, run_tasks, taught
-from kcurate.train.devices import JudgePlace
-from kcurate.train.evaluation import completions, scores
-from kcurate.train.evaluation.judging import judge
-from kcurate.train.evaluation.sampling import generate
-from kcurate.train.extra import require_extra, require_reports
+from kcurate.train import curves, hub, model_card, plans, run_tasks
 from kcurate.train.plans import Plan
-from kcurate.train.reward import own_reward
-from kcurate.train.reward.pool import PoolConfig, RewardPool
-from kcurate.train.reward.remote import RemotePool, remote_pool
-from kcurate.train.reward.trl_reward import sampled
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.run_tasks import Tasks, load_tasks
 from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
+from kcurate.train.trl_reward import sampled
 
 # The rows of the table of scores.
 ROWS = {"base": "base", "sft": "SFT", "rft": "SFT+RFT", "grpo": "SFT+GRPO"}
@@ -73,8 +75,9 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         require_extra()
         folder = RunFolder(config.out)
         place = devices.settle(config.settings.judge)
-        from kcurate.train import models
-        from kcurate.train.driving import processes, quiet
+        from kcurate.local_models import weights
+        from kcurate.local_models.libraries import quiet
+        from kcurate.train.driving import processes
 
         rank, world = processes()
         note = silent if rank else record.note
@@ -85,7 +88,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             config.stages, config.adapter, begun, grpo_begun=folder.checkpoint("grpo") is not None
         )
         if (given := plan.adapter or config.adapter) is not None:
-            models.check_adapter(given)
+            weights.check_adapter(given)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
         _check_names(config.settings, note)  # here, so that a wrong name leaves no run folder behind
@@ -127,21 +130,23 @@ def _check_names(settings: TrainSettings, note: Note) -> None:
     """Refuse a reward or a model that is not there."""
     own_reward.chosen(settings.reward.scheme, settings.reward.values)
     require_reports(settings.report)
-    from kcurate.train import models, random_model
+    from kcurate.local_models import weights
+    from kcurate.train import random_model
 
     if settings.model.name == random_model.NAME:
         note(random_model.SAID)
     else:
-        models.check_there(settings.model)
+        weights.check_there(settings.model)
 
 
 def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> TrainSettings:
     """The settings with the unpacked or random model; the first process writes it."""
-    from kcurate.train import driving, models, random_model
+    from kcurate.local_models import weights
+    from kcurate.train import driving, random_model
 
     with driving.state().main_process_first():
         if settings.model.name != random_model.NAME:
-            return replace(settings, model=models.unpacked(settings.model, folder.base))
+            return replace(settings, model=weights.unpacked(settings.model, folder.base))
         if not folder.base.exists():
             random_model.write(folder.base, (*tasks.sft, *tasks.grpo), seed=settings.seed)
         random_model.on_one_thread()
@@ -178,6 +183,25 @@ def judges(
         yield pool
 
 
+def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
+    """The server that a run names.
+
+    Raises:
+        InputError: not an address, a wrong token, or a setting that a server cannot follow.
+        RemoteError: no server there.
+    """
+    own = settings.judge
+    if ":" in settings.reward.scheme:
+        raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
+    if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
+        what = "a server judges pairs, and permits all techniques"
+        raise InputError(what, where="--judge", hint="leave it out")
+    token = own_files.token(Path(own.token_file)) if own.token_file else None
+    Client(own.url, token=token, retry_s=0).health()  # here, so that a wrong address is an error at once
+    client = Client(own.url, token=token, retry_s=RETRY_S, note=note)
+    return RemotePool(client, settings.reward.scheme, settings.reward.values)
+
+
 def _train(
     name: StageName,
     config: TrainConfig,
@@ -192,7 +216,8 @@ def _train(
     if folder.done(name):
         note(f"{name}: already done")
         return 0
-    from kcurate.train import grpo, models, rft, sft
+    from kcurate.local_models import weights
+    from kcurate.train import grpo, rft, sft
     from kcurate.train.driving import Stage
 
     stage = Stage(name, folder, config.settings, stop, note, config.push, config.private)
@@ -215,7 +240,7 @@ def _train(
             steps = rft.train(stage, tasks.grpo, pool, adapter, timed=pool.timed)
         else:
             steps = grpo.train(stage, tasks.grpo, pool, adapter)
-    models.free()
+    weights.free()
     return steps
 
 
@@ -255,7 +280,7 @@ def measure_row(
     Raises:
         InputError: no held-out task fits.
     """
-    from kcurate.train.evaluation.local_model import Drawing, LocalModel
+    from kcurate.evaluation.local_model import Drawing, LocalModel
 
     settings, own = config.settings, config.settings.measure
     longest = own.max_completion_tokens or settings.grpo.max_completion_tokens

@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kcurate.local_models.form import Form
 from kcurate.records import Outcome
-from kcurate.train.form import Form
-from kcurate.train.reward.feedback import feedback_on
-from kcurate.train.reward.trl_reward import Pool, synchronize
-from kcurate.train.task import Judged, Task
+from kcurate.reward.feedback import feedback_on
+from kcurate.reward.task import Judged, Pool, Task
+from kcurate.train.trl_reward import synchronize
 
 # After these there is nothing to put right.
 DONE = (Outcome.CONFIRMED, Outcome.CORRECT)

@@ -14,7 +14,7 @@ from huggingface_hub import DatasetCard
 from small import honest
 
 from kcurate import codec, prompts, resources
-from kcurate.dataset import card, plot, secrets, splits
+from kcurate.dataset import card, plot, secrets
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import tables
@@ -23,6 +23,7 @@ from kcurate.judge.checks.static import hints
 from kcurate.neutral import neutral, neutral_side
 from kcurate.published_rows import candidate_of
 from kcurate.records import Kernel, Launch, Side, Source, Span, Upload
+from kcurate.reward import splits
 from kcurate.verdicts import readable, standing
 from kcurate.workspace import Workspace
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kcurate import resources, store
-from kcurate.profile.stage import ProfileConfig, run
-from kcurate.profiles import on_file
-from kcurate.profiles.counters import BY_NAME
+from kcurate.profiling import on_file
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.stage import ProfileConfig, run
 from kcurate.records import SIDES
 from kcurate.workspace import Workspace
 

@@ -12,7 +12,7 @@ import pytest
 from dataset.making import pair, verdict
 from report.browser import Page, chromium, executable
 
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.verdicts import readable

@@ -11,8 +11,8 @@ from small import EACH, SCALE, SCALE_STRIDED, scaled
 from kcurate import codec, prompts
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Outcome, SideName, Speedup, Verdict
-from kcurate.train.pair_tasks import task_of
-from kcurate.train.task import Task
+from kcurate.reward.pair_tasks import task_of
+from kcurate.reward.task import Task
 
 GPU = Environment("cuda", "Some GPU")
 PLAN = [codec.to_data(EACH)]

@@ -16,10 +16,10 @@ import torch_modules as ours
 from kcurate import codec, hub, prompts
 from kcurate.errors import InputError
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.kernelbench import tasks as kernelbench
 from kcurate.records import Buffer, Call, Init, Outcome, Side, Tolerance
-from kcurate.train.kernelbench import tasks as kernelbench
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.task import Task
+from kcurate.reward.answers import Readable, read
+from kcurate.reward.task import Task
 
 FORWARD = "        return torch.softmax(x, dim=self.dim)\n"
 # What is put in place of the forward pass (or of something else) of the module that computes a softmax.

@@ -14,10 +14,10 @@ import yaml
 
 from kcurate import backends
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train import devices
+from kcurate.reward import devices
+from kcurate.reward.devices import JudgeSettings
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.settings import JudgeSettings
 
 ACCELERATE = Path(devices.__file__).with_name("accelerate")
 SHARDED = Path(__file__).with_name("sharded.py")

@@ -18,8 +18,8 @@ from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
 from kcurate.prompts import Answer, read_reply
 from kcurate.records import Outcome, View
-from kcurate.train import pair_tasks
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks
+from kcurate.reward.task import Task
 
 
 @pytest.fixture(scope="module")

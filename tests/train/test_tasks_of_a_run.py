@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcurate.errors import InputError
-from kcurate.train import pair_tasks
+from kcurate.reward import pair_tasks
 from kcurate.train.config import resolve
 from kcurate.train.run_tasks import load_tasks
 

@@ -16,11 +16,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from kcurate import prompts, store
+from kcurate.local_models.form import PLAIN, Form
+from kcurate.local_models.settings import ModelSettings
 from kcurate.records import Candidate, Environment, Outcome, Verdict
-from kcurate.train import pair_tasks
-from kcurate.train.form import PLAIN, Form
-from kcurate.train.settings import ModelSettings
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks
+from kcurate.reward.task import Task
 from kcurate.verdicts.keys import verdict_key
 
 TEMPLATE = (

@@ -2,7 +2,7 @@
 
 Before a side's launches its buffers get new places and new noise, inputs are copied in, and the L2 cache is
 flushed. `log` says how many launches of each side are recorded, and what each stands for. Not covered: which
-launches (`kcurate.backends.cuda.profiled`), the profiler (`kcurate.judge.profiling`).
+launches (`kcurate.backends.cuda.recorded_launches`), the profiler (`kcurate.profiling.profiler`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from kcurate.backends.base import EntryPoint, KernelFault
-from kcurate.backends.cuda.profiled import ProfiledDevice, spread
+from kcurate.backends.cuda.recorded_launches import ProfiledDevice, spread
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.arena import Arena
@@ -27,7 +27,6 @@ from kcurate.judge.workers.requests import Generate, Load
 from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs import contents
-from kcurate.profiles import ncu
 
 
 def main(folder: str) -> None:
@@ -40,7 +39,7 @@ def main(folder: str) -> None:
         assert isinstance(made, Helpers)
         timer = GpuTimer(device, unpack_compiled(made.compiled, {"binary": binary(root, "helpers")}))
         device.record(timer.empty)
-        isolation.enter("run", "cuda", also=[root / ncu.OWN_FOLDER])
+        isolation.enter("run", "cuda", also=[root / job["writable"]])
         for name, load, inputs in sides(job):
             tell(log, side=name)
             try:
