@@ -23,7 +23,7 @@ from kcurate.evaluation import completions
 from kcurate.evaluation.completions import Completion
 from kcurate.reward import own_reward
 from kcurate.reward.schemes import OURS, STANDINGS
-from kcurate.reward.task import check_held_out
+from kcurate.reward.splits import check_held_out
 from kcurate.workspace import Inside
 
 Split = Literal["held_out", "train", "all"]
@@ -37,8 +37,8 @@ class Evaluated:
     held_out for pairs, all for KernelBench. `samples`: per task. `temperature`, `top_p` None: the server's
     own, or 1. `gpu`: what prompts name; None: the GPU of each pair's verdict. `allow_taught`: tasks of
     families that the adapter was taught are marked instead of refused. `sampling`, `merged`: of a model in
-    this process, as `local_models.settings.ModelSettings` has them. `protocol`: kernelbench judges `ModelNew` by
-    KernelBench's own evaluator.
+    this process, as `local_models.settings.ModelSettings` has them. `protocol`: kernelbench judges `ModelNew`
+    by KernelBench's own evaluator.
     """
 
     model: str

@@ -27,7 +27,7 @@ from kcurate.local_models.settings import ModelSettings
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import gpu_named
 from kcurate.records import Summary
-from kcurate.reward import devices, own_reward, pair_tasks
+from kcurate.reward import devices, own_reward, pair_tasks, splits
 from kcurate.reward.devices import JudgePlace, JudgeSettings
 from kcurate.reward.pool import PoolConfig, RewardPool
 from kcurate.reward.task import Task
@@ -220,10 +220,9 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
             loaded = kernelbench.load(place, level=own.level, brief=own.brief, gpu=gpu, note=note)
             note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
             tasks = loaded.tasks
-        parts = kernelbench.split(tasks, own.held_out, own.split_seed)
     else:
         tasks = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=own.gpu, note=note)
-        parts = pair_tasks.split(tasks, own.held_out, own.split_seed)
+    parts = splits.split(tasks, own.held_out, own.split_seed)
     split = own.split or ("all" if kind == "kernelbench" else "held_out")
     found = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
     if not found:

@@ -2,7 +2,7 @@
 
 Families and tasks stand there as hashes, so that a published adapter names nothing of a private dataset. A
 stage writes all tasks that it was given, those too long for it too, and what the adapter it starts from was
-taught. Not covered: which families are held out (`pair_tasks.split`).
+taught. Not covered: which families are held out (`reward.splits`).
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ answers in Python as `ModelNew` (`evaluation.kernelbench_protocol`).
 
 from __future__ import annotations
 
-import random
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from kcurate.kernelbench.worker import Found, find_all
 from kcurate.notes import Note, silent
 from kcurate.problem import shown
 from kcurate.records import Candidate, Origin, Side
-from kcurate.reward.task import Task, check_held_out
+from kcurate.reward.task import Task
 
 HUB_NAME = "ScalingIntelligence/KernelBench"
 URL = "https://github.com/ScalingIntelligence/KernelBench"
@@ -29,8 +28,6 @@ LICENSE = "MIT"
 # All arrays of a task at the bench size; the file's sizes are halved until they fit. The judge allocates,
 # copies and compares about ten times this per completion. It is five times the L2 cache of an H200.
 BENCH_BYTES = 1 << 28
-# The paper's split: 80 to 20, seed 42.
-HELD_OUT, SPLIT_SEED = 0.2, 42
 _FILE = re.compile(r"(\d+)_(.+?)_*(?:\.py)?\Z")
 
 
@@ -74,24 +71,6 @@ def load(
     }
     return KernelBenchTasks(
         tuple(tasks), {name: one.why for name, one in found.items() if one.problem is None}, reduced
-    )
-
-
-def split(
-    tasks: Sequence[Task], held_out_fraction: float = HELD_OUT, seed: int = SPLIT_SEED
-) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Training and held-out tasks, split at random as in the paper; equal input and seed give equal splits.
-
-    Raises:
-        InputError: the fraction is not in [0, 1).
-    """
-    check_held_out(held_out_fraction)
-    order = sorted(task.id for task in tasks)
-    random.Random(seed).shuffle(order)
-    held = set(order[: round(held_out_fraction * len(order))])
-    return (
-        tuple(task for task in tasks if task.id not in held),
-        tuple(task for task in tasks if task.id in held),
     )
 
 

@@ -1,13 +1,13 @@
-"""Tasks from pairs: the slow side with its plan in, the faster side out; and their split by family.
+"""Tasks from pairs: the slow side with its plan in, the faster side out.
 
 Pairs come from the built-in corpus, a workspace or any folder of pair folders, or a published dataset (a
 folder or USER/NAME on the Hub). Prompts show them as published: no comments, neutral names. Not covered:
-tasks from KernelBench (`kernelbench.tasks`), stages of permitted techniques (`curriculum`).
+tasks from KernelBench (`kernelbench.tasks`), which tasks are held out (`splits`), stages of permitted
+techniques (`train.curriculum`).
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +16,10 @@ from kcurate import resources, store
 from kcurate.errors import InputError
 from kcurate.neutral import neutral
 from kcurate.notes import Note, silent
-from kcurate.problem.lessons import Lesson, Proved, gpu_named, lessons, together, unasked
+from kcurate.problem.lessons import Lesson, Proved, gpu_named, lessons, unasked
 from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Candidate, Outcome
-from kcurate.reward.task import Task, check_held_out
+from kcurate.reward.task import Task
 from kcurate.verdicts import standing
 from kcurate.workspace import Workspace
 
@@ -119,39 +119,3 @@ def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
         if best is not None and best.outcome.value in outcomes:
             gpu = gpu_named(best.environment.device, best.environment.compiler)
             yield Proved(neutral(candidate), best.speedup.ratio if best.speedup else None, gpu)
-
-
-def split(
-    tasks: Sequence[Task], held_out_fraction: float, seed: int
-) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Training and held-out tasks, about `held_out_fraction` (0 to 1) of the tasks held out.
-
-    No family is in both, and families of which one holds a function of the other stay together. The same
-    input and seed give the same split. With two or more groups neither part is empty, unless the fraction
-    is 0.
-
-    Raises:
-        InputError: the fraction is not in [0, 1).
-    """
-    check_held_out(held_out_fraction)
-    groups = _groups(tasks)
-    random.Random(seed).shuffle(groups)
-    wanted, held = held_out_fraction * len(tasks), set[str]()
-    count = 0
-    sizes = {group: sum(task.family in group for task in tasks) for group in groups}
-    for group in groups[:-1] if held_out_fraction else []:
-        if count + sizes[group] / 2 <= wanted:
-            held |= group
-            count += sizes[group]
-    if held_out_fraction and not held and len(groups) > 1:
-        held = set(min(sizes.items(), key=lambda item: item[1])[0])
-    return (
-        tuple(task for task in tasks if task.family not in held),
-        tuple(task for task in tasks if task.family in held),
-    )
-
-
-def _groups(tasks: Sequence[Task]) -> list[frozenset[str]]:
-    """Families that must stay together, in an order that depends only on names."""
-    sides = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
-    return sorted({*together(sides).values()}, key=sorted)

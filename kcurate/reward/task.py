@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kcurate import codec, store
-from kcurate.errors import InputError
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Prompt, Verdict
 
@@ -82,14 +81,3 @@ def given_hash(task: Task) -> str:
     template = task.template
     parts = (codec.to_data(one) for one in (template.problem, template.slow))
     return store.content_id("given", *(codec.canonical_json(part) for part in parts))
-
-
-def check_held_out(fraction: float) -> None:
-    """Refuse a held-out fraction of tasks that leaves none to train on, or is none.
-
-    Raises:
-        InputError: it is not in [0, 1).
-    """
-    if not 0 <= fraction < 1:
-        hint = "at least 0 and below 1, such as 0.2"
-        raise InputError("not a share of the tasks", where=f"held out: {fraction}", hint=hint)

@@ -23,7 +23,7 @@ from kcurate.problem.lessons import gpu_named
 from kcurate.problem.outputs import elements
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Origin, Problem, Side
-from kcurate.reward import pair_tasks
+from kcurate.reward import pair_tasks, splits
 from kcurate.reward.task import Task
 
 MOST_SETTINGS = 16
@@ -69,7 +69,7 @@ class Catalog:
         """
         tasks = list(self.tasks(brief=brief).values())
         if split is not None:
-            parts = dict(zip(("train", "held_out"), pair_tasks.split(tasks, held_out, seed), strict=True))
+            parts = dict(zip(("train", "held_out"), splits.split(tasks, held_out, seed), strict=True))
             if split not in parts:
                 raise InputError(f"no split {split!r}", hint=f"one of {', '.join(parts)}")
             tasks = list(parts[split])

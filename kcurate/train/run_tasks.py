@@ -2,7 +2,8 @@
 
 First whole families are held out (`tasks.held_out`), then of the rest whole families are kept for GRPO
 (`tasks.rollout`), by the same seed: GRPO's prompts are not the rows that SFT memorised. A run writes the
-three lists to `tasks.json`. Not covered: tasks from pairs and their split (`pair_tasks`).
+three lists to `tasks.json`. Not covered: tasks from pairs (`reward.pair_tasks`), how families are held out
+(`reward.splits`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.reward import pair_tasks
+from kcurate.reward import pair_tasks, splits
 from kcurate.reward.task import Task
 from kcurate.train import curriculum
 from kcurate.train.run_folder import RunFolder
@@ -43,17 +44,17 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
     pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=gpu, note=note)
     pairs = pairs[: own.limit or None]
     if kind == "pairs":
-        training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        sft, kept = pair_tasks.split(training, own.rollout, own.split_seed)
+        training, held_out = splits.split(pairs, own.held_out, own.split_seed)
+        sft, kept = splits.split(training, own.rollout, own.split_seed)
         rollout = _arranged(_open(kept if own.rollout else training), settings)
         found = Tasks(sft, rollout, pair_tasks.scored(held_out))
     elif kind == "kernelbench":
         from kcurate.kernelbench import tasks as kernelbench
 
         modules = kernelbench.load(path or None, brief=own.brief, gpu=gpu or "", note=note)
-        rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
+        rollout, held_out = splits.split(modules.tasks, own.held_out, own.split_seed)
         note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
-        pairs, rollout = (_apart(part, held_out, note) for part in (pairs, rollout))
+        pairs = _apart(pairs, held_out, note)
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
             raise InputError(f"no module became a task ({why[:300]})", where=own.source)
@@ -74,7 +75,7 @@ def write(folder: RunFolder, tasks: Tasks) -> None:
 
 
 def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> tuple[Task, ...]:
-    """The tasks of other families than those held out: KernelBench is split by task, pairs not at all."""
+    """The tasks of other families than those held out: pairs beside KernelBench are not split themselves."""
     families = {one.family for one in held_out}
     apart = tuple(one for one in tasks if one.family not in families)
     if left := [one.id for one in tasks if one.family in families]:
