@@ -35,5 +35,5 @@ def rows(row: Mapping[str, Any], candidate: Candidate, profiles: Profiles) -> It
     for device, sides in profiles.by_device(candidate).items():
         for side, profile in sides.items():
             facts = {name: getattr(profile, name) for name in COLUMNS if hasattr(profile, name)}
-            made = {**row, **profile.counters, **facts, "side": side, "device": device}
-            yield {name: made.get(name) for name in COLUMNS}
+            values = {**row, **profile.counters, **facts, "side": side, "device": device}
+            yield {name: values.get(name) for name in COLUMNS}

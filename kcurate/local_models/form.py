@@ -42,7 +42,7 @@ class Form:
         messages = prompts.chat(prompt)
         if self.system:
             return messages
-        return [{"role": "user", "content": "\n".join(one["content"] for one in messages)}]
+        return [{"role": "user", "content": "\n".join(message["content"] for message in messages)}]
 
     def reply(self, completion: Any) -> str:
         """The text of a completion in the form that the trainer returns.
@@ -51,8 +51,12 @@ class Form:
         """
         if isinstance(completion, str):
             return self.with_thought(completion)
-        said = [text for one in completion if one["role"] == "assistant" for text in self._said(one)]
-        answers = [one for one in said if not isinstance(prompts.read_reply(one, "text"), prompts.Unreadable)]
+        said = [
+            text for message in completion if message["role"] == "assistant" for text in self._said(message)
+        ]
+        answers = [
+            text for text in said if not isinstance(prompts.read_reply(text, "text"), prompts.Unreadable)
+        ]
         return (answers or said or [""])[-1]
 
     def _said(self, message: Mapping[str, Any]) -> Iterator[str]:
@@ -61,9 +65,9 @@ class Form:
         apart = "reasoning_content" in message or "thinking" in message
         yield content if apart else self.with_thought(content)
         for call in message.get("tool_calls") or ():
-            given = call["function"]["arguments"]
-            if isinstance(given, Mapping) and isinstance(given.get("answer"), str):
-                yield given["answer"]
+            arguments = call["function"]["arguments"]
+            if isinstance(arguments, Mapping) and isinstance(arguments.get("answer"), str):
+                yield arguments["answer"]
 
     def with_thought(self, text: str) -> str:
         """The sampled text, after the opening mark of a thought if the prompt ends with one."""
@@ -90,16 +94,16 @@ class Form:
             opened += head + mark + tail[: len(tail) - len(rest)]
         ids, whole = self._ids(opened), self._ids(opened + rest)
         joined = whole[: len(ids)] == ids
-        given = whole[len(ids) :] if joined else self._tokenizer(rest, add_special_tokens=False).input_ids
+        target = whole[len(ids) :] if joined else self._tokenizer(rest, add_special_tokens=False).input_ids
         end = self._tokenizer.eos_token_id
-        if end in given:
-            given = given[: given.index(end)]
-        return ids, [*given, end]
+        if end in target:
+            target = target[: target.index(end)]
+        return ids, [*target, end]
 
     def text(self, prompt: Prompt) -> str:
         """The prompt as the exact text that generation starts from."""
-        given = self.prompt(prompt)
-        return given if isinstance(given, str) else self._shown(given, opens=True)
+        opened = self.prompt(prompt)
+        return opened if isinstance(opened, str) else self._shown(opened, opens=True)
 
     def _rest(self, prompt: Prompt, opened: str, answer: str) -> str:
         """What a finished turn appends to the prompt; a thought that the prompt opened is closed empty."""
@@ -128,7 +132,7 @@ class Form:
 
 def fitting(tasks: Sequence[Task], form: Form, max_prompt: int, max_answer: int) -> list[Task]:
     """The tasks whose prompt and known answer (if any) have at most this many tokens."""
-    found = []
+    short = []
     for task in tasks:
         answer: list[int] = []
         if task.answer is None:
@@ -136,8 +140,8 @@ def fitting(tasks: Sequence[Task], form: Form, max_prompt: int, max_answer: int)
         else:
             prompt, answer = form.row(task.prompt, task.answer)
         if len(prompt) <= max_prompt and len(answer) <= max_answer:
-            found.append(task)
-    return found
+            short.append(task)
+    return short
 
 
 def _opens_thought(tokenizer: Any) -> bool:

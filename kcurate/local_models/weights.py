@@ -112,8 +112,8 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
 
 def end_tokens(model: Any, tokenizer: Any) -> set[int]:
     """The tokens that end a completion."""
-    given = getattr(model.generation_config, "eos_token_id", None)
-    listed = given if isinstance(given, list) else [given]
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    listed = ends if isinstance(ends, list) else [ends]
     return {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
 
@@ -168,17 +168,17 @@ def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
     if Path(settings.name).suffix != ".gguf":
         return settings
     if not (folder / "config.json").is_file():
-        made = folder.with_name(f"{folder.name}.part")
-        shutil.rmtree(made, ignore_errors=True)
+        part = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
         model = load_model(settings, trainable=True)
         for name in ("hf_quantizer", "is_quantized", "quantization_method"):  # the weights are dequantised
             vars(model).pop(name, None)
         vars(model.config).pop("quantization_config", None)
-        model.save_pretrained(made)
+        model.save_pretrained(part)
         tokenizer = load_tokenizer(settings)
         _set_end_token(model.config.eos_token_id, tokenizer)
-        tokenizer.save_pretrained(made)
-        made.replace(folder)
+        tokenizer.save_pretrained(part)
+        part.replace(folder)
     return replace(settings, name=str(folder), base=settings.shown)
 
 

@@ -60,18 +60,18 @@ def _share(name: str) -> str:
 
 
 def _stalled(*reasons: str) -> tuple[str, ...]:
-    return tuple(f"smsp__average_warps_issue_stalled_{one}_per_issue_active.ratio" for one in reasons)
+    return tuple(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in reasons)
 
 
 def _global(what: str, *operations: str) -> tuple[str, ...]:
-    return tuple(f"l1tex__t_{what}_pipe_lsu_mem_global_op_{one}.sum" for one in operations)
+    return tuple(f"l1tex__t_{what}_pipe_lsu_mem_global_op_{operation}.sum" for operation in operations)
 
 
 _LOCAL = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
 # Floating-point operations by instruction: a fused one counts twice. Matrix instructions are not among them.
 _FLOPS = tuple(
-    f"smsp__sass_thread_inst_executed_op_{one}_pred_on.sum"
-    for one in ("fadd", "fmul", "ffma", "ffma", "dadd", "dmul", "dfma", "dfma")
+    f"smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum"
+    for operation in ("fadd", "fmul", "ffma", "ffma", "dadd", "dmul", "dfma", "dfma")
 )
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
@@ -134,7 +134,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("flops", "operations", "FP32 and FP64 operations without those of tensor cores", _SUM, _FLOPS),
 )  # fmt: skip
-BY_NAME: Mapping[str, Counter] = {one.name: one for one in COUNTERS}
+BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
 
 
 @dataclass(frozen=True)
@@ -147,18 +147,18 @@ class Counted:
 
 def metrics(known: Collection[str] = ()) -> list[str]:
     """The metrics to ask for, each once; of those in `known` (base names; empty: not known)."""
-    every = dict.fromkeys(name for one in COUNTERS for name in one.wanted)
+    every = dict.fromkeys(name for counter in COUNTERS for name in counter.wanted)
     return [name for name in every if not known or name.partition(".")[0] in known]
 
 
 def of_side(launches: Sequence[Counted]) -> dict[str, float]:
     """The counters of a side, of its profiled launches. One that cannot be computed is missing."""
-    found = {one.name: _value(one, launches) for one in COUNTERS}
-    return {name: float(f"{value:.{_DIGITS}g}") for name, value in found.items() if value is not None}
+    values = {counter.name: _value(counter, launches) for counter in COUNTERS}
+    return {name: float(f"{value:.{_DIGITS}g}") for name, value in values.items() if value is not None}
 
 
 def _value(counter: Counter, launches: Sequence[Counted]) -> float | None:
-    values = [_of_launch(counter.metrics, one, counter.instead) for one in launches]
+    values = [_of_launch(counter.metrics, launch, counter.instead) for launch in launches]
     if not launches or None in values:
         return None
     return _combined(counter, [value for value in values if value is not None], launches)
@@ -166,26 +166,28 @@ def _value(counter: Counter, launches: Sequence[Counted]) -> float | None:
 
 def _combined(counter: Counter, values: Sequence[float], launches: Sequence[Counted]) -> float | None:
     if counter.rule is Rule.SUM:
-        return counter.factor * sum(one.weight * value for one, value in zip(launches, values, strict=True))
+        return counter.factor * sum(
+            launch.weight * value for launch, value in zip(launches, values, strict=True)
+        )
     names = {Rule.BY_TIME: (DURATION,), Rule.BY_INSTRUCTIONS: (INSTRUCTIONS,)}.get(counter.rule, counter.over)
-    weights = [_of_launch(names, one) for one in launches]
+    weights = [_of_launch(names, launch) for launch in launches]
     if None in weights:
         return None
-    shares = [one.weight * (weight or 0.0) for one, weight in zip(launches, weights, strict=True)]
+    shares = [launch.weight * (weight or 0.0) for launch, weight in zip(launches, weights, strict=True)]
     total = sum(shares)
     if not total:
         return None
     if counter.rule is Rule.RATIO:
-        summed = sum(one.weight * value for one, value in zip(launches, values, strict=True))
+        summed = sum(launch.weight * value for launch, value in zip(launches, values, strict=True))
         return counter.factor * summed / total
     return counter.factor * sum(share * value for share, value in zip(shares, values, strict=True)) / total
 
 
-def _of_launch(names: Sequence[str], one: Counted, instead: str | None = None) -> float | None:
+def _of_launch(names: Sequence[str], launch: Counted, instead: str | None = None) -> float | None:
     """The sum of a launch's metrics; None if one is missing."""
-    if all(name in one.metrics for name in names):
-        return sum(one.metrics[name] for name in names)
-    return one.metrics.get(instead) if instead else None
+    if all(name in launch.metrics for name in names):
+        return sum(launch.metrics[name] for name in names)
+    return launch.metrics.get(instead) if instead else None
 
 
 def shown(name: str, value: float) -> str:
@@ -203,7 +205,7 @@ def shown(name: str, value: float) -> str:
 def compared(sides: Mapping[SideName, Profile]) -> list[tuple[str, str, str]]:
     """One line a counter: its name, and its value on the slow and on the fast side."""
     slow, fast = sides.get("slow"), sides.get("fast")
-    there = [one for one in BY_NAME if any(one in profile.counters for profile in sides.values())]
+    there = [counter for counter in BY_NAME if any(counter in profile.counters for profile in sides.values())]
     first, second = ("" if side is None else str(side.launches) for side in (slow, fast))
     return [("launches", first, second), *((name, _of(slow, name), _of(fast, name)) for name in there)]
 

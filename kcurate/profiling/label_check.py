@@ -60,7 +60,7 @@ def check(config: ProfileConfig, *, note: Note = silent) -> Summary:
 
 def ablations(workspace: Workspace) -> Mapping[tuple[str, str], float]:
     """By pair and technique: how much faster the pair is with it, from confirmed pairs without it."""
-    found: dict[tuple[str, str], float] = {}
+    gains: dict[tuple[str, str], float] = {}
     for pair in readable.judged(readable.folders(workspace, built_in=False), workspace):
         if isinstance(pair, readable.Unreadable) or not confirmed(pair):
             continue
@@ -69,8 +69,8 @@ def ablations(workspace: Workspace) -> Mapping[tuple[str, str], float]:
             assert best is not None, "it is confirmed"
             ratio = best.speedup.ratio if best.speedup else 1.0
             key = (origin.parent, pair.candidate.techniques[0])
-            found[key] = max(found.get(key, 0.0), ratio)
-    return found
+            gains[key] = max(gains.get(key, 0.0), ratio)
+    return gains
 
 
 def _of_pair(
@@ -83,20 +83,20 @@ def _of_pair(
         return [items.unreadable("labels", LabelOutcome.MALFORMED, pair, workspace)]
     candidate, file = pair.candidate, str(pair.folder / "pair.json")
     both = chosen(candidate, profiles)
-    found = []
+    labels = []
     for technique in candidate.techniques:
         outcome, why = judged(candidate, technique, both, profiles, removed)
         passed = outcome not in (LabelOutcome.UNSUPPORTED, LabelOutcome.NOT_PROFILED, LabelOutcome.STALE)
         word = "show" if outcome is LabelOutcome.UNSUPPORTED else STAGE
         following = None if passed else command(workspace.root, word, candidate.id)
-        found.append(Item("labels", f"{candidate.id} {technique}", outcome, passed, why, file, following))
-    return found
+        labels.append(Item("labels", f"{candidate.id} {technique}", outcome, passed, why, file, following))
+    return labels
 
 
 def chosen(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, Profile] | None:
     """The profiles of both sides on one device, that whose verdicts stand if there are any."""
-    found = profiles.by_device(candidate)
-    whole = {device: sides for device, sides in found.items() if len(sides) == len(SIDES)}
+    profiled = profiles.by_device(candidate)
+    whole = {device: sides for device, sides in profiled.items() if len(sides) == len(SIDES)}
     if not whole:
         return None
     sides = whole.get(standing.STANDS) or whole[min(whole)]
@@ -118,14 +118,14 @@ def judged(
         if any(profiles.stale(candidate, side) for side in SIDES):
             return LabelOutcome.STALE, "the profiles are of other code"
         return LabelOutcome.NOT_PROFILED, "the sides have no profiles"
-    found = technique_counters.moves(technique, *both) if both else []
-    right = [move for move in found if move.right]
+    moves = technique_counters.moves(technique, *both) if both else []
+    right = [move for move in moves if move.right]
     if right:
         return LabelOutcome.SUPPORTED, str(right[0])
     if (gain := removed.get((candidate.id, technique), candidate.worth.get(technique))) is not None:
         return LabelOutcome.ABLATION, f"{gain:.2f} times as fast as without it"
     if not counted:
         return LabelOutcome.NO_COUNTER, "ncu counts no sides in PyTorch or Triton here"
-    if not found:
+    if not moves:
         return LabelOutcome.NO_COUNTER, "the slow side has nothing that could fall"
-    return LabelOutcome.UNSUPPORTED, "; ".join(map(str, found))
+    return LabelOutcome.UNSUPPORTED, "; ".join(map(str, moves))

@@ -41,10 +41,10 @@ def installed() -> str:
     Raises:
         MissingDependencyError: there is none.
     """
-    found = shutil.which(TOOL)
-    if found is None:
+    path = shutil.which(TOOL)
+    if path is None:
         raise MissingDependencyError("Nsight Compute (ncu) is not installed", hint=HINT)
-    return found
+    return path
 
 
 def command(metrics: Sequence[str]) -> list[str]:
@@ -65,8 +65,8 @@ def version() -> str:
     Raises:
         MissingDependencyError: there is none.
     """
-    found = _VERSION.search(_asked("--version"))
-    return f"{TOOL} {found[1]}" if found else TOOL
+    match = _VERSION.search(_asked("--version"))
+    return f"{TOOL} {match[1]}" if match else TOOL
 
 
 def known_metrics() -> frozenset[str]:
@@ -98,17 +98,17 @@ def _asked(*options: str) -> str:
 def launches(text: str) -> list[dict[str, float]]:
     """The metrics of each profiled launch, in order, in base units. A metric without a number is missing."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
-    found: dict[str, dict[str, float]] = {}
+    by_launch: dict[str, dict[str, float]] = {}
     for row in csv.DictReader(lines):
         try:
             name, unit, value = row["Metric Name"], row["Metric Unit"], row["Metric Value"]
-            one = found.setdefault(row["ID"], {})
+            values = by_launch.setdefault(row["ID"], {})
         except KeyError:
             continue
         number = _number(value)
         if number is not None:
-            one[name] = number * _UNITS.get(unit or "", 1.0)
-    return list(found.values())
+            values[name] = number * _UNITS.get(unit or "", 1.0)
+    return list(by_launch.values())
 
 
 def _number(text: str | None) -> float | None:
@@ -140,5 +140,5 @@ def failure(output: str) -> KcurateError:
 def said(output: str) -> str:
     """The last lines that are neither results nor progress: an error of the tool or of the program."""
     lines = (line.replace("==ERROR==", "").strip() for line in output.splitlines())
-    told = [line for line in lines if line and not line.startswith(('"', "==PROF=="))]
-    return " | ".join(told[-_LINES:])[-_MOST_CHARS:] or "it printed nothing"
+    messages = [line for line in lines if line and not line.startswith(('"', "==PROF=="))]
+    return " | ".join(messages[-_LINES:])[-_MOST_CHARS:] or "it printed nothing"

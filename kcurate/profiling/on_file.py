@@ -31,8 +31,8 @@ class Profiles:
     def __init__(self, profiles: Iterable[Profile] = ()) -> None:
         self._by_key: dict[tuple[str, str], Profile] = {}
         self._named: set[tuple[str, SideName]] = set()
-        for one in profiles:
-            self.add(one)
+        for profile in profiles:
+            self.add(profile)
 
     def add(self, profile: Profile) -> None:
         """Add one."""
@@ -51,11 +51,13 @@ class Profiles:
     def by_device(self, candidate: Candidate) -> dict[str, Mapping[SideName, Profile]]:
         """By device, in order of the names, the profiles of the sides that have one there."""
         keys = {side: side_key(candidate, side) for side in SIDES}
-        found = {
-            device: {side: one for side, key in keys.items() if (one := self._by_key.get((device, key)))}
+        by_device = {
+            device: {
+                side: profile for side, key in keys.items() if (profile := self._by_key.get((device, key)))
+            }
             for device in self.devices
         }
-        return {device: sides for device, sides in found.items() if sides}
+        return {device: sides for device, sides in by_device.items() if sides}
 
     def stale(self, candidate: Candidate, side: SideName) -> bool:
         """Whether there are profiles of a side with this name, and none is of this code."""
@@ -68,4 +70,4 @@ def read(workspace: Workspace | None) -> Profiles:
     """The profiles of the built-in pairs, then those of a workspace."""
     folders = [shipped(), *([workspace.profiles] if workspace else [])]
     paths = [path for folder in folders for path in sorted(folder.glob("*.jsonl"))]
-    return Profiles(one for path in paths for one in store.read_jsonl(path, Profile))
+    return Profiles(profile for path in paths for profile in store.read_jsonl(path, Profile))

@@ -118,26 +118,28 @@ class Profiler:
             stack.callback(ahead.shutdown, cancel_futures=True)
             for numbers, waiting in zip(batches, compiling, strict=True):
                 compiled = waiting.result()
-                made: dict[int, Compiled] = {}
-                for number, one in zip(numbers, compiled, strict=True):
-                    if isinstance(one, CompileFailure):
-                        yield number, FAILED[one.reason]
+                binaries: dict[int, Compiled] = {}
+                for number, side in zip(numbers, compiled, strict=True):
+                    if isinstance(side, CompileFailure):
+                        yield number, FAILED[side.reason]
                     else:
-                        made[number] = one
-                while made:
-                    found = self._run({number: asked[number] for number in made}, made)
-                    yield from found.items()
-                    made = {number: one for number, one in made.items() if number not in found}
+                        binaries[number] = side
+                while binaries:
+                    results = self._run({number: asked[number] for number in binaries}, binaries)
+                    yield from results.items()
+                    binaries = {
+                        number: binary for number, binary in binaries.items() if number not in results
+                    }
 
     def _compile(self, asked: Sequence[Asked]) -> list[Compiled | CompileFailure]:
         requests = [request_of(candidate, side) for candidate, side in asked]
         return [
-            one
+            side
             for start in range(0, len(requests), COMPILERS)
-            for one in self._compilers.compile(requests[start : start + COMPILERS])
+            for side in self._compilers.compile(requests[start : start + COMPILERS])
         ]
 
-    def _run(self, asked: dict[int, Asked], made: dict[int, Compiled]) -> dict[int, Measured | str]:
+    def _run(self, asked: dict[int, Asked], binaries: dict[int, Compiled]) -> dict[int, Measured | str]:
         """What one process found; at least one side is in it.
 
         Raises:
@@ -145,7 +147,7 @@ class Profiler:
         """
         with tempfile.TemporaryDirectory(prefix="kcurate-profile-") as folder:
             root = Path(folder)
-            self._write(root, asked, made)
+            self._write(root, asked, binaries)
             limit_s = time_limits.START_PROFILER_S + time_limits.PROFILE_SIDE_S * len(asked)
             command = [*self._command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder]
             with self._lock.exclusive():
@@ -153,9 +155,9 @@ class Profiler:
             log = read_log(root / "log")
         if done is None:
             return hanging(log)
-        return divided(log, done.stdout, {number: one.compiler for number, one in made.items()})
+        return divided(log, done.stdout, {number: binary.compiler for number, binary in binaries.items()})
 
-    def _write(self, root: Path, asked: dict[int, Asked], made: dict[int, Compiled]) -> None:
+    def _write(self, root: Path, asked: dict[int, Asked], binaries: dict[int, Compiled]) -> None:
         """The job's files: requests and binaries."""
         described, blobs = pack_compiled(self._helpers)
         (root / "helpers.bin").write_bytes(blobs["binary"].tobytes())
@@ -163,7 +165,7 @@ class Profiler:
         job["writable"] = ncu.OWN_FOLDER
         for number, (candidate, side) in asked.items():
             assert candidate.problem is not None, "a proved pair has a problem"
-            described, blobs = pack_compiled(made[number])
+            described, blobs = pack_compiled(binaries[number])
             (root / f"{number}.bin").write_bytes(blobs["binary"].tobytes())
             load = Load(described, candidate.problem, replace(getattr(candidate, side), code=""))
             inputs = Generate(str(number), candidate.problem.sizes.headline, SEED, "nominal", True)
@@ -175,13 +177,13 @@ class Profiler:
 
 def read_log(path: Path) -> dict[int, Logged]:
     """What was said of each side, in order."""
-    found: dict[int, Logged] = {}
+    logged: dict[int, Logged] = {}
     for line in path.read_text().splitlines():
         with contextlib.suppress(ValueError, KeyError, TypeError):
             said = json.loads(line)
             recorded = tuple(float(weight) for weight in said.get("recorded", ()))
-            found[int(said["side"])] = Logged(recorded, said.get("launches"), str(said.get("failed", "")))
-    return found
+            logged[int(said["side"])] = Logged(recorded, said.get("launches"), str(said.get("failed", "")))
+    return logged
 
 
 def hanging(log: dict[int, Logged]) -> dict[int, Measured | str]:
@@ -190,14 +192,14 @@ def hanging(log: dict[int, Logged]) -> dict[int, Measured | str]:
     Raises:
         BackendError: there is none.
     """
-    found: dict[int, Measured | str] = {
-        number: "it ran into a time limit" for number, one in log.items() if one.launches is None
+    results: dict[int, Measured | str] = {
+        number: "it ran into a time limit" for number, logged in log.items() if logged.launches is None
     }
-    if not found:
+    if not results:
         raise BackendError(
             "Nsight Compute ran into a time limit", hint="run ncu on another program to see why"
         )
-    return found
+    return results
 
 
 def divided(log: dict[int, Logged], output: str, compilers: dict[int, str]) -> dict[int, Measured | str]:
@@ -209,18 +211,18 @@ def divided(log: dict[int, Logged], output: str, compilers: dict[int, str]) -> d
     launches = ncu.launches(output)
     if not launches:
         raise ncu.failure(output)
-    found: dict[int, Measured | str] = {}
+    results: dict[int, Measured | str] = {}
     at = 1  # the first launch is our own
-    for number, one in log.items():
-        mine = launches[at : at + len(one.recorded)]
-        at += len(one.recorded)
-        if one.failed:
-            found[number] = one.failed
-        elif one.launches is None:
-            found[number] = f"it ended the process: {ncu.said(output)}"
-        elif len(mine) < len(one.recorded):
-            found[number] = "the tool did not report all of its launches"
+    for number, logged in log.items():
+        mine = launches[at : at + len(logged.recorded)]
+        at += len(logged.recorded)
+        if logged.failed:
+            results[number] = logged.failed
+        elif logged.launches is None:
+            results[number] = f"it ended the process: {ncu.said(output)}"
+        elif len(mine) < len(logged.recorded):
+            results[number] = "the tool did not report all of its launches"
         else:
-            counted = tuple(Counted(weight, each) for weight, each in zip(one.recorded, mine, strict=True))
-            found[number] = Measured(one.launches, counted, compilers[number])
-    return found
+            counted = tuple(Counted(weight, each) for weight, each in zip(logged.recorded, mine, strict=True))
+            results[number] = Measured(logged.launches, counted, compilers[number])
+    return results

@@ -96,7 +96,7 @@ def _wanted(
     profiler: Profiler,
 ) -> list[tuple[Candidate, SideName]]:
     """The sides to profile, each content once."""
-    found: dict[str, tuple[Candidate, SideName]] = {}
+    wanted: dict[str, tuple[Candidate, SideName]] = {}
     device = profiler.environment.device
     for pair in pairs:
         if isinstance(pair, readable.Unreadable) or not confirmed(pair):
@@ -104,8 +104,8 @@ def _wanted(
         for side in SIDES:
             there = known.of(pair.candidate, side, device) is not None and not config.again
             if not there and getattr(pair.candidate, side).language == "cuda":
-                found.setdefault(on_file.side_key(pair.candidate, side), (pair.candidate, side))
-    return list(found.values())
+                wanted.setdefault(on_file.side_key(pair.candidate, side), (pair.candidate, side))
+    return list(wanted.values())
 
 
 def confirmed(pair: readable.Judged) -> bool:
@@ -125,26 +125,26 @@ def _profile(
     failed: dict[str, str] = {}
     environment = profiler.environment
     with progress.bar(f"{STAGE} on {environment.device}", len(wanted), "side") as bar:
-        for number, found in profiler.profile(wanted):
+        for number, measured in profiler.profile(wanted):
             candidate, side = wanted[number]
             key = on_file.side_key(candidate, side)
-            if isinstance(found, str):
-                failed[key] = found
+            if isinstance(measured, str):
+                failed[key] = measured
             else:
-                made = Profile(
+                profile = Profile(
                     candidate=candidate.id,
                     side=side,
                     key=key,
                     device=environment.device,
                     tool=tool,
-                    launches=found.launches,
-                    profiled=len(found.counted),
-                    counters=counters.of_side(found.counted),
+                    launches=measured.launches,
+                    profiled=len(measured.counted),
+                    counters=counters.of_side(measured.counted),
                     driver=environment.driver,
-                    compiler=found.compiler,
+                    compiler=measured.compiler,
                 )
-                store.append_jsonl(workspace.profiled(made.device), made)
-                known.add(made)
+                store.append_jsonl(workspace.profiled(profile.device), profile)
+                known.add(profile)
             bar.update()
     return failed
 
@@ -165,9 +165,9 @@ def _results(
             counts[SideOutcome.MALFORMED] += 1
             continue
         for side in SIDES:
-            made = _item(pair, side, device, known, failed, workspace)
-            record.add(made)
-            counts[made.outcome] += 1
+            item = _item(pair, side, device, known, failed, workspace)
+            record.add(item)
+            counts[item.outcome] += 1
     return ordered(counts, SideOutcome)
 
 
@@ -182,8 +182,12 @@ def _item(
     candidate = pair.candidate
     name, file = f"{candidate.id} {side}", str(pair.folder / "pair.json")
     why, following = "", None
-    if (found := failed.get(on_file.side_key(candidate, side))) is not None:
-        outcome, why, following = SideOutcome.FAILED, found, command(workspace.root, "validate", candidate.id)
+    if (failure := failed.get(on_file.side_key(candidate, side))) is not None:
+        outcome, why, following = (
+            SideOutcome.FAILED,
+            failure,
+            command(workspace.root, "validate", candidate.id),
+        )
     elif known.of(candidate, side, device) is not None:
         outcome = SideOutcome.PROFILED
     elif not confirmed(pair):

@@ -92,11 +92,11 @@ class Move:
 def moves(technique: str, slow: Profile, fast: Profile) -> list[Move]:
     """The technique's counters that both sides have, and that could move as it says."""
     return [
-        Move(one[1:], before, after, right=_right(one, before, after))
-        for one in EXPECTED.get(technique, ())
-        if (before := value(slow, one[1:])) is not None
-        and (after := value(fast, one[1:])) is not None
-        and (one[0] != "-" or _there(one[1:], before, after))
+        Move(signed[1:], before, after, right=_right(signed, before, after))
+        for signed in EXPECTED.get(technique, ())
+        if (before := value(slow, signed[1:])) is not None
+        and (after := value(fast, signed[1:])) is not None
+        and (signed[0] != "-" or _there(signed[1:], before, after))
     ]
 
 
@@ -120,8 +120,10 @@ def _there(counter: str, before: float, after: float) -> bool:
 def value(profile: Profile, counter: str) -> float | None:
     """A counter of a profile; launches and the share of conflicts count as one."""
     if counter == CONFLICTS:
-        passes, found = (profile.counters.get(f"shared_{one}") for one in ("wavefronts", "conflicts"))
-        return 100 * found / passes if passes and found is not None else None
+        passes, conflicts = (
+            profile.counters.get(f"shared_{counter}") for counter in ("wavefronts", "conflicts")
+        )
+        return 100 * conflicts / passes if passes and conflicts is not None else None
     return float(profile.launches) if counter == LAUNCHES else profile.counters.get(counter)
 
 

@@ -53,10 +53,10 @@ def read(task: Task, reply: str | prompts.Answer) -> Readable | Refused:
     answer = prompts.read_reply(reply, "text") if isinstance(reply, str) else reply
     if isinstance(answer, prompts.Unreadable):
         return Refused(Refusal.UNREADABLE, answer.reason)
-    given, problem = task.template.slow, task.template.problem
+    slow, problem = task.template.slow, task.template.problem
     if problem is None:
         return Refused(Refusal.MALFORMED, "the task has no problem")
-    side = side_of(answer, given, problem)
+    side = side_of(answer, slow, problem)
     if isinstance(side, str):
         return Refused(Refusal.MALFORMED, side)
     candidate = replace(task.template, fast=side)
@@ -64,11 +64,11 @@ def read(task: Task, reply: str | prompts.Answer) -> Readable | Refused:
         return Refused(Refusal.MALFORMED, why)
     if task.permitted is not None and (more := not_permitted(side.code, task.permitted)):
         return Refused(Refusal.NOT_PERMITTED, ", ".join(more))
-    if _tokens(side) == _tokens(given) and (side.plan, side.buffers) == (given.plan, given.buffers):
+    if _tokens(side) == _tokens(slow) and (side.plan, side.buffers) == (slow.plan, slow.buffers):
         return Refused(Refusal.COPIED, "the given code with the given launch")
     if task.shown and task.shown == fingerprint(side.code).exact:
         return Refused(Refusal.COPIED, "the earlier answer that the prompt shows")
-    return Readable(candidate, fingerprint(side.code).exact == fingerprint(given.code).exact)
+    return Readable(candidate, fingerprint(side.code).exact == fingerprint(slow.code).exact)
 
 
 def _tokens(side: Side) -> tuple[bytes, ...]:

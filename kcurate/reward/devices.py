@@ -107,9 +107,11 @@ def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
 
 def _show(order: Sequence[int], count: int) -> None:
     """Make only these GPUs visible, in this order; numbers index those visible before."""
-    given = os.environ.get(VISIBLE)
+    visible = os.environ.get(VISIBLE)
     names = (
-        [one.strip() for one in given.split(",") if one.strip()] if given else [str(i) for i in range(count)]
+        [number.strip() for number in visible.split(",") if number.strip()]
+        if visible
+        else [str(i) for i in range(count)]
     )
     require_gpus(order, len(names), where="--train-gpu, --judge-gpus")
     os.environ[VISIBLE] = ",".join(names[gpu] for gpu in order)

@@ -30,10 +30,10 @@ def again(task: Task, reply: str | prompts.Answer, judged: Judged, action: str |
     return prompts.again(task.prompt, action or ("improve" if right else "repair"), earlier)
 
 
-def feedback_on(one: Judged) -> str:
+def feedback_on(judged: Judged) -> str:
     """One paragraph on a completion, and what the compiler said if it did."""
-    if one.feedback:
-        return one.feedback
-    refused = _REFUSED.get(one.outcome)
-    verdict = None if refused else one.verdict
-    return prompts.feedback("fast", refused or AttemptOutcome.JUDGED, one.detail, verdict)
+    if judged.feedback:
+        return judged.feedback
+    refused = _REFUSED.get(judged.outcome)
+    verdict = None if refused else judged.verdict
+    return prompts.feedback("fast", refused or AttemptOutcome.JUDGED, judged.detail, verdict)

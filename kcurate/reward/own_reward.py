@@ -42,12 +42,12 @@ def _imported(name: str) -> Callable[..., Any]:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module), function)
+        reward = getattr(importlib.import_module(module), function)
     except Exception as error:
         raise InputError(f"cannot import the reward: {_said(error)}", where=name) from error
-    if not callable(found):
+    if not callable(reward):
         raise InputError("the reward is not a function", where=name)
-    return found  # type: ignore[no-any-return]
+    return reward  # type: ignore[no-any-return]
 
 
 def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequence[Earned]) -> list[Terms]:
@@ -59,14 +59,14 @@ def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequen
     if not group:
         return []
     try:
-        found = list(function(group))
-        terms = [dict(one) if isinstance(one, Mapping) else {"reward": one} for one in found]
-        terms = [{str(key): float(value) for key, value in one.items()} for one in terms]
+        rewards = list(function(group))
+        terms = [dict(reward) if isinstance(reward, Mapping) else {"reward": reward} for reward in rewards]
+        terms = [{str(key): float(value) for key, value in parts.items()} for parts in terms]
     except Exception as error:
         raise InputError(f"the reward failed: {_said(error)}", where=name) from error
     if len(terms) != len(group):
         raise InputError(f"{len(terms)} rewards for {len(group)} completions", where=name)
-    if not all(math.isfinite(sum(one.values())) for one in terms):
+    if not all(math.isfinite(sum(parts.values())) for parts in terms):
         raise InputError("a reward is NaN or infinite", where=name)
     return terms
 

@@ -51,18 +51,18 @@ def load(
     known: dict[str, Proved] = {}
     clashes = 0
     for source in sources or (BUILT_IN,):
-        found = list(_proved(source, outcomes, split, revision, note))
-        if not found:
+        proved = list(_proved(source, outcomes, split, revision, note))
+        if not proved:
             hint = "run kcurate validate on a GPU first"
             raise InputError(f"no pair here is {' or '.join(outcomes)}", where=source, hint=hint)
-        if all(reasons := [unasked(one.pair) for one in found]):
+        if all(reasons := [unasked(entry.pair) for entry in proved]):
             why = ", ".join(sorted({*filter(None, reasons)}))
             raise InputError(f"no pair here can become a task: {why}", where=source)
-        clashes += sum(known.get(one.pair.id, one).pair != one.pair for one in found)
-        known |= {one.pair.id: one for one in found if one.pair.id not in known}
+        clashes += sum(known.get(entry.pair.id, entry).pair != entry.pair for entry in proved)
+        known |= {entry.pair.id: entry for entry in proved if entry.pair.id not in known}
     if clashes:
         note(f"left out because an earlier dataset has their id: {clashes}")
-    shown_on = known.values() if gpu is None else (replace(one, gpu=gpu) for one in known.values())
+    shown_on = known.values() if gpu is None else (replace(entry, gpu=gpu) for entry in known.values())
     return tuple(map(_task, lessons(shown_on, brief=brief).taught))
 
 

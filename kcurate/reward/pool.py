@@ -116,10 +116,10 @@ class RewardPool:
         Raises:
             KcurateError: this machine cannot judge.
         """
-        found = self._executor.environment()
+        environment = self._executor.environment()
         with self._lock:
-            self._cache.open(found)
-        return found
+            self._cache.open(environment)
+        return environment
 
     async def score(
         self, tasks: Sequence[Task], replies: Sequence[str | Answer], *, scheme: Scheme | None = None
@@ -151,7 +151,7 @@ class RewardPool:
         try:
             entries = await asyncio.shield(beginning)
             coming = [entry.coming for entry in entries if entry.coming is not None]
-            await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
+            await asyncio.gather(*(asyncio.wrap_future(promise) for promise in coming))
         except asyncio.CancelledError:
             beginning.add_done_callback(self._leave)
             raise
@@ -174,12 +174,12 @@ class RewardPool:
     def _begin(self, tasks: Sequence[Task], replies: Sequence[str | Answer]) -> list[_Entry]:
         if len(tasks) != len(replies):
             raise ValueError(f"{len(tasks)} tasks and {len(replies)} replies")
-        return self._entered(tasks, (read(*one) for one in zip(tasks, replies, strict=True)))
+        return self._entered(tasks, (read(*completion) for completion in zip(tasks, replies, strict=True)))
 
     def _entered(self, tasks: Sequence[Task], reads: Iterable[Readable | Refused]) -> list[_Entry]:
         """An entry for each completion; those that can be judged are handed to the judges."""
         device = self.environment().device
-        entries = [_Entry(*one) for one in zip(tasks, reads, strict=True)]
+        entries = [_Entry(*pair) for pair in zip(tasks, reads, strict=True)]
         for entry in (entries[index] for index in _in_turn(tasks)):
             if isinstance(entry.read, Readable):
                 entry.key = answer_key(entry.read.candidate, device, timed=self.config.timed)
@@ -192,18 +192,18 @@ class RewardPool:
             return
         for entry in beginning.result():
             with self._lock:
-                one = self._under_way.get(entry.key)
-                if one is not None and one.promise is entry.coming:
-                    one.waiting -= 1
-                    if one.waiting == 0 and one.asked is not None:
-                        one.asked.cancel()  # a referee that has begun with it goes on
+                judgement = self._under_way.get(entry.key)
+                if judgement is not None and judgement.promise is entry.coming:
+                    judgement.waiting -= 1
+                    if judgement.waiting == 0 and judgement.asked is not None:
+                        judgement.asked.cancel()  # a referee that has begun with it goes on
 
     def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
         """The future verdicts, and whether they need no judging of their own."""
         with self._lock:
-            if (one := self._under_way.get(key)) is not None:
-                one.waiting += 1
-                return one.promise, True
+            if (judgement := self._under_way.get(key)) is not None:
+                judgement.waiting += 1
+                return judgement.promise, True
             promise: _Coming = Future()
             promise.set_running_or_notify_cancel()  # others may wait for it, so it must not be cancelled
             known = self._cache.find(key)
@@ -236,18 +236,18 @@ class RewardPool:
 
         asked = self._executor.submit(candidate)
         with self._lock:
-            if (one := self._under_way.get(key)) is not None:
-                one.asked = asked
+            if (judgement := self._under_way.get(key)) is not None:
+                judgement.asked = asked
         asked.add_done_callback(done)
 
-    def _end_of(self, key: str, promise: _Coming, found: tuple[Verdict, ...] | KcurateError) -> None:
+    def _end_of(self, key: str, promise: _Coming, verdicts: tuple[Verdict, ...] | KcurateError) -> None:
         """Resolve the future of a completion."""
         with self._lock:
             self._under_way.pop(key, None)
-        if isinstance(found, KcurateError):
-            promise.set_exception(found)
+        if isinstance(verdicts, KcurateError):
+            promise.set_exception(verdicts)
         else:
-            promise.set_result(found)
+            promise.set_result(verdicts)
 
     def _end(self, entries: Sequence[_Entry], scheme: Scheme | None = None) -> list[Judged]:
         """Wait for all verdicts and compute rewards, group by group."""
@@ -259,8 +259,8 @@ class RewardPool:
         for members in groups.values():
             group = [_earned(settled[i], entries[i]) for i in members]
             terms = schemes.terms_of(scheme or self._scheme, group)
-            for i, one in zip(members, terms, strict=True):
-                judged[i] = _judged(entries[i], settled[i], one)
+            for i, earned in zip(members, terms, strict=True):
+                judged[i] = _judged(entries[i], settled[i], earned)
         return [judged[index] for index in range(len(entries))]
 
 

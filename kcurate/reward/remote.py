@@ -41,8 +41,8 @@ class RemotePool:
         Raises:
             InputError: it lacks one, or has another one under its id.
         """
-        known = {one.id: _asked(one.problem, asdict(one.given)) for one in self._client.every_task()}
-        wrong = [one.id for one in tasks if known.get(one.id) != _asked_of(one)]
+        known = {task.id: _asked(task.problem, asdict(task.given)) for task in self._client.every_task()}
+        wrong = [task.id for task in tasks if known.get(task.id) != _asked_of(task)]
         if wrong:
             what = f"the server lacks {len(wrong)} of {len(tasks)} tasks, such as {wrong[0]}"
             raise InputError(what, where="--judge", hint="start it with the same --dataset")
@@ -53,15 +53,15 @@ class RemotePool:
         Raises:
             RemoteError: the server was away for `RETRY_S` seconds, or its judges failed.
         """
-        found: dict[int, Judged] = {}
-        given = [_answer(*one) for one in zip(tasks, replies, strict=True)]
-        for part in _requests([task.id for task in tasks], [_size(one) for one in given]):
+        judged: dict[int, Judged] = {}
+        given = [_answer(*pair) for pair in zip(tasks, replies, strict=True)]
+        for part in _requests([task.id for task in tasks], [_size(answer) for answer in given]):
             answers = [given[i] for i in part]
             job = await asyncio.to_thread(
                 self._client.judge, answers, scheme=self._scheme, values=self._values
             )
-            found |= {i: _judged(tasks[i], one) for i, one in zip(part, job.results, strict=True)}
-        return [found[i] for i in range(len(tasks))]
+            judged |= {i: _judged(tasks[i], result) for i, result in zip(part, job.results, strict=True)}
+        return [judged[i] for i in range(len(tasks))]
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -95,14 +95,12 @@ def _size(answer: Answer) -> int:
 
 def _asked_of(task: Task) -> bytes:
     """What a task asks, as a server shows it."""
-    given, problem = task.template.slow, task.template.problem
-    return _asked(codec.to_data(problem), {"code": shown_code(given.code), **launch_data(given)})
+    slow, problem = task.template.slow, task.template.problem
+    return _asked(codec.to_data(problem), {"code": shown_code(slow.code), **launch_data(slow)})
 
 
-def _asked(problem: Any, given: Mapping[str, Any]) -> bytes:
-    return codec.canonical_json(
-        {"problem": problem, "given": {**given, "buffers": given.get("buffers") or {}}}
-    )
+def _asked(problem: Any, slow: Mapping[str, Any]) -> bytes:
+    return codec.canonical_json({"problem": problem, "given": {**slow, "buffers": slow.get("buffers") or {}}})
 
 
 def _answer(task: Task, reply: str | prompts.Answer) -> Answer:
@@ -111,6 +109,6 @@ def _answer(task: Task, reply: str | prompts.Answer) -> Answer:
     return Answer(task.id, code=reply.code, plan=reply.plan, buffers=reply.buffers)
 
 
-def _judged(task: Task, one: Result) -> Judged:
-    given = {key: value for key, value in vars(one).items() if key in _JUDGED}
-    return Judged(task_id=task.id, **{**given, "key": one.key or ""})
+def _judged(task: Task, result: Result) -> Judged:
+    values = {key: value for key, value in vars(result).items() if key in _JUDGED}
+    return Judged(task_id=task.id, **{**values, "key": result.key or ""})

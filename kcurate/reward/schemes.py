@@ -112,16 +112,16 @@ def pairs(
     `slower`; speed earns from `FASTER` on, if it is confirmed.
     """
     terms = []
-    for one in group:
-        standing, speed = one.standing, 0.0
-        if one.outcome in (Refusal.UNREADABLE, Refusal.COPIED):
+    for earned in group:
+        standing, speed = earned.standing, 0.0
+        if earned.outcome in (Refusal.UNREADABLE, Refusal.COPIED):
             reached = 0.0
         elif not standing.correct:
             reached = compiles if standing.compiles else readable
         else:
-            reached = slower if one.speedup is not None and one.speedup < SLOWER else right
-        if one.faster and one.speedup and one.speedup > FASTER:
-            speed = math.log(one.speedup) / math.log(max(LEAST_KNOWN, one.known or UNKNOWN))
+            reached = slower if earned.speedup is not None and earned.speedup < SLOWER else right
+        if earned.faster and earned.speedup and earned.speedup > FASTER:
+            speed = math.log(earned.speedup) / math.log(max(LEAST_KNOWN, earned.known or UNKNOWN))
         terms.append({"reached": reached, "speed": max(0.0, min(most - reached, speed))})
     return terms
 
@@ -132,11 +132,11 @@ def kernelcompare(
     """Three weights: it compiles, its results are correct, it is faster."""
     return [
         {
-            "compiles": compiles * one.standing.compiles,
-            "correct": correct * one.standing.correct,
-            "faster": faster * one.faster,
+            "compiles": compiles * earned.standing.compiles,
+            "correct": correct * earned.standing.correct,
+            "faster": faster * earned.faster,
         }
-        for one in group
+        for earned in group
     ]
 
 
@@ -146,21 +146,21 @@ def staged_tiers(group: Sequence[Earned], *, speed: float = 100.0) -> list[Terms
     The fastest of a group earns `speed`, one half as fast earns half of it, and a copy earns nothing. A gain
     counts if it is confirmed; a completion without a time counts as being as fast as the given side.
     """
-    paces = [_pace(one) for one in group]
+    paces = [_pace(earned) for earned in group]
     best = max(paces, default=0.0)
     return [
-        {"tier": one.standing.tier or 0.0, "speed": speed * (pace / best) if pace else 0.0}
-        for one, pace in zip(group, paces, strict=True)
+        {"tier": earned.standing.tier or 0.0, "speed": speed * (pace / best) if pace else 0.0}
+        for earned, pace in zip(group, paces, strict=True)
     ]
 
 
-def _pace(one: Earned) -> float:
+def _pace(earned: Earned) -> float:
     """How fast a correct completion is beside the given side; 0 for a failure and a copy."""
-    if not one.standing.correct or one.outcome == Refusal.COPIED:
+    if not earned.standing.correct or earned.outcome == Refusal.COPIED:
         return 0.0
-    if one.speedup is None:
+    if earned.speedup is None:
         return 1.0
-    return one.speedup if one.faster else min(1.0, one.speedup)
+    return earned.speedup if earned.faster else min(1.0, earned.speedup)
 
 
 def continuous(
@@ -177,15 +177,15 @@ def continuous(
     A speedup counts if it is confirmed, a slowdown whenever it was measured.
     """
     terms = []
-    for one in group:
+    for earned in group:
         speed = 0.0
-        if one.standing.correct and one.speedup:
-            speed = min(most, max(least, doubling * math.log2(one.speedup)))
+        if earned.standing.correct and earned.speedup:
+            speed = min(most, max(least, doubling * math.log2(earned.speedup)))
         terms.append(
             {
-                "compiles": compiles * one.standing.compiles,
-                "correct": correct * one.standing.correct,
-                "speed": speed if one.faster else min(0.0, speed),
+                "compiles": compiles * earned.standing.compiles,
+                "correct": correct * earned.standing.correct,
+                "speed": speed if earned.faster else min(0.0, speed),
             }
         )
     return terms
@@ -208,7 +208,11 @@ def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
     if name not in SCHEMES:
         raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")
     scheme = SCHEMES[name]
-    known = {key for key, one in inspect.signature(scheme).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    known = {
+        key
+        for key, parameter in inspect.signature(scheme).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
     for key, value in (values or {}).items():
         if key not in known:
             raise InputError(f"the reward {name} has no {key!r}", hint=f"it has {', '.join(sorted(known))}")
@@ -221,8 +225,8 @@ def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
 
 def terms_of(scheme: Scheme, group: Sequence[Earned]) -> list[Terms]:
     """The terms of every completion of a group; those that the harness failed to judge get `neutral`."""
-    given = iter(scheme([one for one in group if one.outcome != OURS]))
-    terms = [None if one.outcome == OURS else next(given) for one in group]
-    rewards = [sum(one.values()) for one in terms if one is not None]
+    ours = iter(scheme([earned for earned in group if earned.outcome != OURS]))
+    terms = [None if earned.outcome == OURS else next(ours) for earned in group]
+    rewards = [sum(parts.values()) for parts in terms if parts is not None]
     neutral = fmean(rewards) if rewards else 0.0
-    return [{"neutral": neutral} if one is None else one for one in terms]
+    return [{"neutral": neutral} if parts is None else parts for parts in terms]

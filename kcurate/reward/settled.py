@@ -61,8 +61,8 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
 
 def _same_binary(verdict: Verdict) -> bool:
     """Whether both sides compiled to the same machine code: the completion changed nothing that counts."""
-    made = [side.binary_sha256 if side else None for side in (verdict.slow, verdict.fast)]
-    return made[0] is not None and made[0] == made[1]
+    binaries = [side.binary_sha256 if side else None for side in (verdict.slow, verdict.fast)]
+    return binaries[0] is not None and binaries[0] == binaries[1]
 
 
 def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:

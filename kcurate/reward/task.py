@@ -79,5 +79,5 @@ class Pool(Protocol):
 def given_hash(task: Task) -> str:
     """Equal for tasks that ask the same: the problem and the given side."""
     template = task.template
-    parts = (codec.to_data(one) for one in (template.problem, template.slow))
+    parts = (codec.to_data(part) for part in (template.problem, template.slow))
     return store.content_id("given", *(codec.canonical_json(part) for part in parts))

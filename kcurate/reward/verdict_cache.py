@@ -89,10 +89,10 @@ class VerdictCache:
         if self._path is not None:
             writing = self._writer.submit(store.append_jsonl, self._path, short(verdict, key))
             with self._lock:
-                written = [one for one in self._written if one.done()]
-                self._written = [one for one in (*self._written, writing) if one not in written]
-            for one in written:
-                one.result()
+                written = [write for write in self._written if write.done()]
+                self._written = [write for write in (*self._written, writing) if write not in written]
+            for write in written:
+                write.result()
 
     def close(self) -> None:
         """Wait for pending writes."""

@@ -50,10 +50,10 @@ class ProfiledDevice(CudaDevice):
 
 def spread(counts: Mapping[EntryPoint, int]) -> dict[tuple[EntryPoint, int], float]:
     """The launches to record, with how many each stands for: all of few, of many some, evenly apart."""
-    found: dict[tuple[EntryPoint, int], float] = {}
+    weights: dict[tuple[EntryPoint, int], float] = {}
     each = MOST_LAUNCHES if sum(counts.values()) <= MOST_LAUNCHES else MOST_LAUNCHES // max(1, len(counts))
     for entry, count in counts.items():
         taken = min(count, max(LEAST_OF_KERNEL, each))
         for i in range(taken):
-            found[entry, (2 * i + 1) * count // (2 * taken)] = count / taken
-    return found
+            weights[entry, (2 * i + 1) * count // (2 * taken)] = count / taken
+    return weights

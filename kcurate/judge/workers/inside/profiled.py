@@ -35,9 +35,9 @@ def main(folder: str) -> None:
     job: Mapping[str, Any] = json.loads((root / "job.json").read_text())
     with (root / "log").open("a", buffering=1) as log:
         device = ProfiledDevice(job["gpu"])
-        made = read_request(job["helpers"])
-        assert isinstance(made, Helpers)
-        timer = GpuTimer(device, unpack_compiled(made.compiled, {"binary": binary(root, "helpers")}))
+        helpers = read_request(job["helpers"])
+        assert isinstance(helpers, Helpers)
+        timer = GpuTimer(device, unpack_compiled(helpers.compiled, {"binary": binary(root, "helpers")}))
         device.record(timer.empty)
         isolation.enter("run", "cuda", also=[root / job["writable"]])
         for name, load, inputs in sides(job):
@@ -75,13 +75,13 @@ def profile(
     """Run a side once to count its launches, then with the profiler; the weights recorded, and the count."""
     module = device.load(unpack_compiled(load.compiled, {"binary": code}))
     bound = bind_once(load.problem, load.side, inputs.sizes)
-    made = contents.recipes(load.problem, load.side, inputs.sizes, inputs.seed)
+    recipes = contents.recipes(load.problem, load.side, inputs.sizes, inputs.seed)
     arena = Arena(timer)
-    one = InputSet(timer, bound, *made, arena)
+    input_set = InputSet(timer, bound, *recipes, arena)
     device.recorded = []
     counts: Counter[EntryPoint] = Counter()
     for recording in (False, True):
-        prepared: Prepared = one.place(module)
+        prepared: Prepared = input_set.place(module)
         arena.renew()
         prepared.reset(arena.salt)
         timer.reset_persisting()
@@ -91,7 +91,7 @@ def profile(
         prepared.run()
         device.synchronize()
         device.chosen, counts = {}, device.counts
-    one.close()
+    input_set.close()
     arena.close()
     device.shrink()
     return device.recorded, counts.total()
