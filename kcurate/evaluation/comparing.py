@@ -17,13 +17,13 @@ from kcurate.evaluation.scores import Group, Sample, grouped
 DIFFERENCE = (-1.0, 1.0)
 # What is compared: the mean over a task's samples of each; the last two have no bounds.
 _COMPARED: Mapping[str, Callable[[Sample], float | None]] = {
-    "compiles": lambda one: float(one.compiles),
-    "correct": lambda one: float(one.correct),
-    "copied": lambda one: float(one.copied),
-    "faster": lambda one: float(one.faster_than(1.0)),
-    "attained": lambda one: one.attained,
-    "log speedup": lambda one: one.gain,
-    "reward": lambda one: one.reward,
+    "compiles": lambda sample: float(sample.compiles),
+    "correct": lambda sample: float(sample.correct),
+    "copied": lambda sample: float(sample.copied),
+    "faster": lambda sample: float(sample.faster_than(1.0)),
+    "attained": lambda sample: sample.attained,
+    "log speedup": lambda sample: sample.gain,
+    "reward": lambda sample: sample.reward,
 }
 _UNBOUNDED = ("log speedup", "reward")
 _TIMED = ("faster", "attained", "log speedup")
@@ -63,17 +63,19 @@ def compare(
     Raises:
         InputError: there is no such task.
     """
-    one, other = ({group.task: group for group in grouped(rows)} for rows in (first, second))
-    given, given_other = ({row.task: row.given for row in rows} for rows in (first, second))
-    both = [task for task in sorted(one) if task in other and given[task] == given_other[task]]
+    groups, other = ({group.task: group for group in grouped(rows)} for rows in (first, second))
+    asked, given_other = ({row.task: row.given for row in rows} for rows in (first, second))
+    both = [task for task in sorted(groups) if task in other and asked[task] == given_other[task]]
     if not both:
         raise InputError("no task is in both", where="eval compare", hint="evaluate both on the same tasks")
-    families = [one[task].family for task in both]
-    pairs = [(one[task], other[task]) for task in both]
+    families = [groups[task].family for task in both]
+    pairs = [(groups[task], other[task]) for task in both]
     names = [name for name in _COMPARED if (timed or name not in _TIMED) and (one_reward or name != "reward")]
-    made = [_difference(name, pairs, families) for name in names]
-    left_out = len({*one, *other}) - len(both)
-    return Comparison(len(both), len(set(families)), left_out, [each for each in made if each is not None])
+    differences = [_difference(name, pairs, families) for name in names]
+    left_out = len({*groups, *other}) - len(both)
+    return Comparison(
+        len(both), len(set(families)), left_out, [each for each in differences if each is not None]
+    )
 
 
 def _difference(
@@ -100,5 +102,5 @@ def _difference(
 
 
 def _mean(name: str, group: Group) -> float | None:
-    values = [_COMPARED[name](one) for one in group.samples]
+    values = [_COMPARED[name](sample) for sample in group.samples]
     return None if any(value is None for value in values) else fmean(value or 0.0 for value in values)

@@ -60,7 +60,7 @@ def write(path: Path, rows: Sequence[Completion]) -> None:
     import pyarrow.parquet as pq
 
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    schema = pa.schema([(one.name, kinds[_plain(_hints()[one.name])]) for one in fields(Completion)])
+    schema = pa.schema([(column.name, kinds[_plain(_hints()[column.name])]) for column in fields(Completion)])
     data = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([vars(row) for row in rows], schema), data, compression="zstd")
     store.write_bytes(path, data.getvalue())
@@ -119,4 +119,4 @@ def _hints() -> dict[str, Any]:
 
 def _plain(hint: Any) -> Any:
     """`float` of `float | None`."""
-    return next((one for one in getattr(hint, "__args__", ()) if one is not type(None)), hint)
+    return next((kind for kind in getattr(hint, "__args__", ()) if kind is not type(None)), hint)

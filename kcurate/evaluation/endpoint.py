@@ -29,25 +29,25 @@ class Endpoint:
             BudgetSpentError: the next request may cost more than is left. RemoteError: no answer.
         """
         with ThreadPoolExecutor(self._concurrency) as threads:
-            coming = [threads.submit(self._one, *one) for one in asked]
+            coming = [threads.submit(self._one, *prompt) for prompt in asked]
             try:
-                return [one.result() for one in progress.each(coming, "asking", len(coming), "prompt")]
+                return [reply.result() for reply in progress.each(coming, "asking", len(coming), "prompt")]
             except BaseException:
                 self._asking.stop.set()
-                for one in coming:
-                    one.cancel()
+                for reply in coming:
+                    reply.cancel()
                 raise
 
     def _one(self, prompt: Prompt, sample: int) -> Reply:
-        found = self._asking.answer(self._asking.request(prompt, sample))
-        usage = found.usage
+        answer = self._asking.answer(self._asking.request(prompt, sample))
+        usage = answer.usage
         return Reply(
-            found.reply,
-            found.form,
-            found.status.value,
+            answer.reply,
+            answer.form,
+            answer.status.value,
             None
             if usage is None
             else usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
             None if usage is None else usage.output_tokens,
-            found.cost_usd,
+            answer.cost_usd,
         )

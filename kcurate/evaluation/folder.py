@@ -109,42 +109,42 @@ class EvalFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError("not an evaluation", where=str(self.about), hint="choose a new --out") from error
 
-    def write_about(self, evaluated: Evaluated, **found: Any) -> None:
+    def write_about(self, evaluated: Evaluated, **facts: Any) -> None:
         """Write `eval.json`; `found`: what a later step learned."""
         from kcurate import __version__
 
-        data = {"kcurate": __version__, "evaluated": asdict(evaluated), **found}
+        data = {"kcurate": __version__, "evaluated": asdict(evaluated), **facts}
         store.write_bytes(self.about, store.pretty_json(data))
 
 
-def check(given: Evaluated) -> None:
+def check(evaluated: Evaluated) -> None:
     """Refuse settings that cannot be evaluated.
 
     Raises:
         InputError: such as no such tasks, or a number out of range.
     """
-    own_reward.chosen(given.reward, {})
-    check_held_out(given.held_out)
-    kind, _, path = given.tasks.partition(":")
+    own_reward.chosen(evaluated.reward, {})
+    check_held_out(evaluated.held_out)
+    kind, _, path = evaluated.tasks.partition(":")
     if kind not in ("pairs", "kernelbench") or (kind == "pairs" and path):
-        raise InputError(f"no tasks {given.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
-    if given.protocol == "kernelbench":
-        _check_protocol(given, kind, path)
-    if given.temperature is not None and not 0 < given.temperature < math.inf:
-        raise InputError(f"not a finite number above 0: {given.temperature}", where="--temperature")
-    if given.top_p is not None and not 0 < given.top_p <= 1:
-        raise InputError(f"not above 0 and at most 1: {given.top_p}", where="--top-p")
+        raise InputError(f"no tasks {evaluated.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+    if evaluated.protocol == "kernelbench":
+        _check_protocol(evaluated, kind, path)
+    if evaluated.temperature is not None and not 0 < evaluated.temperature < math.inf:
+        raise InputError(f"not a finite number above 0: {evaluated.temperature}", where="--temperature")
+    if evaluated.top_p is not None and not 0 < evaluated.top_p <= 1:
+        raise InputError(f"not above 0 and at most 1: {evaluated.top_p}", where="--top-p")
 
 
-def _check_protocol(given: Evaluated, kind: str, path: str) -> None:
+def _check_protocol(evaluated: Evaluated, kind: str, path: str) -> None:
     """Refuse what KernelBench's own protocol does not have."""
     where = "--protocol kernelbench"
     if kind != "kernelbench":
         raise InputError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
-    if given.turns != 1:
+    if evaluated.turns != 1:
         raise InputError("has one turn", where=where, hint="leave out --turns")
-    if given.model == "claude" or given.model.startswith("claude-"):
-        hint = f"--model openai:{given.model}@URL, a server of chat completions"
+    if evaluated.model == "claude" or evaluated.model.startswith("claude-"):
+        hint = f"--model openai:{evaluated.model}@URL, a server of chat completions"
         raise InputError("asks for a Python file as text, and Claude is given a tool", where=where, hint=hint)
     from kcurate.evaluation import kernelbench_protocol
 

@@ -105,6 +105,6 @@ def _studentised(sums: Array, counts: Array, rng: np.random.Generator) -> float:
     means, errors = _resampled(sums, counts, rng)
     away = np.abs(means - sums.sum() / counts.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(errors > 0, away / errors, 0.0)
-    reach = float(np.quantile(found, 0.95))
+        ratios = np.where(errors > 0, away / errors, 0.0)
+    reach = float(np.quantile(ratios, 0.95))
     return reach if math.isfinite(reach) and reach > 0 else Z

@@ -28,7 +28,7 @@ def judge(
     """
     asked = asked_of(rows, tasks)
     judged = asyncio.run(pool.score(asked, [answer_of(row) for row in rows]))
-    return [_row(*one) for one in zip(rows, asked, judged, strict=True)], judged
+    return [_row(*entry) for entry in zip(rows, asked, judged, strict=True)], judged
 
 
 def short(detail: str) -> str:
@@ -40,8 +40,8 @@ def answer_of(row: Completion) -> str | prompts.Answer:
     """What the pool is to read: text, or the answer in the input of a tool (empty text if there is none)."""
     if row.form == "text":
         return row.reply
-    found = prompts.read_reply(row.reply, "tool")
-    return "" if isinstance(found, prompts.Unreadable) else found
+    reply = prompts.read_reply(row.reply, "tool")
+    return "" if isinstance(reply, prompts.Unreadable) else reply
 
 
 def asked_of(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
@@ -60,16 +60,16 @@ def asked_of(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
     return [known[row.task] for row in rows]
 
 
-def _row(row: Completion, task: Task, one: Judged) -> Completion:
+def _row(row: Completion, task: Task, judgement: Judged) -> Completion:
     return replace(
         row,
-        outcome=one.outcome,
-        reward=one.reward,
-        speedup=one.speedup,
+        outcome=judgement.outcome,
+        reward=judgement.reward,
+        speedup=judgement.speedup,
         known=task.known,
-        detail=short(one.detail),
-        judge_s=(row.judge_s or 0.0) + one.judge_s,
-        audit=one.audit,
-        cheat=one.cheat,
-        key=one.key or None,
+        detail=short(judgement.detail),
+        judge_s=(row.judge_s or 0.0) + judgement.judge_s,
+        audit=judgement.audit,
+        cheat=judgement.cheat,
+        key=judgement.key or None,
     )

@@ -65,10 +65,10 @@ def load(tree: Path, level: int) -> tuple[Task, ...]:
     modules = known.modules(tree, level, None)
     with _folder() as folder:
         asked = {"step": "prompts", "tree": str(tree), "modules": modules}
-        said, found = _run(folder, asked, dict[str, str])
-    if found is None:
+        said, texts = _run(folder, asked, dict[str, str])
+    if texts is None:
         raise InputError(f"KernelBench's prompts: {_last(said)}", where=str(tree))
-    return tuple(_task(name, code, found[name], level) for name, code in modules.items())
+    return tuple(_task(name, code, texts[name], level) for name, code in modules.items())
 
 
 def _task(name: str, code: str, prompt: str, level: int) -> Task:
@@ -90,8 +90,8 @@ def _task(name: str, code: str, prompt: str, level: int) -> Task:
 
 def code_of(reply: str) -> str | None:
     """The first fenced block of a reply, as KernelBench takes it."""
-    found = _BLOCK.search(reply)
-    return found[1].strip() if found and found[1].strip() else None
+    block = _BLOCK.search(reply)
+    return block[1].strip() if block and block[1].strip() else None
 
 
 def judge(
@@ -110,7 +110,7 @@ def judge(
     """
     modules = {task.id: task.template.slow.code for task in tasks}
     codes = {(row.task, code): "" for row in rows if (code := code_of(row.reply)) is not None}
-    found: dict[tuple[str, str], Result] = {}
+    results: dict[tuple[str, str], Result] = {}
     with _folder() as root:
         folders = {key: root / str(at) for at, key in enumerate(codes)}
         requests = {
@@ -126,8 +126,8 @@ def judge(
         with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0))) as threads:
             built = list(progress.each(threads.map(build, keys), "building", total=len(keys)))
 
-        def judged(key: tuple[str, str], said: str, made: Built | None) -> Result:
-            refused = _refused(said, made)
+        def judged(key: tuple[str, str], said: str, built: Built | None) -> Result:
+            refused = _refused(said, built)
             if refused is None:
                 asked = {**requests[key], "step": "evaluate"}
                 refused = _outcome(*_run(folders[key], asked, Found, gpu))
@@ -136,8 +136,8 @@ def judge(
 
         with ThreadPoolExecutor(at_once) as threads:
             all_ = threads.map(judged, keys, *zip(*built, strict=True)) if built else iter(())
-            found.update(zip(keys, progress.each(all_, "evaluating", total=len(keys)), strict=True))
-    return _rewarded(rows, found, scheme)
+            results.update(zip(keys, progress.each(all_, "evaluating", total=len(keys)), strict=True))
+    return _rewarded(rows, results, scheme)
 
 
 def backend_of(code: str) -> str:
@@ -145,51 +145,51 @@ def backend_of(code: str) -> str:
     return "triton" if re.search(r"^\s*(import|from)\s+triton\b", code, re.MULTILINE) else "cuda"
 
 
-def _refused(said: str, made: Built | None) -> Result | None:
+def _refused(said: str, built: Built | None) -> Result | None:
     """Why an answer is not evaluated; None if it is."""
-    if made is None:
+    if built is None:
         return (Outcome.COMPILE_ERROR, None, _last(said) or "the build was stopped")
-    if made.static:
-        return (Outcome.STATIC_REJECT, None, made.static)
-    return None if made.built else (Outcome.COMPILE_ERROR, None, made.why)
+    if built.static:
+        return (Outcome.STATIC_REJECT, None, built.static)
+    return None if built.built else (Outcome.COMPILE_ERROR, None, built.why)
 
 
-def _outcome(said: str, made: Found | None) -> Result:
+def _outcome(said: str, evaluated: Found | None) -> Result:
     """An outcome of ours, the ratio, and the detail of what the evaluator found."""
-    if made is None:
+    if evaluated is None:
         return (Outcome.LAUNCH_ERROR, None, _last(said)) if said else (Outcome.TIMEOUT, None, "stopped")
-    about = made.metadata
+    about = evaluated.metadata
     if about is None:
         return (OURS, None, "KernelBench's evaluator gave no result")
-    if not made.compiled:
+    if not evaluated.compiled:
         return (Outcome.COMPILE_ERROR, None, about.get("compilation_error", ""))
-    if not made.correct:
+    if not evaluated.correct:
         failed = about.get("runtime_error")
         return (Outcome.LAUNCH_ERROR if failed else Outcome.MISMATCH, None, failed or str(about))
-    if not all(math.isfinite(one) and one > 0 for one in (made.reference_ms, made.ms)):
+    if not all(math.isfinite(ms) and ms > 0 for ms in (evaluated.reference_ms, evaluated.ms)):
         return (OURS, None, about.get("error_during_performance", "not timed"))
-    ratio = made.reference_ms / made.ms
+    ratio = evaluated.reference_ms / evaluated.ms
     detail = "KernelBench flags it as an excessive speedup" if "excessive_speedup" in about else ""
     return (Outcome.CONFIRMED if ratio > 1 else Outcome.NOT_FASTER, ratio, detail)
 
 
 def _rewarded(
-    rows: Sequence[Completion], found: Mapping[tuple[str, str], Result], scheme: Scheme
+    rows: Sequence[Completion], results: Mapping[tuple[str, str], Result], scheme: Scheme
 ) -> list[Completion]:
-    made: list[Completion] = []
+    scored: list[Completion] = []
     for row in rows:
         code = code_of(row.reply)
         unread = (Refusal.UNREADABLE.value, None, "no fenced block")
-        outcome, ratio, detail = unread if code is None else found[row.task, code]
-        made.append(replace(row, outcome=str(outcome), speedup=ratio, detail=short(detail), judge_s=0.0))
+        outcome, ratio, detail = unread if code is None else results[row.task, code]
+        scored.append(replace(row, outcome=str(outcome), speedup=ratio, detail=short(detail), judge_s=0.0))
     groups: dict[str, list[int]] = {}
-    for at, row in enumerate(made):
+    for at, row in enumerate(scored):
         groups.setdefault(row.task, []).append(at)
     for places in groups.values():
-        earned = [Earned(made[at].outcome or "", made[at].speedup, task=made[at].task) for at in places]
+        earned = [Earned(scored[at].outcome or "", scored[at].speedup, task=scored[at].task) for at in places]
         for at, terms in zip(places, terms_of(scheme, earned), strict=True):
-            made[at] = replace(made[at], reward=sum(terms.values()))
-    return made
+            scored[at] = replace(scored[at], reward=sum(terms.values()))
+    return scored
 
 
 @contextmanager
@@ -217,10 +217,10 @@ def _run(
     done = run_limited(command, str(home), time_limits.KERNELBENCH_ANSWER_S, more)
     if done is None:
         return "", None
-    found = home / result(asked["step"])
+    answer = home / result(asked["step"])
     try:
         return done.stdout, codec.from_data(
-            kind, codec.parse(own_files.read(found), where=found.name), where=""
+            kind, codec.parse(own_files.read(answer), where=answer.name), where=""
         )
     except KcurateError:
         return done.stdout or "the process died without a word", None

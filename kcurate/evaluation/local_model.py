@@ -78,18 +78,18 @@ class LocalModel:
         order = sorted(range(len(asked)), key=lambda i: -lengths[i])
         fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
         ends = weights.end_tokens(self._model, self._tokenizer)
-        found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
+        replies = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
         continuous = self._settings.sampling == "continuous"  # it makes batches of its own
         size = max(1, len(fits)) if continuous else self._drawing.batch
         for batch in progress.each(list(batches(fits, size)), "sampling", unit="batch"):
             texts = [self._form.text(asked[i][0]) for i in batch]
             begun = time.monotonic()
-            made = self._continuous(texts, ends) if continuous else self._generated(texts)
+            generated = self._continuous(texts, ends) if continuous else self._generated(texts)
             on_gpu = self._model.device.type == "cuda"
             gpu_s = (time.monotonic() - begun) / len(batch) if on_gpu else None
-            for i, ids in zip(batch, made, strict=True):
-                found[i] = replace(self._reply(ids, lengths[i], ends), gpu_s=gpu_s)
-        return [found[i] for i in range(len(asked))]
+            for i, ids in zip(batch, generated, strict=True):
+                replies[i] = replace(self._reply(ids, lengths[i], ends), gpu_s=gpu_s)
+        return [replies[i] for i in range(len(asked))]
 
     def close(self) -> None:
         """Free the weights' memory."""
@@ -105,11 +105,11 @@ class LocalModel:
         encoded.pop("token_type_ids", None)
         try:
             with torch.inference_mode():
-                made = self._model.generate(**encoded, **self.arguments())
+                tokens = self._model.generate(**encoded, **self.arguments())
         except torch.OutOfMemoryError as error:
             hint = self._drawing.hint.format(max(1, self._drawing.batch // 2))
             raise MissingDependencyError("out of GPU memory", where="sampling", hint=hint) from error
-        return made[:, encoded["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
+        return tokens[:, encoded["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
     def _continuous(self, texts: Sequence[str], ends: set[int]) -> list[list[int]]:
         """The same by continuous batching: a prompt that is done makes room for the next."""
@@ -120,12 +120,14 @@ class LocalModel:
             longest = max(map(len, asked)) + self._drawing.max_tokens
             pages = self._drawing.batch * (longest // PAGE + 2)
             cache = ContinuousBatchingConfig(page_size=PAGE, num_blocks=pages, max_batch_tokens=8 * PAGE)
-        made = self._model.generate_batch(asked, generation_config=config, continuous_batching_config=cache)
-        failed = [one.error for one in made.values() if one.error is not None]
-        if failed or len(made) < len(asked):
-            why = failed[0] if failed else f"{len(made)} of {len(asked)} prompts were answered"
+        outputs = self._model.generate_batch(
+            asked, generation_config=config, continuous_batching_config=cache
+        )
+        failed = [output.error for output in outputs.values() if output.error is not None]
+        if failed or len(outputs) < len(asked):
+            why = failed[0] if failed else f"{len(outputs)} of {len(asked)} prompts were answered"
             raise BackendError(f"continuous batching failed: {why}", hint="--set model.sampling=plain")
-        return [list(one.generated_tokens) for one in made.values()]
+        return [list(output.generated_tokens) for output in outputs.values()]
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `generate`."""

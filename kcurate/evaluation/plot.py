@@ -13,12 +13,12 @@ WIDTH, ROW = 720, 30
 _LEFT, _RIGHT, _TOP, _BOTTOM = 120, 175, 62, 40
 
 
-def svg(found: Comparison, first: str, second: str) -> str:
+def svg(comparison: Comparison, first: str, second: str) -> str:
     """The second less the first: a line per number, on one axis; grey reaches to `detectable`."""
-    title = f"{second} less {first}: {found.tasks} tasks of {found.families} families"
-    rows = found.differences
-    ends = [abs(end) for one in rows for end in (one.difference.low, one.difference.high) if end is not None]
-    ends += [abs(one.difference.value) for one in rows] + [one.detectable or 0.0 for one in rows]
+    title = f"{second} less {first}: {comparison.tasks} tasks of {comparison.families} families"
+    rows = comparison.differences
+    ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end is not None]
+    ends += [abs(row.difference.value) for row in rows] + [row.detectable or 0.0 for row in rows]
     most = max(ends, default=0.0) * 1.05 or 1.0
     height = _TOP + ROW * len(rows) + _BOTTOM
     room = (WIDTH - _LEFT - _RIGHT) / 2
@@ -39,18 +39,18 @@ def svg(found: Comparison, first: str, second: str) -> str:
         x = at(tick)
         parts.append(f'<path d="M{x:.1f} {_TOP - 8}V{floor}" stroke="#d0d7de"/>')
         parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{tick:+.2g}</text>')
-    for place, one in enumerate(rows):
+    for place, row in enumerate(rows):
         y = _TOP + ROW * place + ROW / 2
-        if one.detectable is not None:
-            left, wide = at(-one.detectable), at(one.detectable) - at(-one.detectable)
+        if row.detectable is not None:
+            left, wide = at(-row.detectable), at(row.detectable) - at(-row.detectable)
             parts.append(
                 f'<rect x="{left:.1f}" y="{y - 9:.1f}" width="{wide:.1f}" height="18" fill="#eaeef2"/>'
             )
-        value, low, high = one.difference.value, one.difference.low, one.difference.high
+        value, low, high = row.difference.value, row.difference.low, row.difference.high
         if low is not None and high is not None:
             across = f"M{at(low):.1f} {y:.1f}H{at(high):.1f}"
             parts.append(f'<path d="{across}" stroke="#0969da" stroke-width="2"/>')
         parts.append(f'<circle cx="{at(value):.1f}" cy="{y:.1f}" r="4" fill="#0969da"/>')
-        parts.append(f'<text x="12" y="{y + 4:.1f}">{escape(one.name)}</text>')
-        parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">{one.difference.shown("+.3f")}</text>')
+        parts.append(f'<text x="12" y="{y + 4:.1f}">{escape(row.name)}</text>')
+        parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">{row.difference.shown("+.3f")}</text>')
     return "\n".join([*parts, "</svg>\n"])

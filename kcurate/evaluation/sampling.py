@@ -54,25 +54,25 @@ def generate(
     """`samples` completions of every task, in `turns` turns each. `pool` judges between the turns."""
     chains = [(task, sample) for task in tasks for sample in range(samples)]
     asked = [task.prompt for task, _ in chains]
-    found: list[Completion] = []
+    completions: list[Completion] = []
     for turn in range(1, turns + 1):
         replies = sampler.sample([(prompt, n) for prompt, (_, n) in zip(asked, chains, strict=True)])
-        made = [
+        rows = [
             _completion(*chain, turn, prompt, reply)
             for chain, prompt, reply in zip(chains, asked, replies, strict=True)
         ]
         if turn < turns:
             assert pool is not None, "turns need a judge"
-            judged = judge(made, tasks, pool)[1]
-            note(f"turn {turn} of {turns}: {sum(one.verdict is not None for one in judged)} judged")
+            judged = judge(rows, tasks, pool)[1]
+            note(f"turn {turn} of {turns}: {sum(result.verdict is not None for result in judged)} judged")
             asked = [
-                again(task, answer_of(row), one)
-                for (task, _), row, one in zip(chains, made, judged, strict=True)
+                again(task, answer_of(row), result)
+                for (task, _), row, result in zip(chains, rows, judged, strict=True)
             ]
             # The judge step finds these verdicts cached.
-            made = [replace(row, judge_s=one.judge_s) for row, one in zip(made, judged, strict=True)]
-        found += made
-    return found
+            rows = [replace(row, judge_s=result.judge_s) for row, result in zip(rows, judged, strict=True)]
+        completions += rows
+    return completions
 
 
 def _completion(task: Task, sample: int, turn: int, prompt: Prompt, reply: Reply) -> Completion:

@@ -107,12 +107,17 @@ def grouped(rows: Sequence[Completion]) -> list[Group]:
     for row in rows:
         if row.outcome != OURS:
             turns[row.task, row.family][row.sample].append(row)
-    return [Group(*key, [best_of(one) for one in samples.values()]) for key, samples in sorted(turns.items())]
+    return [
+        Group(*key, [best_of(turns_of) for turns_of in samples.values()])
+        for key, samples in sorted(turns.items())
+    ]
 
 
 def best_of(turns: Iterable[Completion]) -> Sample:
     """The best turn of a sample."""
-    return max(map(_sample, turns), key=lambda one: (one.correct, one.gain, one.compiles, one.reward))
+    return max(
+        map(_sample, turns), key=lambda sample: (sample.correct, sample.gain, sample.compiles, sample.reward)
+    )
 
 
 def _sample(row: Completion) -> Sample:
@@ -141,20 +146,20 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
     groups = grouped(rows)
     if not groups:
         raise InputError("no completion was judged", where=name)
-    families = [one.family for one in groups]
-    fewest = min(len(one.samples) for one in groups)
+    families = [group.family for group in groups]
+    fewest = min(len(group.samples) for group in groups)
     ks = sorted({1, fewest, *(2**i for i in range(fewest.bit_length()) if 2**i <= fewest)})
 
     def share(holds: Callable[[Sample], bool]) -> dict[str, Estimate]:
-        found = {}
+        shares = {}
         for k in ks:
-            values = [any_of(sum(map(holds, one.samples)), len(one.samples), k) for one in groups]
-            found[str(k)] = mean(values, families, SHARE)
-        return found
+            values = [any_of(sum(map(holds, group.samples)), len(group.samples), k) for group in groups]
+            shares[str(k)] = mean(values, families, SHARE)
+        return shares
 
-    known = [one for one in groups if all(each.attained is not None for each in one.samples)]
-    right = [sample for one in groups for sample in one.samples if sample.correct]
-    ratios = [one.ratio for one in right if one.ratio]
+    known = [group for group in groups if all(each.attained is not None for each in group.samples)]
+    right = [sample for group in groups for sample in group.samples if sample.correct]
+    ratios = [sample.ratio for sample in right if sample.ratio]
     judge_s = sum(row.judge_s or 0.0 for row in rows)
     gpu_s = sum(row.gpu_s or 0.0 for row in rows) + (judge_s if timed else 0.0)
     return Scores(
@@ -165,18 +170,18 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
         samples=fewest,
         turns=max(row.turn for row in rows),
         timed=timed,
-        compiles=share(lambda one: one.compiles),
-        correct=share(lambda one: one.correct),
+        compiles=share(lambda sample: sample.compiles),
+        correct=share(lambda sample: sample.correct),
         fast={
-            f"{p:g}": share(lambda one, p=p: one.faster_than(p))  # type: ignore[misc]
+            f"{p:g}": share(lambda sample, p=p: sample.faster_than(p))  # type: ignore[misc]
             for p in (THRESHOLDS if timed else THRESHOLDS[:1])
         },
         best={str(k): _best(groups, families, k) for k in ks} if timed else {},
-        copied=share(lambda one: one.copied)["1"],
+        copied=share(lambda sample: sample.copied)["1"],
         attained=_attained(known) if timed and known else None,
-        reward=mean([fmean(s.reward for s in one.samples) for one in groups], families),
+        reward=mean([fmean(s.reward for s in group.samples) for group in groups], families),
         median_speedup=median(ratios) if ratios else None,
-        solved=sum(any(each.correct for each in one.samples) for one in groups),
+        solved=sum(any(each.correct for each in group.samples) for group in groups),
         outcomes=dict(sorted(Counter(row.outcome or "" for row in rows).items())),
         statuses=dict(sorted(Counter(row.status for row in rows).items())),
         tokens=_tokens(rows),
@@ -203,23 +208,23 @@ def most_of(values: Sequence[float], k: int) -> float:
 
 
 def _best(groups: Sequence[Group], families: Sequence[str], k: int) -> Estimate:
-    found = mean([most_of([s.gain for s in one.samples], k) for one in groups], families)
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    return Estimate(math.exp(found.value), None if low is None else max(1.0, low), high)
+    estimate = mean([most_of([s.gain for s in group.samples], k) for group in groups], families)
+    low, high = (None if end is None else math.exp(end) for end in (estimate.low, estimate.high))
+    return Estimate(math.exp(estimate.value), None if low is None else max(1.0, low), high)
 
 
 def _attained(known: Sequence[Group]) -> Estimate:
-    values = [fmean(each.attained or 0.0 for each in one.samples) for one in known]
-    return mean(values, [one.family for one in known], SHARE)
+    values = [fmean(each.attained or 0.0 for each in group.samples) for group in known]
+    return mean(values, [group.family for group in known], SHARE)
 
 
 def _tokens(rows: Sequence[Completion]) -> dict[str, float]:
-    found = {}
+    means = {}
     for name in ("input_tokens", "output_tokens"):
         counted = [value for row in rows if (value := getattr(row, name)) is not None]
         if counted:
-            found[name.removesuffix("_tokens")] = round(fmean(counted), 1)
-    return found
+            means[name.removesuffix("_tokens")] = round(fmean(counted), 1)
+    return means
 
 
 def read_rows(path: Path) -> tuple[Scores, ...]:
@@ -232,24 +237,24 @@ def read_rows(path: Path) -> tuple[Scores, ...]:
         return ()
     try:
         rows = json.loads(path.read_bytes())["rows"]
-        return tuple(codec.from_data(Scores, one, where=str(path)) for one in rows)
+        return tuple(codec.from_data(Scores, row, where=str(path)) for row in rows)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("not a scores file", where=str(path), hint="delete it to score again") from error
 
 
-def add_row(path: Path, made: Scores) -> tuple[Scores, ...]:
+def add_row(path: Path, new: Scores) -> tuple[Scores, ...]:
     """Add a row to a file of scores, replacing one of the same name; returns all rows."""
-    rows = [one for one in read_rows(path) if one.name != made.name] + [made]
-    store.write_bytes(path, store.pretty_json({"rows": [codec.to_data(one) for one in rows]}))
+    rows = [row for row in read_rows(path) if row.name != new.name] + [new]
+    store.write_bytes(path, store.pretty_json({"rows": [codec.to_data(row) for row in rows]}))
     return tuple(rows)
 
 
-def line(one: Scores) -> str:
+def line(scores: Scores) -> str:
     """The numbers in one line."""
-    faster = "not timed" if one.faster is None else one.faster.shown()
+    faster = "not timed" if scores.faster is None else scores.faster.shown()
     return (
-        f"{one.name}: compiles {one.compiles['1'].shown()}, correct {one.correct['1'].shown()}, "
-        f"copied {one.copied.shown()}, faster {faster}, reward {one.reward.shown()}"
+        f"{scores.name}: compiles {scores.compiles['1'].shown()}, correct {scores.correct['1'].shown()}, "
+        f"copied {scores.copied.shown()}, faster {faster}, reward {scores.reward.shown()}"
     )
 
 
@@ -261,12 +266,12 @@ def markdown(rows: Sequence[Scores]) -> str:
         "| model | tasks (families) | samples | compiles | correct | copied | faster | attained | reward |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in rows:
-        faster = "not timed" if one.faster is None else one.faster.shown(".1%")
-        attained = "" if one.attained is None else one.attained.shown(".1%")
-        shares = (one.compiles["1"], one.correct["1"], one.copied)
-        cells = (*(each.shown(".1%") for each in shares), faster, attained, one.reward.shown())
+    for row in rows:
+        faster = "not timed" if row.faster is None else row.faster.shown(".1%")
+        attained = "" if row.attained is None else row.attained.shown(".1%")
+        shares = (row.compiles["1"], row.correct["1"], row.copied)
+        cells = (*(each.shown(".1%") for each in shares), faster, attained, row.reward.shown())
         lines.append(
-            f"| {one.name} | {one.tasks} ({one.families}) | {one.samples} each | {' | '.join(cells)} |"
+            f"| {row.name} | {row.tasks} ({row.families}) | {row.samples} each | {' | '.join(cells)} |"
         )
     return "\n".join(lines) + "\n"

@@ -80,10 +80,10 @@ def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | N
                 folder.write_about(
                     evaluated, timed=judges.pool.timed, device=judges.pool.environment().device
                 )
-        made = _score(config, folder, evaluated) if "score" in config.steps else None
+        scored = _score(config, folder, evaluated) if "score" in config.steps else None
         judged = folder.read_judged() if folder.judged.exists() else rows
         counts = Counter(row.outcome or "not judged" for row in judged)
-        return record.finish({"completions": dict(sorted(counts.items()))}), made
+        return record.finish({"completions": dict(sorted(counts.items()))}), scored
 
 
 def run_compare(first: Path, second: Path) -> Comparison:
@@ -93,18 +93,18 @@ def run_compare(first: Path, second: Path) -> Comparison:
         InputError: not judged, no common task, or judged in ways that cannot be compared.
     """
     folders = [EvalFolder(first), EvalFolder(second)]
-    rows = [one.read_judged() for one in folders]
-    abouts = [one.read_about() for one in folders]
+    rows = [folder.read_judged() for folder in folders]
+    abouts = [folder.read_about() for folder in folders]
     where = f"{first}, {second}"
-    timed = [bool(one.get("timed")) for one in abouts]
+    timed = [bool(about.get("timed")) for about in abouts]
     if timed[0] != timed[1]:
         raise InputError("one was timed on a GPU and the other was not", where=where)
-    devices = [one.get("device") for one in abouts]
+    devices = [about.get("device") for about in abouts]
     if timed[0] and devices[0] != devices[1]:
         raise InputError(f"timed on different GPUs: {devices[0]} and {devices[1]}", where=where)
     evaluated = [
-        codec.from_data(Evaluated, one["evaluated"], where=str(folder.about))
-        for one, folder in zip(abouts, folders, strict=True)
+        codec.from_data(Evaluated, about["evaluated"], where=str(folder.about))
+        for about, folder in zip(abouts, folders, strict=True)
     ]
     if evaluated[0].protocol != evaluated[1].protocol:
         raise InputError("judged by different protocols", where=where)
@@ -118,22 +118,24 @@ def _settled(config: EvalConfig, folder: EvalFolder) -> Evaluated:
         InputError: the folder has another evaluation, or none where one is needed; a value out of range.
     """
     if config.evaluated is None:
-        found = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
-        if "judge" in config.steps and config.reward != found.reward and ":" in found.reward:
+        evaluated = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+        if "judge" in config.steps and config.reward != evaluated.reward and ":" in evaluated.reward:
             # The folder may be somebody else's, and the function runs as you.
-            what = f"its reward is the function {found.reward}, which judging imports"
-            raise InputError(what, where=str(folder.about), hint=f"--reward {found.reward} if you trust it")
-        return found
-    given = config.evaluated
-    check(given)
+            what = f"its reward is the function {evaluated.reward}, which judging imports"
+            raise InputError(
+                what, where=str(folder.about), hint=f"--reward {evaluated.reward} if you trust it"
+            )
+        return evaluated
+    evaluated = config.evaluated
+    check(evaluated)
     if folder.about.exists():
         there = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
-        if replace(there, gpu=None) != replace(given, gpu=None):
+        if replace(there, gpu=None) != replace(evaluated, gpu=None):
             raise InputError(
                 "another evaluation is here", where=str(folder.root), hint="choose another --out"
             )
         return there
-    return given
+    return evaluated
 
 
 class _Judges:
@@ -160,10 +162,10 @@ class _Judges:
             scheme = own_reward.chosen(self.evaluated.reward, {})
             torch = self.evaluated.tasks != "pairs"
             cache = self._folder.verdicts
-            own = PoolConfig(
+            pool_config = PoolConfig(
                 place.backend, place.gpus, config.jobs, place.timed, cache_file=cache, torch=torch
             )
-            self._pool = RewardPool(scheme, own)
+            self._pool = RewardPool(scheme, pool_config)
         return self._pool
 
     @cached_property
@@ -181,15 +183,15 @@ class _Judges:
         Raises:
             InputError: KernelBench's protocol without a GPU; or as in `judging.judge`.
         """
-        own, (_, _, path) = self.evaluated, self.evaluated.tasks.partition(":")
-        if own.protocol == "kcurate":
+        evaluated, (_, _, path) = self.evaluated, self.evaluated.tasks.partition(":")
+        if evaluated.protocol == "kcurate":
             return judge(rows, self.tasks, self.pool)[0]
         from kcurate.evaluation import kernelbench_protocol
 
         if self.place.backend != "cuda":
             hint = "judge on a machine with one, or leave out --protocol"
             raise InputError("KernelBench's evaluator needs a GPU", where="--protocol kernelbench", hint=hint)
-        scheme = own_reward.chosen(own.reward, {})
+        scheme = own_reward.chosen(evaluated.reward, {})
         tree, asked = kernelbench_protocol.checkout(path), asked_of(rows, self.tasks)
         return kernelbench_protocol.judge(
             rows, asked, tree, scheme, gpu=self.place.gpus[0], jobs=self._config.jobs
@@ -207,29 +209,33 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
     Raises:
         InputError: there are none.
     """
-    own, (kind, _, path) = evaluated, evaluated.tasks.partition(":")
+    settings, (kind, _, path) = evaluated, evaluated.tasks.partition(":")
     if kind == "kernelbench":
         from kcurate.kernelbench import tasks as kernelbench
 
-        if own.protocol == "kernelbench":
+        if settings.protocol == "kernelbench":
             from kcurate.evaluation import kernelbench_protocol
 
-            tasks = kernelbench_protocol.load(kernelbench_protocol.checkout(path), own.level)
+            tasks = kernelbench_protocol.load(kernelbench_protocol.checkout(path), settings.level)
         else:
-            place, gpu = path or None, own.gpu or ""
-            loaded = kernelbench.load(place, level=own.level, brief=own.brief, gpu=gpu, note=note)
+            place, gpu = path or None, settings.gpu or ""
+            loaded = kernelbench.load(place, level=settings.level, brief=settings.brief, gpu=gpu, note=note)
             note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
             tasks = loaded.tasks
     else:
-        tasks = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=own.gpu, note=note)
-    parts = splits.split(tasks, own.held_out, own.split_seed)
-    split = own.split or ("all" if kind == "kernelbench" else "held_out")
-    found = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
-    if not found:
-        raise InputError(f"no task to evaluate on: {split} of {own.tasks} is empty", where="kcurate eval")
-    found = found[: own.limit or None]
-    note(f"{len(found)} tasks of {len({one.family for one in found})} families")
-    return found
+        tasks = pair_tasks.load(
+            *settings.dataset, brief=settings.brief, untimed=settings.untimed, gpu=settings.gpu, note=note
+        )
+    parts = splits.split(tasks, settings.held_out, settings.split_seed)
+    split = settings.split or ("all" if kind == "kernelbench" else "held_out")
+    chosen = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
+    if not chosen:
+        raise InputError(
+            f"no task to evaluate on: {split} of {settings.tasks} is empty", where="kcurate eval"
+        )
+    chosen = chosen[: settings.limit or None]
+    note(f"{len(chosen)} tasks of {len({task.family for task in chosen})} families")
+    return chosen
 
 
 def _completions(
@@ -241,8 +247,10 @@ def _completions(
         return completions.read(folder.completions, hint=hint)
     record.begin()
     if judges.place.backend == "cuda":
-        found = judges.pool.environment()
-        judges.evaluated = evaluated = replace(evaluated, gpu=gpu_named(found.device, found.compiler) or None)
+        environment = judges.pool.environment()
+        judges.evaluated = evaluated = replace(
+            evaluated, gpu=gpu_named(environment.device, environment.compiler) or None
+        )
     adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
     known = None if adapter is None else taught.read(adapter)
     if adapter is not None and known is None:
@@ -300,18 +308,18 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
             config.batch,
         )
         adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
-        own = ModelSettings(evaluated.model, sampling=evaluated.sampling, merged=evaluated.merged)
+        settings = ModelSettings(evaluated.model, sampling=evaluated.sampling, merged=evaluated.merged)
         with (
             quiet(),
-            contextlib.closing(LocalModel(own, adapter, drawing)) as model,
+            contextlib.closing(LocalModel(settings, adapter, drawing)) as model,
         ):
             yield model
 
 
 def _score(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated) -> Scores:
     about, rows = folder.read_about(), folder.read_judged()
-    made = scores.score(
+    scored = scores.score(
         config.name or folder.root.name, evaluated.model, rows, timed=bool(about.get("timed"))
     )
-    store.write_bytes(folder.scores, store.pretty_json({"rows": [codec.to_data(made)]}))
-    return made
+    store.write_bytes(folder.scores, store.pretty_json({"rows": [codec.to_data(scored)]}))
+    return scored

@@ -29,8 +29,8 @@ class Taught:
 
     def among(self, tasks: Sequence[Task]) -> list[Task]:
         """Those of the tasks that were taught: of a taught family, or asking the same under another name."""
-        families, given = set(self.families), set(self.given)
-        return [one for one in tasks if _hashed(one.family) in families or given_hash(one) in given]
+        families, asked = set(self.families), set(self.given)
+        return [task for task in tasks if _hashed(task.family) in families or given_hash(task) in asked]
 
 
 def read(adapter: Path) -> Taught | None:
@@ -51,10 +51,10 @@ def read(adapter: Path) -> Taught | None:
 def write(folder: Path, tasks: Iterable[Task], start: Path | None) -> None:
     """Write what a stage teaches; `start`: the adapter that it starts from."""
     before, tasks = (start and read(start)) or Taught(), tuple(tasks)
-    families = {*before.families, *(_hashed(one.family) for one in tasks)}
-    given = {*before.given, *map(given_hash, tasks)}
+    families = {*before.families, *(_hashed(task.family) for task in tasks)}
+    asked = {*before.given, *map(given_hash, tasks)}
     store.write_bytes(
-        folder / NAME, store.pretty_json(asdict(Taught(tuple(sorted(families)), tuple(sorted(given)))))
+        folder / NAME, store.pretty_json(asdict(Taught(tuple(sorted(families)), tuple(sorted(asked)))))
     )
 
 
@@ -65,8 +65,8 @@ def refuse(adapter: Path | None, tasks: Sequence[Task], *, hint: str) -> None:
         InputError: it was taught some of the tasks.
     """
     known = None if adapter is None else read(adapter)
-    if known is not None and (found := known.among(tasks)):
-        what = f"was taught the families of {len(found)} of {len(tasks)} tasks, such as {found[0].id}"
+    if known is not None and (again := known.among(tasks)):
+        what = f"was taught the families of {len(again)} of {len(tasks)} tasks, such as {again[0].id}"
         raise InputError(what, where=str(adapter), hint=hint)
 
 

@@ -57,15 +57,15 @@ def main() -> None:
 
     asked = json.loads(Path(sys.argv[2]).read_bytes())
     tree = Path(asked["tree"])
-    installed = [one for one in map(Path, filter(None, sys.path)) if any(one.glob("*.dist-info"))]
+    installed = [folder for folder in map(Path, filter(None, sys.path)) if any(folder.glob("*.dist-info"))]
     isolation.enter_folder(Path.cwd(), [tree, *installed])
     sys.path.insert(0, str(tree / "src"))
     sys.modules.setdefault("tomli", tomllib)
     for name in CLIENTS:
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = _StandIn(name)
-    found = STEPS[asked["step"]](asked)
-    Path(result(asked["step"])).write_text(json.dumps(found), encoding="utf-8")
+    results = STEPS[asked["step"]](asked)
+    Path(result(asked["step"])).write_text(json.dumps(results), encoding="utf-8")
 
 
 class _StandIn(ModuleType):
@@ -104,7 +104,7 @@ def evaluated(asked: Mapping[str, Any]) -> Found:
     """What KernelBench's evaluator says of an answer."""
     torch = importlib.import_module("torch")
     theirs = importlib.import_module("kernelbench.eval")
-    found = theirs.eval_kernel_against_ref(
+    evaluated = theirs.eval_kernel_against_ref(
         asked["module"],
         asked["code"],
         num_correct_trials=TRIALS,
@@ -115,11 +115,11 @@ def evaluated(asked: Mapping[str, Any]) -> Found:
         backend=asked["backend"],
         precision=torch.float32,
     )
-    if found is None:
+    if evaluated is None:
         return Found()
-    about = {str(name): str(value) for name, value in found.metadata.items()}
-    times = float(found.runtime), float(found.ref_runtime)
-    return Found(bool(found.compiled), bool(found.correctness), *times, about)
+    about = {str(name): str(value) for name, value in evaluated.metadata.items()}
+    times = float(evaluated.runtime), float(evaluated.ref_runtime)
+    return Found(bool(evaluated.compiled), bool(evaluated.correctness), *times, about)
 
 
 STEPS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

@@ -66,7 +66,7 @@ class Facts:
     @property
     def input_arrays(self) -> tuple[Array, ...]:
         """The inputs that are tensors."""
-        return tuple(one for one in self.inputs if isinstance(one, Array))
+        return tuple(value for value in self.inputs if isinstance(value, Array))
 
     def numbers(self) -> tuple[int, ...]:
         """All numbers in these facts in a fixed order, those of the inputs first."""
@@ -77,7 +77,7 @@ class Facts:
         """Everything except those numbers: equal if only sizes differ."""
         return (
             [(len(a.shape), a.dtype) for a in self.arrays],
-            [one if not isinstance(one, Array) else None for one in self.inputs],
+            [value if not isinstance(value, Array) else None for value in self.inputs],
             list(self.state),
             [(index, low) for index, (low, _) in self.bounds.items()],
             self.reduced,
@@ -97,16 +97,16 @@ def look(code: str, sizes: Mapping[str, int]) -> Facts:
         model, names = torch_module.build(code, MODEL, sizes)
         with torch_module.module_errors(MODEL):
             with _random_integers() as random:
-                given = list(names["get_inputs"]())
+                inputs = list(names["get_inputs"]())
             counter = _Counter()
             with counter.watching():
-                results = torch_module.flat(model(*given))
+                results = torch_module.flat(model(*inputs))
     state = {path: array_of(tensor) for path, tensor in state_of(model).items()}
     return Facts(
-        inputs=tuple(_input(one) for one in given),
+        inputs=tuple(_input(value) for value in inputs),
         state=state,
         outputs=tuple(array_of(result) for result in results),
-        bounds=_bounds(given, random),
+        bounds=_bounds(inputs, random),
         terms=tuple(counter.terms),
         reduced=tuple(counter.reduced),
         product=counter.product,
@@ -125,18 +125,18 @@ def array_of(tensor: Any) -> Array:
 
 def forward_names(names: Mapping[str, Any]) -> tuple[str, ...]:
     """The parameters of the forward pass, without `self`."""
-    found = inspect.signature(names[MODEL].forward).parameters.values()
-    return tuple(p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))[1:]
+    parameters = inspect.signature(names[MODEL].forward).parameters.values()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))[1:]
 
 
-def _input(given: Any) -> Array | float:
+def _input(value: Any) -> Array | float:
     import torch
 
-    if isinstance(given, torch.Tensor):
-        return array_of(given)
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return given
-    raise ProblemError(f"an input is a {type(given).__name__}")
+    if isinstance(value, torch.Tensor):
+        return array_of(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise ProblemError(f"an input is a {type(value).__name__}")
 
 
 @contextlib.contextmanager
@@ -148,11 +148,11 @@ def _random_integers() -> Iterator[list[tuple[tuple[int, ...], int, int]]]:
     original: Callable[..., Any] = torch.randint
 
     def watched(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        numbers = [int(one) for one in args if isinstance(one, int)]
+        tensor = original(*args, **kwargs)
+        numbers = [int(number) for number in args if isinstance(number, int)]
         low, high = (0, *numbers)[-2:] if numbers else (kwargs.get("low", 0), kwargs["high"])
-        calls.append((tuple(made.shape) or (1,), int(low), int(high)))
-        return made
+        calls.append((tuple(tensor.shape) or (1,), int(low), int(high)))
+        return tensor
 
     torch.randint = watched
     try:
@@ -162,20 +162,20 @@ def _random_integers() -> Iterator[list[tuple[tuple[int, ...], int, int]]]:
 
 
 def _bounds(
-    given: Sequence[Any], calls: Sequence[tuple[tuple[int, ...], int, int]]
+    inputs: Sequence[Any], calls: Sequence[tuple[tuple[int, ...], int, int]]
 ) -> dict[int, tuple[int, int]]:
     """Low and high of each integer input, from the call that made a tensor of its shape."""
-    found: dict[int, tuple[int, int]] = {}
+    bounds: dict[int, tuple[int, int]] = {}
     waiting = list(calls)
-    for index, one in enumerate(given):
-        if not hasattr(one, "shape") or one.is_floating_point():
+    for index, value in enumerate(inputs):
+        if not hasattr(value, "shape") or value.is_floating_point():
             continue
-        shape = tuple(one.shape) or (1,)
+        shape = tuple(value.shape) or (1,)
         match = next((call for call in waiting if call[0] == shape), None)
         if match is not None:
             waiting.remove(match)
-            found[index] = match[1:]
-    return found
+            bounds[index] = match[1:]
+    return bounds
 
 
 class _Counter:
@@ -195,26 +195,26 @@ class _Counter:
 
         class Watch(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                made = func(*args, **(kwargs or {}))
-                note(func.overloadpacket.__name__, args, made)
-                return made
+                outcome = func(*args, **(kwargs or {}))
+                note(func.overloadpacket.__name__, args, outcome)
+                return outcome
 
         with Watch():
             yield
 
-    def _note(self, name: str, args: Sequence[Any], made: Any) -> None:
+    def _note(self, name: str, args: Sequence[Any], outcome: Any) -> None:
         self.product = self.product or name.strip("_").endswith("prod")
-        found = _terms(name.lstrip("_"), args, made)
-        if found is not None:
-            self.terms.append(found[0])
-            self.reduced.append(found[1])
+        terms = _terms(name.lstrip("_"), args, outcome)
+        if terms is not None:
+            self.terms.append(terms[0])
+            self.reduced.append(terms[1])
 
 
-def _terms(name: str, args: Sequence[Any], made: Any) -> tuple[int, bool] | None:
+def _terms(name: str, args: Sequence[Any], outcome: Any) -> tuple[int, bool] | None:
     """The number of terms per element of an operator's result, and whether it only sums one tensor; None for
     operators that do not sum."""
-    result = made[0] if isinstance(made, tuple | list) and made else made
-    tensors = [one for one in args if hasattr(one, "shape") and hasattr(one, "numel")]
+    result = outcome[0] if isinstance(outcome, tuple | list) and outcome else outcome
+    tensors = [tensor for tensor in args if hasattr(tensor, "shape") and hasattr(tensor, "numel")]
     if not tensors or not hasattr(result, "numel") or not result.is_floating_point():
         return None
     first = tensors[0]
@@ -227,7 +227,7 @@ def _terms(name: str, args: Sequence[Any], made: Any) -> tuple[int, bool] | None
     if name.startswith("scaled_dot_product"):
         return int(first.shape[-1]), False
     if any(part in name for part in _ALONG_A_DIMENSION):
-        dim = next((one for one in args if type(one) is int), -1)
+        dim = next((number for number in args if type(number) is int), -1)
         return int(first.shape[dim]), True
     if name.startswith("avg_pool"):
         return (math.prod(args[1]) if isinstance(args[1], list | tuple) else int(args[1])), True

@@ -94,23 +94,23 @@ class _Maker:
 
     def _facts(self, values: tuple[tuple[str, int], ...]) -> Facts | None:
         try:
-            found = look(self.code, dict(values))
+            facts = look(self.code, dict(values))
         except ProblemError:
             return None
-        fine = all(extent > 0 for array in found.arrays for extent in array.shape)
-        return found if fine and found.form() == self.base.form() else None
+        fine = all(extent > 0 for array in facts.arrays for extent in array.shape)
+        return facts if fine and facts.form() == self.base.form() else None
 
     def numbers(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
         """All numbers in the facts at these sizes; None if the module does not run."""
-        found = self.facts(tuple(sizes.items()))
-        return None if found is None else found.numbers()
+        facts = self.facts(tuple(sizes.items()))
+        return None if facts is None else facts.numbers()
 
     def at(self, sizes: Mapping[str, int]) -> Facts:
         """The facts at these sizes."""
-        found = self.facts(tuple(sizes.items()))
-        if found is None:
+        facts = self.facts(tuple(sizes.items()))
+        if facts is None:
             raise ProblemError(f"it does not run at sizes {dict(sizes)}")
-        return found
+        return facts
 
     def _bytes(self, sizes: Mapping[str, int]) -> int:
         return sum(array.count * numpy_dtype(array.dtype).itemsize for array in self.at(sizes).arrays)
@@ -119,8 +119,8 @@ class _Maker:
         return sum(array.count for array in self.at(sizes).arrays)
 
     def _light(self, sizes: Mapping[str, int]) -> bool:
-        found = self.at(sizes)
-        terms = sum(array.count for array in found.outputs) * max(found.terms, default=1)
+        facts = self.at(sizes)
+        terms = sum(array.count for array in facts.outputs) * max(facts.terms, default=1)
         return self._elements(sizes) <= MAX_TEST_ELEMENTS and terms <= MAX_TEST_TERMS
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
@@ -159,10 +159,10 @@ class _Maker:
         seen = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
         seen += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
         for index in range(len(self.base.numbers())):
-            found = sizing.formula(self.names, [(sizes, numbers[index]) for sizes, numbers in seen])
-            if found is None:
+            formula = sizing.formula(self.names, [(sizes, numbers[index]) for sizes, numbers in seen])
+            if formula is None:
                 raise ProblemError("no formula fits all of its shapes")
-            yield found
+            yield formula
 
     def made(self) -> Made:
         """The problem with the hardest inputs whose result is finite, verified to reject wrong answers."""
@@ -196,9 +196,10 @@ class _Plan:
         self.formulas = list(maker.formulas())
         self._model, self._text_names = torch_module.build(maker.code, MODEL, maker.bench)
         self._used = set(maker.names) | TAKEN
-        given = forward_names(self._text_names)
+        parameters = forward_names(self._text_names)
         self.inputs = [
-            self._name(given[i] if i < len(given) else f"in{i}") for i in range(len(self.facts.inputs))
+            self._name(parameters[i] if i < len(parameters) else f"in{i}")
+            for i in range(len(self.facts.inputs))
         ]
         self.state = {path: self._name(path) for path in self.facts.state}
         single = len(self.facts.outputs) == 1
@@ -217,7 +218,7 @@ class _Plan:
 
     def _inits(self) -> dict[str, Init]:
         """The generator of every input, and of the state that has one."""
-        found: dict[str, Init] = {}
+        inits: dict[str, Init] = {}
         highs = iter(self.formulas[sum(len(array.shape) for array in self.facts.arrays) :])
         seen = self._sampled()
         for index, name in enumerate(self.inputs):
@@ -225,10 +226,10 @@ class _Plan:
                 continue
             low = self.facts.bounds.get(index)
             bounds = (low[0], next(highs)) if low is not None else None
-            init = valuing.input_init([one[index] for one in seen], bounds)
+            init = valuing.input_init([arrays[index] for arrays in seen], bounds)
             if init is None:
                 raise ProblemError(f"no generator produces values like those of {name}")
-            found[name] = init
+            inits[name] = init
         values = state_of(self._model)
         parameters = {path for path, _ in self._model.named_parameters()}
         written = self._written()
@@ -239,8 +240,8 @@ class _Plan:
             if init is None and path in parameters:
                 raise ProblemError(f"no generator produces values like those of {path}")
             if init is not None:
-                found[name] = init
-        return found
+                inits[name] = init
+        return inits
 
     def _written(self) -> set[str]:
         """State that the forward pass changes, such as running averages; it does not become a buffer."""
@@ -259,27 +260,27 @@ class _Plan:
         axes = max(len(array.shape) for array in self.facts.input_arrays)
         side = max(3, round(SAMPLED_ELEMENTS ** (1 / axes)))
         sizes = sizing.even(self.maker.names, self.maker.bench, side, self.maker.runs)
-        found = []
+        rounds = []
         for seed in range(SAMPLES):
             torch.manual_seed(seed)
             _, names = torch_module.build(self.maker.code, MODEL, sizes)
             with torch_module.module_errors("get_inputs"):
-                given = names["get_inputs"]()
-                found.append([one.numpy() if hasattr(one, "numpy") else one for one in given])
-        return found
+                inputs = names["get_inputs"]()
+                rounds.append([value.numpy() if hasattr(value, "numpy") else value for value in inputs])
+        return rounds
 
     def problem(self, ease: int) -> tuple[Problem, Side]:
         """The problem and the calling side. `ease` 0: the hardest inputs; the largest: those of the file."""
         shapes = iter(self.formulas)
         buffers: dict[str, Buffer] = {}
         scalars: dict[str, Scalar] = {}
-        for name, given in zip(self.inputs, self.facts.inputs, strict=True):
-            if isinstance(given, Array):
+        for name, value in zip(self.inputs, self.facts.inputs, strict=True):
+            if isinstance(value, Array):
                 choices = valuing.harder(self.inits[name], self.facts.product)
                 chosen = choices[min(ease, len(choices) - 1)]
-                buffers[name] = Buffer(given.dtype, _take(shapes, given), chosen)
+                buffers[name] = Buffer(value.dtype, _take(shapes, value), chosen)
             else:
-                scalars[name] = Scalar("int32" if isinstance(given, int) else "float32", given)
+                scalars[name] = Scalar("int32" if isinstance(value, int) else "float32", value)
         state: dict[str, str] = {}
         for path, array in self.facts.state.items():
             shape = _take(shapes, array)
@@ -297,12 +298,12 @@ class _Plan:
     def _tolerance(self) -> Tolerance:
         """From the longest sum; very long sums over one tensor count as computed in parts."""
         facts = self.maker.at(self.maker.bench)
-        found: dict[Expr, None] = {}
+        sizes: dict[Expr, None] = {}
         formulas = self.formulas[len(self.formulas) - len(facts.terms) :]
         for terms, number, reduced in zip(formulas, facts.terms, facts.reduced, strict=True):
             parts = reduced and number > MANY_TERMS
-            found[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if parts else terms] = None
-        longest = [terms for terms in found if terms != 1]
+            sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if parts else terms] = None
+        longest = [terms for terms in sizes if terms != 1]
         if not longest:
             return Tolerance()
         return Tolerance(terms=longest[0] if len(longest) == 1 else f"max({', '.join(map(str, longest))})")

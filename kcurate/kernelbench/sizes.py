@@ -41,16 +41,16 @@ def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
     base = numbers(constants)
     if base is None:
         return ()
-    found = []
+    sizes = []
     for name, value in constants.items():
         for other in other_values(value):
             changed = numbers({**constants, name: other})
             if changed is None:
                 continue
             if changed[:inputs] != base[:inputs]:
-                found.append(name)
+                sizes.append(name)
             break
-    return tuple(found)
+    return tuple(sizes)
 
 
 def small(
@@ -74,20 +74,20 @@ def settings(
     `fits`: the module runs; `light`: it is small enough for an emulator.
     """
     tiny = {name: range(2 if i == 0 else 3, 130) for i, name in enumerate(names)}
-    found: list[dict[str, int]] = []
+    candidates: list[dict[str, int]] = []
     for first, step in ((5, 2), (3, 2), (3, 1)):
         odd = small(names, bench, _ascending(names, first, step), fits)
         if light(odd):
-            found.append(odd)
+            candidates.append(odd)
             break
     for last in LONGEST:
         ends = {names[-1]: [last, *range(last // 8 * 8, last + 129, 8)]}
         long = small(names, bench, _ascending(names, 3, 1) | ends, fits)
         if light(long):
-            found.append(long)
+            candidates.append(long)
             break
-    found.append(small(names, bench, tiny, fits))
-    return tuple(s for i, s in enumerate(found) if s not in found[:i])
+    candidates.append(small(names, bench, tiny, fits))
+    return tuple(s for i, s in enumerate(candidates) if s not in candidates[:i])
 
 
 def _ascending(names: Sequence[str], first: int, step: int) -> dict[str, Iterable[int]]:
@@ -104,7 +104,7 @@ def samples(
     names: Sequence[str], centres: Sequence[Values], numbers: Numbers
 ) -> list[tuple[Values, tuple[int, ...]]]:
     """The numbers around each centre, one size changed at a time, where the module runs."""
-    found: list[tuple[Values, tuple[int, ...]]] = []
+    shapes: list[tuple[Values, tuple[int, ...]]] = []
     least = {name: min(centre[name] for centre in centres) for name in names}
     for centre in centres:
         for name in names:
@@ -116,8 +116,8 @@ def samples(
                 sizes = {**centre, name: value}
                 shown = numbers(sizes)
                 if shown is not None:
-                    found.append((sizes, shown))
-    return found
+                    shapes.append((sizes, shown))
+    return shapes
 
 
 def formula(names: Sequence[str], seen: Samples) -> Expr | None:
@@ -197,7 +197,7 @@ def _line(name: str, points: Sequence[tuple[int, int]]) -> Iterator[Expr]:
 def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
     """f(x) * g(y) / c, each fitted with the other sizes fixed, at the setting with the most neighbours."""
     around = {
-        at: [(other, found) for other, found in seen if sum(values[n] != other[n] for n in values) == 1]
+        at: [(other, number) for other, number in seen if sum(values[n] != other[n] for n in values) == 1]
         for at, (values, _) in enumerate(seen)
     }
     at = max(around, key=lambda index: len(around[index]))
@@ -205,7 +205,7 @@ def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
     parts: list[Expr] = []
     for name in names:
         line = [(values, number), *((o, n) for o, n in around[at] if o[name] != values[name])]
-        if all(found == number for _, found in line):
+        if all(seen_number == number for _, seen_number in line):
             continue
         guesses = (*_product([name], line), *_shifted(name, line))
         parts += itertools.islice((guess for guess in guesses if _holds(guess, line)), 1)

@@ -49,11 +49,11 @@ class Runs:
     """One module on one problem."""
 
     def __init__(self, problem: Problem, side: Side) -> None:
-        made = compile_text(side.code)
-        if isinstance(made, CompileFailure):
-            raise ProblemError(made.log)
+        module = compile_text(side.code)
+        if isinstance(module, CompileFailure):
+            raise ProblemError(module.log)
         self.problem, self.side = problem, side
-        self._module = TorchModule(made)
+        self._module = TorchModule(module)
         self.trials = list(trials.trials(problem, SEED))
 
     @functools.cached_property
@@ -115,8 +115,8 @@ class Runs:
                 terms = evaluate(buffer.tolerance.terms, trial.sizes) if buffer.tolerance else 1
                 got = self.expected[trial.slot][name]
                 if is_float(buffer.dtype):
-                    found = compare(array, got, buffer.dtype, buffer.tolerance, terms=terms)
-                    if not found.ok or found.worst > HONEST_SHARE:
+                    difference = compare(array, got, buffer.dtype, buffer.tolerance, terms=terms)
+                    if not difference.ok or difference.worst > HONEST_SHARE:
                         return False
         return True
 
@@ -137,10 +137,10 @@ class Runs:
             model = model.double()
             for path, name in call.state.items():
                 torch_module.put_state(model, path, wide(name))
-            made = torch_module.flat(model(*(wide(a) if isinstance(a, str) else a for a in call.args)))
+            results = torch_module.flat(model(*(wide(a) if isinstance(a, str) else a for a in call.args)))
             return {
-                name: one.numpy().astype(numpy_dtype(self.problem.buffers[name].dtype), copy=False)
-                for name, one in zip(call.to, made, strict=True)
+                name: result.numpy().astype(numpy_dtype(self.problem.buffers[name].dtype), copy=False)
+                for name, result in zip(call.to, results, strict=True)
             }
 
     def without_idle_state(self) -> tuple[Problem, Side]:
@@ -161,9 +161,9 @@ class Runs:
 
     def weakness(self) -> str | None:
         """Why the problem is too weak; None if it is strong."""
-        found = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs_if_any)
-        if found is not None:
-            return f"its tests would accept {found}"
+        weakness = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs_if_any)
+        if weakness is not None:
+            return f"its tests would accept {weakness}"
         return self._weakness_at_bench()
 
     def _outputs_if_any(self, trial: Trial) -> Outputs | None:
@@ -184,7 +184,7 @@ class Runs:
         seen = [self._outputs(replace(trial, seed=SEED + index)) for index in range(BENCH_SEEDS)]
         for index, expected in enumerate(seen):
             others = seen[:index] + seen[index + 1 :]
-            means = {n: np.mean([one[n].mean(dtype=np.float64) for one in others]) for n in expected}
+            means = {n: np.mean([outputs[n].mean(dtype=np.float64) for outputs in others]) for n in expected}
             for what, answer in (("zeros", dict.fromkeys(expected, 0.0)), ("a constant", means)):
                 wrong = {name: np.full_like(array, answer[name]) for name, array in expected.items()}
                 if not any(differs(self.problem, sizes, name, expected, wrong) for name in wrong):
@@ -192,5 +192,5 @@ class Runs:
         return None
 
 
-def _equal(one: Outputs, other: Outputs) -> bool:
-    return all(np.array_equal(one[name], other[name], equal_nan=True) for name in one)
+def _equal(first: Outputs, other: Outputs) -> bool:
+    return all(np.array_equal(first[name], other[name], equal_nan=True) for name in first)

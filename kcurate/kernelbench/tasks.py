@@ -62,15 +62,23 @@ def load(
     """
     there = modules(source, level, revision)
     note(f"turning {len(there)} PyTorch modules into tasks")
-    found = find_all(there, bench_bytes)
-    tasks = [_task(name, one, level, brief, gpu) for name, one in found.items() if one.problem is not None]
+    problems = find_all(there, bench_bytes)
+    tasks = [
+        _task(name, module, level, brief, gpu)
+        for name, module in problems.items()
+        if module.problem is not None
+    ]
     reduced = {
-        name: one.as_in_file
-        for name, one in found.items()
-        if one.problem is not None and one.as_in_file and one.problem.sizes.headline != one.as_in_file
+        name: module.as_in_file
+        for name, module in problems.items()
+        if module.problem is not None
+        and module.as_in_file
+        and module.problem.sizes.headline != module.as_in_file
     }
     return KernelBenchTasks(
-        tuple(tasks), {name: one.why for name, one in found.items() if one.problem is None}, reduced
+        tuple(tasks),
+        {name: module.why for name, module in problems.items() if module.problem is None},
+        reduced,
     )
 
 
@@ -82,20 +90,20 @@ def modules(source: str | Path | None, level: int, revision: str | None) -> dict
     """
     place = HUB_NAME if source is None else str(source)
     folder = Path(place)
-    found: dict[str, str]
+    texts: dict[str, str]
     if folder.is_dir():
-        found = _from_folder(folder, level)
+        texts = _from_folder(folder, level)
     elif folder.is_absolute() or place.startswith(".") or place.count("/") != 1:
         raise InputError(
             "no such folder", where=place, hint="a checkout of KernelBench, or USER/NAME on the Hub"
         )
     else:
-        found = _from_hub(place, level, revision)
-    if not found:
+        texts = _from_hub(place, level, revision)
+    if not texts:
         raise InputError(
             f"no modules of level {level} here", where=place, hint="name a checkout of KernelBench"
         )
-    return dict(sorted(found.items(), key=lambda item: (_number(item[0]), item[0])))
+    return dict(sorted(texts.items(), key=lambda item: (_number(item[0]), item[0])))
 
 
 def _from_folder(folder: Path, level: int) -> dict[str, str]:
@@ -133,9 +141,9 @@ def named(name: str) -> str:
     return (match[2] if match else name).replace("_", "-").strip("-").lower()
 
 
-def _task(name: str, found: Found, level: int, brief: bool, gpu: str) -> Task:
+def _task(name: str, module: Found, level: int, brief: bool, gpu: str) -> Task:
     """The task of one module; its empty fast side is replaced by a completion."""
-    assert found.problem is not None and found.side is not None
+    assert module.problem is not None and module.side is not None
     family = named(name)
     candidate = Candidate(
         id=f"kernelbench/level{level}/{name.strip('_')}",
@@ -145,8 +153,8 @@ def _task(name: str, found: Found, level: int, brief: bool, gpu: str) -> Task:
         origin=Origin("model", suite="kernelbench", url=URL, made="fast"),
         techniques=(),
         description=f"KernelBench, level {level}, {name}: device code against eager PyTorch.",
-        problem=found.problem,
-        slow=found.side,
+        problem=module.problem,
+        slow=module.side,
         fast=Side("", ()),
     )
     return Task(candidate.id, family, shown.request(candidate, brief=brief, gpu=gpu), candidate)

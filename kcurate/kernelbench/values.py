@@ -51,38 +51,40 @@ def input_init(seen: Sequence[Array], bounds: tuple[int, int | str] | None) -> I
         if bounds is None:
             return None
         return Init("integers", {"low": bounds[0], "high": bounds[1]})
-    if first.dtype.kind != "f" or sum(one.size for one in seen) < ENOUGH:
+    if first.dtype.kind != "f" or sum(array.size for array in seen) < ENOUGH:
         return None
     return _structured(seen) or _random(seen)
 
 
 def _structured(seen: Sequence[Array]) -> Init | None:
-    if all(set(np.unique(one)) <= {-1.0, 1.0} for one in seen):
+    if all(set(np.unique(array)) <= {-1.0, 1.0} for array in seen):
         return Init("signs")
-    if all(one.ndim and one.shape[-1] > 1 for one in seen):
-        sums = [one.sum(axis=-1, dtype=np.float64) for one in seen]
-        if all((one > 0).all() for one in seen) and all(np.abs(total - 1).max() < CLOSE for total in sums):
+    if all(array.ndim and array.shape[-1] > 1 for array in seen):
+        sums = [array.sum(axis=-1, dtype=np.float64) for array in seen]
+        if all((total > 0).all() for total in seen) and all(
+            np.abs(total - 1).max() < CLOSE for total in sums
+        ):
             return Init("shares")
-    if not all(one.ndim >= 2 and one.shape[-1] == one.shape[-2] > 1 for one in seen):
+    if not all(array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1 for array in seen):
         return None
-    if all(np.array_equal(one, np.swapaxes(one, -1, -2)) for one in seen):
+    if all(np.array_equal(array, np.swapaxes(array, -1, -2)) for array in seen):
         return Init("symmetric")
-    if all(not np.tril(one, -1).any() for one in seen):
+    if all(not np.tril(array, -1).any() for array in seen):
         return Init("triangle", {"part": "upper"})
-    if all(not np.triu(one, 1).any() for one in seen):
+    if all(not np.triu(array, 1).any() for array in seen):
         return Init("triangle", {"part": "lower"})
     return None
 
 
 def _random(seen: Sequence[Array]) -> Init | None:
     """Uniform from 0, with a fixed upper end or one that depends on the seed; or normal."""
-    heights = [float(one.max()) for one in seen]
-    if all(float(one.min()) >= 0 for one in seen) and max(heights) <= 1.0:
-        if not all(_looks_uniform(one, height) for one, height in zip(seen, heights, strict=True)):
+    heights = [float(array.max()) for array in seen]
+    if all(float(array.min()) >= 0 for array in seen) and max(heights) <= 1.0:
+        if not all(_looks_uniform(array, height) for array, height in zip(seen, heights, strict=True)):
             return None
-        lowest = min(height + FEW / one.size for height, one in zip(heights, seen, strict=True))
+        lowest = min(height + FEW / array.size for height, array in zip(heights, seen, strict=True))
         return UNIFORM if lowest > 1.0 else Init("rescaled")
-    values = np.concatenate([one.ravel() for one in seen]).astype(np.float64)
+    values = np.concatenate([array.ravel() for array in seen]).astype(np.float64)
     mean, std = float(values.mean()), float(values.std())
     if abs(mean) < 0.2 and abs(std - 1) < 0.2 and np.abs(values).max() > 2:
         return Init("normal")

@@ -55,18 +55,18 @@ def find_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, F
     for name in modules:
         waiting.put(name)
     count = max(1, min(len(modules), len(os.sched_getaffinity(0)), MAX_PROCESSES))
-    found: dict[str, Found] = {}
+    problems: dict[str, Found] = {}
 
     def serve() -> None:
         with contextlib.closing(_Process()) as process, contextlib.suppress(queue.Empty):
             while True:
                 name = waiting.get_nowait()
-                found[name] = process.find(modules[name], bench_bytes)
+                problems[name] = process.find(modules[name], bench_bytes)
 
     with ThreadPoolExecutor(count) as threads:
         for job in [threads.submit(serve) for _ in range(count)]:
             job.result()
-    return {name: found[name] for name in modules}
+    return {name: problems[name] for name in modules}
 
 
 class _Process:
@@ -166,9 +166,9 @@ def main(fd: int) -> None:
         while True:
             body = channel.receive().body
             try:
-                made = problem_of(body["code"], body["bench_bytes"])
+                problem = problem_of(body["code"], body["bench_bytes"])
             except ProblemError as error:
                 channel.send({"why": error.what})
                 continue
-            data = {"problem": codec.to_data(made.problem), "side": codec.to_data(made.side)}
-            channel.send({**data, "as_in_file": dict(made.as_in_file)})
+            data = {"problem": codec.to_data(problem.problem), "side": codec.to_data(problem.side)}
+            channel.send({**data, "as_in_file": dict(problem.as_in_file)})
