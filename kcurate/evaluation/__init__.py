@@ -8,6 +8,9 @@
 | `judging` | what the judge says of completions, and the feedback for a next turn |
 | `scores`, `intervals` | the numbers of a model, and their intervals by family |
 | `comparing` | two models on the same tasks |
+| `plot` | the comparison as a picture |
+| `taught` | what an adapter was taught, and so is not scored on |
+| `kernelbench_protocol` | answers as `ModelNew`, by KernelBench's own evaluator |
 | `folder` | what is evaluated, and the files of an evaluation |
 | `stage` | the command: tasks, steps |
 """

@@ -50,7 +50,7 @@ def rows(
     would train on another context if the chat template opens a completion differently (with a thought). Rows
     longer than `max_tokens` are left out: a truncated answer would teach the model to stop anywhere.
     """
-    made, too_long = [], 0
+    rows, too_long = [], 0
     for task in tasks:
         if task.answer is None:
             continue
@@ -58,10 +58,10 @@ def rows(
         if len(prompt) + len(answer) > max_tokens:
             too_long += 1
             continue
-        made.append(
+        rows.append(
             {"input_ids": [*prompt, *answer], "completion_mask": [0] * len(prompt) + [1] * len(answer)}
         )
-    return made, too_long
+    return rows, too_long
 
 
 def steps_of(settings: SftSettings, count: int) -> int:
@@ -112,7 +112,7 @@ def config(stage: Stage, count: int) -> Any:
         raise InputError(
             f"{settings.batch} rows per step cannot be divided among {world} processes", where="sft.batch"
         )
-    given = {
+    values = {
         **common(stage, settings, steps_of(settings, count)),
         **batches(settings, settings.batch, MAX_MICRO_BATCH),
         "max_length": settings.max_tokens,
@@ -121,7 +121,7 @@ def config(stage: Stage, count: int) -> Any:
         "dataloader_drop_last": count >= settings.batch and not settings.packing,
         "completion_only_loss": True,
     }
-    return arguments(SFTConfig, given, settings.trl, "sft.trl")
+    return arguments(SFTConfig, values, settings.trl, "sft.trl")
 
 
 def memory_hint(micro_batch: int, settings: SftSettings) -> str:

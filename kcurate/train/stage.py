@@ -87,8 +87,8 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         plan = plans.settle(
             config.stages, config.adapter, begun, grpo_begun=folder.checkpoint("grpo") is not None
         )
-        if (given := plan.adapter or config.adapter) is not None:
-            weights.check_adapter(given)
+        if (adapter := plan.adapter or config.adapter) is not None:
+            weights.check_adapter(adapter)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
         _check_names(config.settings, note)  # here, so that a wrong name leaves no run folder behind
@@ -162,22 +162,22 @@ def judges(
     Raises:
         InputError, RemoteError: the server is not there, or cannot judge this run.
     """
-    own = config.settings
-    if own.judge.url:
-        remote = remote_pool(own, note)
+    settings = config.settings
+    if settings.judge.url:
+        remote = remote_pool(settings, note)
         remote.check((*tasks.grpo, *tasks.held_out))
         yield remote
         return
-    scheme = own_reward.chosen(own.reward.scheme, own.reward.values)
+    scheme = own_reward.chosen(settings.reward.scheme, settings.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
     pool_config = PoolConfig(
         backend=place.backend,
         gpus=place.gpus,
-        jobs=own.judge.jobs,
+        jobs=settings.judge.jobs,
         timed=place.timed,
         cache_file=cache,
-        torch=own.tasks.source != "pairs",
-        ray=own.judge.ray or None,
+        torch=settings.tasks.source != "pairs",
+        ray=settings.judge.ray or None,
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool
@@ -190,22 +190,24 @@ def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
         InputError: not an address, a wrong token, or a setting that a server cannot follow.
         RemoteError: no server there.
     """
-    own = settings.judge
+    judge_settings = settings.judge
     if ":" in settings.reward.scheme:
         raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
     if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
         what = "a server judges pairs, and permits all techniques"
         raise InputError(what, where="--judge", hint="leave it out")
-    token = own_files.token(Path(own.token_file)) if own.token_file else None
-    Client(own.url, token=token, retry_s=0).health()  # here, so that a wrong address is an error at once
-    client = Client(own.url, token=token, retry_s=RETRY_S, note=note)
+    token = own_files.token(Path(judge_settings.token_file)) if judge_settings.token_file else None
+    Client(
+        judge_settings.url, token=token, retry_s=0
+    ).health()  # here, so that a wrong address is an error at once
+    client = Client(judge_settings.url, token=token, retry_s=RETRY_S, note=note)
     return RemotePool(client, settings.reward.scheme, settings.reward.values)
 
 
 def _train(
     name: StageName,
     config: TrainConfig,
-    given: Path | None,
+    first_adapter: Path | None,
     folder: RunFolder,
     tasks: Tasks,
     stop: Stop,
@@ -222,13 +224,13 @@ def _train(
 
     stage = Stage(name, folder, config.settings, stop, note, config.push, config.private)
     if name == "sft":
-        taught.write(folder.stage(name), (one for one in tasks.sft if one.answer is not None), None)
+        taught.write(folder.stage(name), (task for task in tasks.sft if task.answer is not None), None)
         steps = sft.train(stage, tasks.sft)
     else:
         if name == "grpo" and folder.done("rft") and config.adapter is None:
-            given = None  # what was given is what RFT started from
-        before = [one for one in plans.ALL[: plans.ALL.index(name)] if folder.done(one)]
-        adapter = given or (folder.adapter(before[-1]) if before else None)
+            first_adapter = None  # what was given is what RFT started from
+        before = [earlier for earlier in plans.ALL[: plans.ALL.index(name)] if folder.done(earlier)]
+        adapter = first_adapter or (folder.adapter(before[-1]) if before else None)
         note(f"{name}: starts from {adapter or 'a new adapter'}")
         known = taught.read(adapter) if adapter else None
         if known is not None and (again := known.among(tasks.grpo)):
@@ -248,7 +250,7 @@ def _measure(
     config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool | RemotePool, note: Note
 ) -> None:
     """Score the base model and the adapters of finished stages; existing rows are kept."""
-    own = config.settings.measure
+    measure = config.settings.measure
     if not tasks.held_out:
         note("measure: no held-out tasks to score on")
         return
@@ -256,8 +258,8 @@ def _measure(
         measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
         return
     there = {row.name for row in scores.read_rows(folder.measured)}
-    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if own.base else []
-    stages = plans.ALL if own.sft else plans.ALL[1:]
+    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if measure.base else []
+    stages = plans.ALL if measure.sft else plans.ALL[1:]
     wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
     for name, adapter in wanted:
         if name not in there:
@@ -282,10 +284,10 @@ def measure_row(
     """
     from kcurate.evaluation.local_model import Drawing, LocalModel
 
-    settings, own = config.settings, config.settings.measure
-    longest = own.max_completion_tokens or settings.grpo.max_completion_tokens
+    settings, measure = config.settings, config.settings.measure
+    longest = measure.max_completion_tokens or settings.grpo.max_completion_tokens
     hint = "--set measure.batch={}"
-    drawing = Drawing(longest, own.temperature, own.top_p, own.seed, own.batch, hint)
+    drawing = Drawing(longest, measure.temperature, measure.top_p, measure.seed, measure.batch, hint)
     with contextlib.closing(LocalModel(settings.model, adapter, drawing)) as model:
         fitting = model.fitting(tasks.held_out, settings.grpo.max_prompt_tokens)
         if not fitting:
@@ -296,13 +298,13 @@ def measure_row(
                 hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
             )
         taught.refuse(adapter, fitting, hint="use the --held-out, --split-seed and --dataset of its training")
-        rows = generate(fitting, model, samples=math.ceil(own.samples / len(fitting)))
+        rows = generate(fitting, model, samples=math.ceil(measure.samples / len(fitting)))
     note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(tasks.held_out)} held-out tasks")
     rows, _ = judge(rows, fitting, pool)
     completions.write(folder.completions(name), rows)
-    made = scores.score(name, settings.model.shown, rows, timed=pool.timed)
-    scores.add_row(folder.measured, made)
-    note(scores.line(made))
+    scored = scores.score(name, settings.model.shown, rows, timed=pool.timed)
+    scores.add_row(folder.measured, scored)
+    note(scores.line(scored))
 
 
 def _finish(

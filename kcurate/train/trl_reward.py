@@ -31,20 +31,22 @@ class Tally:
         count = len(self.judged)
         if not count:
             return {}
-        names = sorted({name for one in self.judged for name in one.components})
-        rewards = [one.reward for one in self.judged]
+        names = sorted({name for answer in self.judged for name in answer.components})
+        rewards = [answer.reward for answer in self.judged]
         return {
             "answers": count,
             "judged_reward": sum(rewards) / count,
-            "components": {n: sum(one.components.get(n, 0.0) for one in self.judged) / count for n in names},
-            "outcomes": dict(sorted(Counter(one.outcome for one in self.judged).items())),
-            "cheats": sum(one.cheat for one in self.judged),
-            "audits": sum(one.audit for one in self.judged),
-            "cached": sum(one.cached for one in self.judged),
-            "truncated": sum(one.truncated for one in self.judged),
-            "judge_s": round(sum(one.judge_s for one in self.judged), 3),
+            "components": {
+                n: sum(answer.components.get(n, 0.0) for answer in self.judged) / count for n in names
+            },
+            "outcomes": dict(sorted(Counter(answer.outcome for answer in self.judged).items())),
+            "cheats": sum(answer.cheat for answer in self.judged),
+            "audits": sum(answer.audit for answer in self.judged),
+            "cached": sum(answer.cached for answer in self.judged),
+            "truncated": sum(answer.truncated for answer in self.judged),
+            "judge_s": round(sum(answer.judge_s for answer in self.judged), 3),
             "waited_s": round(self.waited_s, 3),
-            "best_speedup": max((one.speedup for one in self.judged if one.speedup), default=None),
+            "best_speedup": max((answer.speedup for answer in self.judged if answer.speedup), default=None),
         }
 
 
@@ -84,19 +86,21 @@ class Rewards:
             synchronize()
             started_s = time.monotonic()
             shown = more.get("shown", [""] * len(task_id))
-            tasks = [replace(self._tasks[one], shown=code) for one, code in zip(task_id, shown, strict=True)]
-            replies = more.get("reply") or [self._form.reply(one) for one in completions]
+            tasks = [
+                replace(self._tasks[name], shown=code) for name, code in zip(task_id, shown, strict=True)
+            ]
+            replies = more.get("reply") or [self._form.reply(completion) for completion in completions]
             judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += [
-                replace(one, truncated=not ids or ids[-1] not in self._ends)
-                for one, ids in zip(judged, completion_ids, strict=True)
+                replace(answer, truncated=not ids or ids[-1] not in self._ends)
+                for answer, ids in zip(judged, completion_ids, strict=True)
             ]
             if self._next is not None:
-                for told in zip(tasks, replies, judged, strict=True):
-                    self._next.saw(*told)
+                for answer in zip(tasks, replies, judged, strict=True):
+                    self._next.saw(*answer)
             self._tally.step = trainer_state.global_step + 1
-            return [one.reward for one in judged]
+            return [answer.reward for answer in judged]
 
         return judged_reward
 
@@ -109,9 +113,9 @@ class Rewards:
             everyone: list[Any] = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(everyone, tally)
             tally = Tally(
-                max(one.step for one in everyone),
-                [judged for one in everyone for judged in one.judged],
-                max(one.waited_s for one in everyone),
+                max(process.step for process in everyone),
+                [judged for process in everyone for judged in process.judged],
+                max(process.waited_s for process in everyone),
             )
         if self._writes:
             for judged in tally.judged:
@@ -119,18 +123,18 @@ class Rewards:
         return tally.line()
 
 
-def line_of(one: Judged) -> dict[str, Any]:
+def line_of(judged: Judged) -> dict[str, Any]:
     """A judged completion as a line of `judged.jsonl`."""
     return {
-        "task": one.task_id,
-        "outcome": one.outcome,
-        "reward": one.reward,
-        "speedup": one.speedup,
-        "detail": one.detail[:300],
-        "judge_s": round(one.judge_s, 3),
-        "cached": one.cached,
-        "audit": one.audit,
-        "truncated": one.truncated,
+        "task": judged.task_id,
+        "outcome": judged.outcome,
+        "reward": judged.reward,
+        "speedup": judged.speedup,
+        "detail": judged.detail[:300],
+        "judge_s": round(judged.judge_s, 3),
+        "cached": judged.cached,
+        "audit": judged.audit,
+        "truncated": judged.truncated,
     }
 
 
