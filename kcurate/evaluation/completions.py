@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import InputError
 
 

@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kcurate import codec, store
+from kcurate.core import codec, store
+from kcurate.core.workspace import Inside
 from kcurate.errors import InputError
 from kcurate.evaluation import completions
 from kcurate.evaluation.completions import Completion
 from kcurate.reward import own_reward
 from kcurate.reward.schemes import OURS, STANDINGS
 from kcurate.reward.splits import check_held_out
-from kcurate.workspace import Inside
 
 Split = Literal["held_out", "train", "all"]
 

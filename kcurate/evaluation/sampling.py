@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from kcurate import prompts
+from kcurate.core.notes import Note, silent
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.judging import answer_of, judge
-from kcurate.notes import Note, silent
 from kcurate.records import Prompt
 from kcurate.reward.feedback import again
 from kcurate.reward.task import Pool, Task, given_hash

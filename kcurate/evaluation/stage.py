@@ -13,8 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from kcurate import codec, store
 from kcurate.backends.choice import choose
+from kcurate.core import codec, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.comparing import Comparison, compare
@@ -24,14 +26,12 @@ from kcurate.evaluation.judging import asked_of, judge
 from kcurate.evaluation.sampling import Sampler, generate
 from kcurate.evaluation.scores import Scores
 from kcurate.local_models.settings import ModelSettings
-from kcurate.notes import Note, silent
 from kcurate.problem.lessons import gpu_named
 from kcurate.records import Summary
 from kcurate.reward import devices, own_reward, pair_tasks, splits
 from kcurate.reward.devices import JudgePlace, JudgeSettings
 from kcurate.reward.pool import PoolConfig, RewardPool
 from kcurate.reward.task import Task
-from kcurate.runs import Run, recorded
 
 STAGE = "eval"
 Step = Literal["generate", "judge", "score"]

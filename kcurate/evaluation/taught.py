@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.errors import InputError
 from kcurate.reward.task import Task, given_hash
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import hub
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
+from kcurate.hub import repository as hub
 from kcurate.kernelbench.worker import Found, find_all
-from kcurate.notes import Note, silent
 from kcurate.problem import shown
 from kcurate.records import Candidate, Origin, Side
 from kcurate.reward.task import Task

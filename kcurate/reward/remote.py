@@ -13,8 +13,9 @@ from dataclasses import asdict, fields
 from itertools import groupby
 from typing import Any
 
-from kcurate import codec, prompts
+from kcurate import prompts
 from kcurate.client import Answer, Client, Result
+from kcurate.core import codec
 from kcurate.errors import InputError
 from kcurate.problem.shown import launch_data, shown_code
 from kcurate.reward.task import Judged, Task

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Prompt, Verdict
 

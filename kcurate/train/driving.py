@@ -18,10 +18,10 @@ import torch
 from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
 
-from kcurate.config import near
+from kcurate.core.config import near
+from kcurate.core.notes import Note
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.evaluation import taught
-from kcurate.notes import Note
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of

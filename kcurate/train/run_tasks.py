@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.reward import pair_tasks, splits
 from kcurate.reward.task import Task
 from kcurate.train import curriculum

@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import own_files
 from kcurate.client import Client
+from kcurate.core import own_files
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.judging import judge
 from kcurate.evaluation.sampling import generate
 from kcurate.local_models.libraries import require_extra, require_reports
-from kcurate.notes import Note, silent
 from kcurate.records import Summary
 from kcurate.reward import devices, own_reward
 from kcurate.reward.devices import JudgePlace
 from kcurate.reward.pool import PoolConfig, RewardPool
 from kcurate.reward.remote import RETRY_S, RemotePool
-from kcurate.runs import Run, recorded
 from kcurate.train import curves, hub, model_card, plans, run_tasks
 from kcurate.train.plans import Plan
 from kcurate.train.run_folder import RunFolder, StageName, write_environment

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.profiling import on_file
 from kcurate.profiling.counters import BY_NAME
 from kcurate.profiling.stage import ProfileConfig, run
 from kcurate.records import SIDES
-from kcurate.workspace import Workspace
 
 pytestmark = pytest.mark.gpu
 PAIR = "reduction-scan/reduce-sum"

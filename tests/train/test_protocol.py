@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import time_limits
 from kcurate.cli import run as cli
+from kcurate.core import time_limits
 from kcurate.errors import InputError
 from kcurate.evaluation import kernelbench_protocol
 from kcurate.evaluation.completions import Completion

@@ -15,7 +15,8 @@ from small import EACH, SCALE, scaled
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from kcurate import prompts, store
+from kcurate import prompts
+from kcurate.core import store
 from kcurate.local_models.form import PLAIN, Form
 from kcurate.local_models.settings import ModelSettings
 from kcurate.records import Candidate, Environment, Outcome, Verdict

@@ -6,8 +6,8 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
+from kcurate.core.notes import Note
 from kcurate.errors import KcurateError
-from kcurate.notes import Note
 from kcurate.profiling import counters, ncu
 from kcurate.profiling.profiler import Profiler
 from kcurate.records import Candidate, SideName
