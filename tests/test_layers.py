@@ -51,13 +51,11 @@ LAYERS = (
         "capture",
         "dataset",
         "deopt",
-        "doctor",
         "draft",
         "extract",
         "gallery",
         "listing",
         "report",
-        "show",
         "train",
         "tune",
         "validate",
@@ -82,7 +80,7 @@ ONLY_IMPORTER = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "typer": "cli",
-    "rich": ("cli", "show"),
+    "rich": ("cli", "lookup"),
 }
 
 
