@@ -33,7 +33,7 @@ from kcurate.backends import open_device
 from kcurate.core import codec, resources, store
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import SIDES, Candidate, Outcome, Side, Verdict
 from kcurate.verdicts.keys import verdict_key
 

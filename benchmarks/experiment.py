@@ -32,11 +32,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 
 from kcurate import prompts
+from kcurate.evaluation import completions, intervals, scores
+from kcurate.evaluation.completions import Completion
+from kcurate.evaluation.scores import Group
 from kcurate.problem import shown
 from kcurate.train.config import resolve
-from kcurate.train.evaluation import completions, intervals, scores
-from kcurate.train.evaluation.completions import Completion
-from kcurate.train.evaluation.scores import Group
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.run_tasks import Tasks
 from kcurate.train.settings import TrainSettings
@@ -119,12 +119,13 @@ def settings_of(protocol: Protocol, model: str, *more: str) -> TrainSettings:
 
 def prepare(model: str, into: Path, work: Path) -> Tasks:
     """The tasks, which fit in what is sampled; SFT's rows are those of which both forms of the answer fit."""
-    from kcurate.train import models, run_tasks
-    from kcurate.train.form import Form, fitting
+    from kcurate.local_models import weights
+    from kcurate.local_models.form import Form, fitting
+    from kcurate.train import run_tasks
 
     settings = settings_of(PROTOCOL, model, f'tasks.dataset=["builtin", "{variants(work / "variants")}"]')
     found = run_tasks.load_tasks(settings, print, gpu=GPU)
-    form = Form(models.load_tokenizer(settings.model), settings.model)
+    form = Form(weights.load_tokenizer(settings.model), settings.model)
 
     def fits(answer: str | None, prompt: Any) -> bool:
         return answer is not None and sum(map(len, form.row(prompt, answer))) <= ROW
@@ -189,7 +190,7 @@ def power(families: Sequence[str], base: float, runs: int = 400) -> float:
 
 def run(options: argparse.Namespace, protocol: Protocol = PROTOCOL) -> None:
     """Run the arms that have no row yet, as far as the budget reaches."""
-    from kcurate.train.models import unpacked
+    from kcurate.local_models.weights import unpacked
 
     begun_s = time.monotonic()
     tasks: Tasks = pickle.loads(options.tasks.read_bytes())

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/train"))
 
 from test_intervals import CASES
 
-from kcurate.train.evaluation import intervals
+from kcurate.evaluation import intervals
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 1500

@@ -23,8 +23,8 @@ from typing import Any
 from kernelbench_answers import answer, number
 
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.train.kernelbench import tasks
-from kcurate.train.task import Task
+from kcurate.kernelbench import tasks
+from kcurate.reward.task import Task
 
 
 def judged(judge: Judge, task: Task) -> dict[str, Any] | None:

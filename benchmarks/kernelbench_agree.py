@@ -31,15 +31,16 @@ from typing import Any
 from kernelbench_answers import answer, number
 
 from kcurate import prompts
+from kcurate.evaluation import kernelbench_protocol
+from kcurate.evaluation.completions import Completion
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.kernelbench import tasks
 from kcurate.problem import shown
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Buffer, Launch, Outcome, Side, ValueArg
-from kcurate.train.evaluation.completions import Completion, given_hash
-from kcurate.train.kernelbench import protocol, tasks
-from kcurate.train.reward import schemes
-from kcurate.train.reward.answers import Refused, read
-from kcurate.train.task import Task
+from kcurate.reward import schemes
+from kcurate.reward.answers import Refused, read
+from kcurate.reward.task import Task, given_hash
 
 # Without weights, one of each kind of computation or more.
 NUMBERS = (1, 3, 12, 15, 19, 21, 22, 23, 24, 25, 26, 29, 38, 39, 47, 48, 49, 89, 94, 96)
@@ -263,7 +264,7 @@ def theirs(batch: list[Asked], tree: Path, gpu: int, at_once: int) -> dict[tuple
                 Completion(task.id, task.family, given_hash(task), at, 1, "", "", reply, "text", "answered")
             )
     scheme = schemes.make("kernelcompare")
-    judged = protocol.judge(rows, known, tree, scheme, gpu=gpu, jobs=16, at_once=at_once)
+    judged = kernelbench_protocol.judge(rows, known, tree, scheme, gpu=gpu, jobs=16, at_once=at_once)
     kinds = {one.task.id: [each.kind for each in one.answers] for one in batch}
     return {(row.task, kinds[row.task][row.sample]): row for row in judged}
 

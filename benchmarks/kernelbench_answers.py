@@ -30,7 +30,7 @@ from kernelbench_kernels import (
 
 from kcurate.backends.torch_text import constants
 from kcurate.records import Arg, Buffer, Expr, Launch, Side, ValueArg
-from kcurate.train.task import Task
+from kcurate.reward.task import Task
 
 ONE = ValueArg(1.0, "float32")
 

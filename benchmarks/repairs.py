@@ -34,8 +34,8 @@ from kcurate.mutate.choosing import every, in_turns
 from kcurate.problem import shown
 from kcurate.problem.neutral import neutral
 from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Prompt, Verdict, WrongAttempt
-from kcurate.train.reward.answers import Refusal, Refused, read
-from kcurate.train.task import Task
+from kcurate.reward.answers import Refusal, Refused, read
+from kcurate.reward.task import Task
 
 # What tells a writer that the answer is wrong; other outcomes say nothing of it, or that it is right.
 WRONG = frozenset(

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kcurate import roofline
 from kcurate.core import resources, store
 from kcurate.errors import KcurateError
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import Candidate, Language, Outcome, Profile, Verdict
 from kcurate.roofline import GATHER, LeastWork
 

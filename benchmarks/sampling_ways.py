@@ -44,17 +44,17 @@ def adapter(settings: Any, into: Path) -> Path:
     """A new adapter, whose effect is none."""
     from peft import get_peft_model
 
-    from kcurate.train import models
-    from kcurate.train.settings import LoraSettings
+    from kcurate.local_models import weights
+    from kcurate.local_models.settings import LoraSettings
 
-    model = models.load_model(settings, trainable=True)
-    get_peft_model(model, models.lora(LoraSettings(r=16, alpha=32), model)).save_pretrained(into)
+    model = weights.load_model(settings, trainable=True)
+    get_peft_model(model, weights.lora(LoraSettings(r=16, alpha=32), model)).save_pretrained(into)
     return into
 
 
 def measured(settings: Any, made: Path, tasks: Any, given: argparse.Namespace) -> dict[str, Any]:
     """One run: the weights are loaded, and one prompt is sampled, before the clock starts."""
-    from kcurate.train.evaluation.local_model import Drawing, LocalModel
+    from kcurate.evaluation.local_model import Drawing, LocalModel
 
     drawing = Drawing(given.tokens, batch=given.batch)
     with contextlib.closing(LocalModel(settings, made, drawing)) as model:
@@ -84,9 +84,10 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="of plain generate and the static cache")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    from kcurate.train import pair_tasks, random_model
-    from kcurate.train.driving import quiet
-    from kcurate.train.settings import ModelSettings
+    from kcurate.local_models.libraries import quiet
+    from kcurate.local_models.settings import ModelSettings
+    from kcurate.reward import pair_tasks
+    from kcurate.train import random_model
 
     tasks = [one for one in pair_tasks.load(brief=True) if one.technique is None][: given.prompts]
     kept = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []

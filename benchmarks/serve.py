@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kcurate.client import Answer, Client
 from kcurate.judge import JudgeConfig, judge_many, open_referees
-from kcurate.train import pair_tasks
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks
+from kcurate.reward.answers import Readable, read
+from kcurate.reward.task import Task
 
 
 def spread(count: int) -> list[Task]:

@@ -56,9 +56,9 @@ from kcurate.client import Answer, Client, Request, Result
 from kcurate.errors import KcurateError
 from kcurate.judge import JudgeConfig, open_referees
 from kcurate.judge.referees.local import Referees
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.reward.settled import asks_for_audit, settle
-from kcurate.train.task import Task
+from kcurate.reward.answers import Readable, read
+from kcurate.reward.settled import asks_for_audit, settle
+from kcurate.reward.task import Task
 
 # Outcomes of right answers, of which another timing may give another.
 TIMED = {"confirmed", "not_faster", "ambiguous_timing"}

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from experiment import GPU, Arm, Protocol, options_of, run, settings_of
 
-from kcurate.train.evaluation.intervals import Estimate
+from kcurate.evaluation.intervals import Estimate
 from kcurate.train.run_tasks import Tasks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,12 +56,13 @@ COLUMNS = {
 
 def prepare(options: argparse.Namespace) -> Tasks:
     """The tasks; of SFT's rows those whose answer is no longer than what is sampled afterwards."""
-    from kcurate.train import models, run_tasks
-    from kcurate.train.form import Form, fitting
+    from kcurate.local_models import weights
+    from kcurate.local_models.form import Form, fitting
+    from kcurate.train import run_tasks
 
     settings = settings_of(PROTOCOL, str(options.model), f"tasks.source=kernelbench:{options.checkout}")
     found = run_tasks.load_tasks(settings, print, gpu=GPU)
-    form = Form(models.load_tokenizer(settings.model), settings.model)
+    form = Form(weights.load_tokenizer(settings.model), settings.model)
     tasks = Tasks(
         tuple(fitting([one for one in found.sft if one.answer is not None], form, ROW - ANSWER, ANSWER)),
         tuple(fitting(found.grpo, form, PROMPT, ANSWER)),

@@ -34,10 +34,9 @@ from kernels import families
 
 from kcurate import backends
 from kcurate.records import Candidate
-from kcurate.train import pair_tasks
+from kcurate.reward import pair_tasks, schemes
+from kcurate.reward.pool import PoolConfig, RewardPool
 from kcurate.train.metrics_log import MetricsLog
-from kcurate.train.reward import schemes
-from kcurate.train.reward.pool import PoolConfig, RewardPool
 
 ROOT = Path(__file__).resolve().parent.parent
 REPEATS, STEPS, FIRST = 3, 14, 3

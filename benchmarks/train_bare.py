@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from kcurate import prompts
-from kcurate.train import pair_tasks
+from kcurate.reward import pair_tasks, splits
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]
@@ -49,7 +49,7 @@ def rows(config: dict[str, Any], tokenizer: Any) -> list[dict[str, Any]]:
         *config["tasks"]["dataset"], brief=config["tasks"]["brief"], untimed=config["tasks"]["untimed"]
     )
     found = []
-    for task in pair_tasks.split(tasks, config["tasks"]["held_out"], config["tasks"]["split_seed"])[0]:
+    for task in splits.split(tasks, config["tasks"]["held_out"], config["tasks"]["split_seed"])[0]:
         row = {
             "prompt": prompts.chat(task.prompt),
             "completion": [{"role": "assistant", "content": task.answer}],

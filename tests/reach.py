@@ -19,7 +19,7 @@ from typing import Any
 
 from kcurate.backends.emulator import toolchain
 from kcurate.judge.workers import nursery as workers
-from kcurate.train.kernelbench import worker as kernelbench_worker
+from kcurate.kernelbench import worker as kernelbench_worker
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, TESTS = ROOT / "kcurate", ROOT / "tests"

@@ -1,5 +1,16 @@
 """Backends that run device code, behind one protocol (`kcurate.backends.base`), opened by name.
 
+| module | what |
+|---|---|
+| `base` | the interface between the judge and machines that run device code |
+| `choice` | from `--backend` and `--gpu` to a backend that is here and the numbers of its GPUs |
+| `cuda/` | device code on NVIDIA GPUs: NVRTC to a cubin, launches through cuda-core |
+| `emulator/` | runs device code without a GPU |
+| `noise` | memory contents that no candidate can predict, and comparisons of memory where it |
+| `torch_module` | a PyTorch module as a side |
+| `torch_text` | the text of a PyTorch side |
+| `triton/` | sides in Triton |
+
 Nothing is imported before it is needed. Not covered: which processes may open what (`kcurate.judge`).
 """
 

@@ -1,6 +1,6 @@
 """From `--backend` and `--gpu` to a backend that is here and the numbers of its GPUs.
 
-Not covered: the GPUs of a training run, which are renumbered (`kcurate.train.devices`).
+Not covered: the GPUs of a training run, which are renumbered (`kcurate.reward.devices`).
 """
 
 from __future__ import annotations

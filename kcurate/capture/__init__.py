@@ -10,6 +10,7 @@
 | `raw` | reads what the recorders wrote |
 | `recording` | from that to a record for each kernel |
 | `describing` | what a buffer holds, and the generator that makes such values |
+| `settings` | the settings of `kcurate capture` |
 
 The recorders are native code in `native/`; `FORMAT.md` is what they write.
 """

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kcurate.core.options import Argument, JsonOption, Option
-from kcurate.train.evaluation.settings import STEPS, EvalConfig, Evaluated
+from kcurate.evaluation.settings import STEPS, EvalConfig, Evaluated
 
 if TYPE_CHECKING:
-    from kcurate.train.evaluation.scores import Scores
+    from kcurate.evaluation.scores import Scores
 
 
 def evaluate(
@@ -53,7 +53,7 @@ def _run(config: EvalConfig, *, as_json: bool) -> None:
     """Run the steps, and show what came of them."""
     from kcurate.cli import output
     from kcurate.core import codec
-    from kcurate.train.evaluation.stage import run
+    from kcurate.evaluation.stage import run
 
     summary, scores = run(config, note=output.note)
     output.report(summary, as_json=as_json, more={} if scores is None else {"scores": codec.to_data(scores)})
@@ -123,8 +123,8 @@ def _compare(folders: Sequence[Path], plot: Path | None, *, as_json: bool) -> No
     from kcurate.cli import ending, output
     from kcurate.core import codec, store
     from kcurate.errors import InputError
-    from kcurate.train.evaluation.plot import svg
-    from kcurate.train.evaluation.stage import run_compare
+    from kcurate.evaluation.plot import svg
+    from kcurate.evaluation.stage import run_compare
 
     if len(folders) != 2:
         raise InputError(f"{len(folders)} folders", where="kcurate eval compare", hint="name two")

@@ -28,7 +28,7 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
         "kcurate.records:Outcome",
     ),
     "validate": ("kcurate.records:Outcome",),
-    "profile": ("kcurate.profile.stage:SideOutcome", "kcurate.profile.labels:LabelOutcome"),
+    "profile": ("kcurate.profiling.stage:SideOutcome", "kcurate.profiling.label_check:LabelOutcome"),
     "build": ("kcurate.dataset.stage:RowOutcome",),
     "report": ("kcurate.records:Outcome", "stale", "not_judged", "same_id"),
     "verify-dataset": ("kcurate.verify_dataset.stage:Drift",),

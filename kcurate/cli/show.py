@@ -129,7 +129,7 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
 
 def _draw_profiles(shown: ShownPair) -> None:
     from kcurate.cli import output
-    from kcurate.profiles.counters import compared
+    from kcurate.profiling.counters import compared
 
     for device, sides in shown.profiles.items():
         output.table(f"profiles on {device}", ("counter", "slow", "fast"), compared(sides))

@@ -12,7 +12,7 @@ from kcurate.cli.failing import FailOnOption, split
 from kcurate.core.options import JsonOption, Option
 from kcurate.dataset.settings import BuildConfig, PushConfig
 from kcurate.extract.settings import ExtractConfig
-from kcurate.profile.settings import ProfileConfig
+from kcurate.profiling.settings import ProfileConfig
 from kcurate.report.settings import ReportConfig
 from kcurate.serve.settings import ServeConfig
 from kcurate.validate.settings import ValidateConfig
@@ -56,9 +56,9 @@ def profile(
     Example: kcurate profile deep-learning/softmax-block-online --gpu 0
     """
     from kcurate.cli import output
-    from kcurate.profile import labels, stage
+    from kcurate.profiling import label_check, stage
 
-    run = labels.check if check_labels else stage.run
+    run = label_check.check if check_labels else stage.run
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
 
 

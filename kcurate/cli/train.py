@@ -77,7 +77,7 @@ def train(
     Example: kcurate train --model HuggingFaceTB/SmolLM2-135M-Instruct --out runs/first
     """
     from kcurate.cli import output
-    from kcurate.train.extra import require_extra
+    from kcurate.local_models.libraries import require_extra
 
     require_extra()
     folder = out or _new_folder(workspace, resume=resume)
@@ -109,7 +109,7 @@ def train(
 def _refuse_default(name: str) -> None:
     """The default model is large: nobody downloads it by leaving out an option."""
     from kcurate.errors import InputError
-    from kcurate.train.settings import LARGE_BYTES
+    from kcurate.local_models.settings import LARGE_BYTES
 
     if name in LARGE_BYTES:
         size = f"{LARGE_BYTES[name] / 1e9:.1f} GB"

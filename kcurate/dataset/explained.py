@@ -22,7 +22,7 @@ from kcurate.problem.expressions import evaluate
 from kcurate.problem.neutral import commented
 from kcurate.problem.program import launch_count, names_of
 from kcurate.problem.techniques import shown_in, vocabulary
-from kcurate.profiles import counters, labels
+from kcurate.profiling import counters, technique_counters
 from kcurate.prompts.explained import Fact, say, write
 from kcurate.records import SIDES, Candidate, Launch, Problem, Profile, Side, steps
 
@@ -81,7 +81,7 @@ def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Ite
 def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
     """What the counters of the given side show that the answer mends, the most telling first."""
     every, after = (side.counters for side in both)
-    sectors = labels.WIDE[1] if WIDE in shown_in(pair.slow.code) else SECTORS
+    sectors = technique_counters.WIDE[1] if WIDE in shown_in(pair.slow.code) else SECTORS
     found = {
         name: value
         for name, value in every.items()
@@ -137,14 +137,14 @@ def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterat
 def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     """The pair's techniques, the first ones with their meaning and what they move; each counter once."""
     known = vocabulary()
-    found: dict[str, list[labels.Move]] = {}
+    found: dict[str, list[technique_counters.Move]] = {}
     for name in pair.techniques:
-        there = labels.moves(name, *both) if both is not None else []
+        there = technique_counters.moves(name, *both) if both is not None else []
         moved = [one for one in there if one.right and both and material(one.counter, pair, both)]
         moved = [one for one in moved if name != WIDE or _widened(one, pair.fast.code)]
         if name in known and (moved or not there or name in pair.worth):
             found[name] = moved
-    told = {labels.LAUNCHES, labels.CONFLICTS}
+    told = {technique_counters.LAUNCHES, technique_counters.CONFLICTS}
     for name in list(found)[:MOST]:
         meaning = known[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
@@ -160,21 +160,21 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
         yield Fact("further", {"names": ", ".join(rest)})
 
 
-def _widened(move: labels.Move, code: str) -> bool:
+def _widened(move: technique_counters.Move, code: str) -> bool:
     """Whether sectors tell of wide accesses: the code has some, and touches no more than those need.
 
     A warp's fragments of a matrix touch as many, in pieces of 4 bytes.
     """
     if not move.counter.endswith("_sectors"):
         return True
-    return WIDE in shown_in(code) and move.fast <= labels.WIDE[1]
+    return WIDE in shown_in(code) and move.fast <= technique_counters.WIDE[1]
 
 
 def _launches(count: int) -> str:
     return f"{count} launch" if count == 1 else f"{count} launches"
 
 
-def _move(move: labels.Move) -> Fact:
+def _move(move: technique_counters.Move) -> Fact:
     before, after = (counters.shown(move.counter, value) for value in (move.slow, move.fast))
     return Fact("moves", {"counter": counters.BY_NAME[move.counter].text, "before": before, "after": after})
 

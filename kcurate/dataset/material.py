@@ -1,12 +1,13 @@
 """Which counters change enough between two sides to be told of: by a tenth of a whole, for all of them.
 
-Not covered: which counters a technique moves, and from where on a move is one (`kcurate.profiles.labels`).
+Not covered: which counters a technique moves, and from where on a move is one
+(`kcurate.profiling.technique_counters`).
 """
 
 from __future__ import annotations
 
 from kcurate.problem.outputs import logical_bytes
-from kcurate.profiles import labels
+from kcurate.profiling import technique_counters
 from kcurate.records import Candidate, Profile
 
 # The part of its whole by which a counter changes at least.
@@ -28,7 +29,7 @@ def material(counter: str, pair: Candidate, both: tuple[Profile, Profile]) -> bo
     larger of both sides' values. A change in sectors counts by the part that what is loaded, or stored, has
     in the bytes of the problem's buffers.
     """
-    slow, fast = (labels.value(side, counter) for side in both)
+    slow, fast = (technique_counters.value(side, counter) for side in both)
     if slow is None or fast is None:
         return False
     given = both[0].counters

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kcurate.dataset import profiles
+from kcurate.dataset import profile_rows
 from kcurate.dataset.rows import COLUMNS, Kind
 from kcurate.dataset.tuning import (
     EXPLAINED_COLUMNS,
@@ -29,7 +29,7 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "write": WRITE_COLUMNS,
     "preferences": PREFERENCE_COLUMNS,
     "repair": REPAIR_COLUMNS,
-    "profiles": profiles.COLUMNS,
+    "profiles": profile_rows.COLUMNS,
 }
 SPLITS = ("train", "test")
 # The settings of `datasets` 5: row groups of 100 MB, and content-defined chunking, so that the Hub stores

@@ -19,15 +19,16 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, changes, licences, parquet, plot, profiles, repairs, splits
+from kcurate.dataset import card, changes, licences, parquet, plot, profile_rows, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
 from kcurate.dataset.rows import row
 from kcurate.dataset.settings import BuildConfig
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
 from kcurate.problem.lessons import Untaught
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import SIDES, Candidate, Item, Kernel, Profile, Summary, Verdict, WrongAttempt
+from kcurate.reward import splits
 from kcurate.verdicts import items, readable, standing
 
 
@@ -221,7 +222,7 @@ def _files(
     for split, inside in by_split.items():
         tuned, out = tables(inside, wrong, test=split == "test", counted=both)
         untaught |= out
-        of_sides = [each for one in inside for each in profiles.rows(one, candidates[one["id"]], counted)]
+        of_sides = [each for one in inside for each in profile_rows.rows(one, candidates[one["id"]], counted)]
         found[split] = {"pairs": inside, **tuned, "profiles": of_sides}
     made = {
         name: some

@@ -6,4 +6,5 @@
 | `starts` | the code, problem and plan that a variant is made from |
 | `rules/` | variants by rewrite rules |
 | `models/` | variants by language models |
+| `settings` | the settings of `kcurate deopt` |
 """

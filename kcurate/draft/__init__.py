@@ -14,6 +14,7 @@ emulator, with open places where neither tells.
 | `file/` | `problem.toml`, which the user completes in an editor |
 | `trying/` | trying drafts on the emulator, completing them, choosing one |
 | `for_pairs/` | one problem for both sides of a pair |
+| `settings` | the settings of `kcurate problem draft` |
 
 Not covered: judging (`kcurate.judge`), the problems shipped with suites (`kcurate.suites.problems`).
 """

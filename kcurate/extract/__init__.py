@@ -15,6 +15,7 @@
 | `pairs`, `versions` | which kernels make a natural pair: by variant folder, by name |
 | `candidates` | writes natural pairs as candidates |
 | `reasons`, `reporting` | why a file gives no kernel; outcomes and their counts |
+| `settings` | the settings of `kcurate extract` |
 
 Not covered: taking code out of a file (`kcurate.cuda_source`, `kcurate.triton_source`).
 """

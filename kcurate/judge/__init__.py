@@ -9,13 +9,19 @@
 | `planted_answers` | wrong answers that some trial must refuse |
 | `trials` | the sizes and inputs that both sides run on |
 | `reference_runs` | further runs of the reference: with wider accumulation, and for negative controls |
-| `profiling` | Nsight Compute's counters of sides |
 | `gpu_lock` | shared or exclusive use of a GPU |
 | `checks/` | static checks of a side's source, plan and binary |
 | `timing/` | from samples to a speedup and an outcome |
 | `workers/` | worker processes: the judge's end |
 | `workers/inside/` | worker processes: the code that runs beside a candidate's code |
 | `referees/` | many candidates at once, on this machine or on a Ray cluster |
+| `at_bench` | trials at a bench size |
+| `counted_runs` | both sides on the emulator, compiled to count what they do |
+| `explained` | how long what a side was counted to do takes on a GPU at most |
+| `made_slow` | whether a slow side that a rule or a model made is slow on purpose, from evidence |
+| `needless` | which part of a slow side is needless |
+| `peeks` | random parts of outputs, copied to the host by the driver |
+| `timing_job` | the timed trials of a bench size |
 
 The public Python API is `__all__` (docs/python.md). Other packages import from this module only; the
 other names here are for them. Names are loaded on first use.
@@ -34,8 +40,6 @@ if TYPE_CHECKING:
     from kcurate.judge.checks.static import hints as hints
     from kcurate.judge.judging import Judge, JudgeConfig, judge
     from kcurate.judge.judging import reference_side as reference_side
-    from kcurate.judge.profiling import Measured as Measured
-    from kcurate.judge.profiling import Profiler as Profiler
     from kcurate.judge.referees.batch import describe_environment as describe_environment
     from kcurate.judge.referees.batch import judge_many
     from kcurate.judge.referees.batch import open_referees as open_referees
@@ -48,7 +52,6 @@ _HOMES = {
         "kcurate.judge.checks.repeated_launches": ("repeated_steps",),
         "kcurate.judge.checks.static": ("check_source", "hints"),
         "kcurate.judge.judging": ("Judge", "JudgeConfig", "judge", "reference_side"),
-        "kcurate.judge.profiling": ("Measured", "Profiler"),
         "kcurate.judge.referees.batch": ("describe_environment", "judge_many", "open_referees"),
         "kcurate.judge.workers.compiling": ("compile_side",),
         "kcurate.records": ("Candidate", "Outcome", "Verdict"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kcurate.core import names, store
 from kcurate.core.workspace import Workspace
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import SIDES, Candidate, Kernel, Profile, SideName, Verdict
 from kcurate.verdicts.standing import judged
 

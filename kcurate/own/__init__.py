@@ -7,6 +7,7 @@
 | `pair` | two kernels to a candidate |
 | `optimize` | a kernel to a faster one, written by a model and judged |
 | `patch` | the faster kernel in place of the user's |
+| `settings` | the settings of `kcurate pair` and `kcurate optimize` |
 
 Not covered: the stages themselves (`kcurate.extract`, `kcurate.draft`, `kcurate.deopt`).
 """

@@ -1,1 +1,28 @@
-"""Problems and plans: expressions, input generators, plan checks, comparison. No GPU, no timing."""
+"""Problems and plans: expressions, input generators, plan checks, comparison. No GPU, no timing.
+
+| module | what |
+|---|---|
+| `addresses` | tables of pointers |
+| `answered` | turns a model's answer into the side that it was asked for |
+| `bind_once` | the programs bound last, so that the stages of one judgement share them |
+| `bound_buffers` | a side's buffers bound to sizes |
+| `c_types` | c types as problem dtypes |
+| `calls` | a PyTorch module call bound to sizes |
+| `check` | checks a candidate before anything runs |
+| `compare` | whether an output equals the reference, within the rounding of its arithmetic |
+| `dtypes` | element types and struct layouts |
+| `expressions` | the expression language of sizes: integer arithmetic, parsed and never `eval`ed |
+| `groups` | groups of an output's elements, and how far each group is off |
+| `inputs/` | the contents of input buffers: seeded generators, by name |
+| `layout` | converts logical arrays to a side's own layout and back |
+| `lessons` | which pairs teach, and what each prompt asks for |
+| `neutral` | a candidate as it is published |
+| `ops` | a plan bound to sizes, as plain data |
+| `outputs` | what a problem says of its buffers' sizes, and of how each output may be checked |
+| `program` | binds a plan to sizes |
+| `shown` | sides and problems as a model sees them |
+| `size_gaps` | what the test sizes of a problem leave untested, and the value that would mend it |
+| `techniques` | optimisation techniques |
+| `tensor_maps` | TMA tensor maps |
+| `triton_launch` | launches of a side in Triton |
+"""

@@ -7,6 +7,7 @@
 | `feedback` | what went wrong with an answer, in words that help the next one |
 | `replies` | the form of an answer, written and read |
 | `explained` | the sentences of an answer that begins with a diagnosis |
+| `problems` | the prompt for a problem that a draft leaves open, and the reading of the reply |
 
 Not covered: who is asked and what it costs (`kcurate.models`).
 """

@@ -1,5 +1,17 @@
 """All record types that cross a stage or file boundary: frozen dataclasses, nothing else.
 
+| module | what |
+|---|---|
+| `attempt` | exchanges with a language model, and the outcome of each answer |
+| `capture` | what a running program did with one kernel |
+| `kernel` | the output of `extract` |
+| `known` | facts about a suite's benchmark beyond its code |
+| `pair` | a candidate (two sides of one problem) and its origin |
+| `problem` | a problem (sizes, buffers, scalars) and a plan (how a side is launched on it), as |
+| `profile` | what a profiler counted while one side ran on one GPU. |
+| `run` | the summary that a command reports when it ends |
+| `verdict` | the judge's result for a candidate |
+
 Each one that is written to a file has a JSON Schema with the same fields in `schemas/`.
 """
 

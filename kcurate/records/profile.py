@@ -10,7 +10,7 @@ from kcurate.records.pair import SideName
 
 @dataclass(frozen=True)
 class Profile:
-    """The counters of one side of a pair on one device, by name (`kcurate.profiles.counters`).
+    """The counters of one side of a pair on one device, by name (`kcurate.profiling.counters`).
 
     `key` is the hash of the side with its problem and of how the counters are put together; sides of several
     pairs may share it. `launches` of the plan, of which `profiled` were counted. A counter that the GPU or

@@ -6,6 +6,7 @@
 | `scale`, `plots` | the summary plots, as SVG with light and dark colours |
 | `page` | the file, assembled from data, plots and `assets/` (style, table, diff, parts) |
 | `stage` | the command |
+| `settings` | the settings of `kcurate report` |
 
 Untrusted text (code, names, logs) enters the page as data and is shown as text, never as markup. Not
 covered: the table of the built-in pairs (`tools/gallery.py`).

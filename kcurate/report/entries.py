@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcurate.core import codec, json_text
-from kcurate.profiles.counters import compared
-from kcurate.profiles.on_file import Profiles
+from kcurate.profiling.counters import compared
+from kcurate.profiling.on_file import Profiles
 from kcurate.records import Candidate, Profile, Side, SideName, SideReport, Verdict
 from kcurate.verdicts import standing
 

@@ -8,7 +8,7 @@ from kcurate.core import names, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render

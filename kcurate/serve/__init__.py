@@ -8,4 +8,5 @@
 | `guard` | who may ask, and how large a request is |
 | `app` | the endpoints |
 | `stage` | starting and stopping |
+| `settings` | the settings of `kcurate serve` |
 """

@@ -18,9 +18,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from kcurate import __version__, client
 from kcurate.core import codec, store
 from kcurate.errors import InputError, KcurateError
+from kcurate.reward.verdict_cache import short
 from kcurate.serve.catalog import shown_task
 from kcurate.serve.desk import Desk, QueueFullError, UnknownTaskError, UnwrittenError
-from kcurate.train.reward.verdict_cache import short
 
 # After this many seconds a caller who waits gets the id of the job instead.
 WAIT_S = 300.0

@@ -2,7 +2,7 @@
 
 No task shows its answer. A caller's problem passes the schema and the problem check here; whether its given
 side proves anything is for the judge (`desk`). It is never written as a pair. Not covered: which pairs become
-tasks (`kcurate.train.pair_tasks`).
+tasks (`kcurate.reward.pair_tasks`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kcurate.problem.lessons import gpu_named
 from kcurate.problem.outputs import elements
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Origin, Problem, Side
-from kcurate.train import pair_tasks
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks, splits
+from kcurate.reward.task import Task
 
 MOST_SETTINGS = 16
 MOST_BUFFERS = 64
@@ -70,7 +70,7 @@ class Catalog:
         """
         tasks = list(self.tasks(brief=brief).values())
         if split is not None:
-            parts = dict(zip(("train", "held_out"), pair_tasks.split(tasks, held_out, seed), strict=True))
+            parts = dict(zip(("train", "held_out"), splits.split(tasks, held_out, seed), strict=True))
             if split not in parts:
                 raise InputError(f"no split {split!r}", hint=f"one of {', '.join(parts)}")
             tasks = list(parts[split])

@@ -1,7 +1,7 @@
 """Takes requests and sees them to their end: on disk first, equal ones once, a place in the queue per answer.
 
 A job that nobody waits for, and of which nobody holds the id, is dropped. What hostile answers do happens in
-the judges' workers; here they are only read. Not covered: HTTP (`app`), judging (`kcurate.train.reward`).
+the judges' workers; here they are only read. Not covered: HTTP (`app`), judging (`kcurate.reward`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from kcurate.client import Answer, Job, Request, Result, job_of
 from kcurate.core import store
 from kcurate.errors import BackendError, InputError, KcurateError
 from kcurate.records import Outcome
+from kcurate.reward import schemes
+from kcurate.reward.feedback import feedback_on
+from kcurate.reward.pool import RewardPool
+from kcurate.reward.task import Judged, Task, given_hash
 from kcurate.serve.catalog import Catalog, own_task
 from kcurate.serve.job_log import JobLog
-from kcurate.train.evaluation.completions import given_hash
-from kcurate.train.reward import schemes
-from kcurate.train.reward.feedback import feedback_on
-from kcurate.train.reward.pool import RewardPool
-from kcurate.train.task import Judged, Task
 from kcurate.verdicts.keys import PROTOCOL
 
 T = TypeVar("T")

@@ -40,11 +40,11 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
         _require_confinement(config, record.note)
         listening = stack.enter_context(_listen(config))
         record.begin(config)
+        from kcurate.reward import schemes
+        from kcurate.reward.pool import PoolConfig, RewardPool
         from kcurate.serve.catalog import Catalog
         from kcurate.serve.desk import Desk
         from kcurate.serve.job_log import JobLog
-        from kcurate.train.reward import schemes
-        from kcurate.train.reward.pool import PoolConfig, RewardPool
 
         folder = config.workspace / "serve"
         log = JobLog(folder / "jobs.jsonl")

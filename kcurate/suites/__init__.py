@@ -1,5 +1,12 @@
 """Suites as data: which manifest a tree belongs to, and what a path in it means.
 
+| module | what |
+|---|---|
+| `layout` | maps a path in a tree to its benchmark and variant, using the patterns of a layout |
+| `manifest` | suite manifests as records |
+| `problems` | the known problems of a suite's benchmarks: `sources/problems/<suite>/*.json` |
+| `tree` | the suite a path belongs to |
+
 A suite is a TOML file in `sources/` (layout rules and facts); no code here is specific to one suite.
 Not covered: reading or parsing source files (`kcurate.extract`, `kcurate.cuda_source`).
 """

@@ -53,13 +53,13 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         more = self._more()
         if not state.is_world_process_zero or not logs or "train_runtime" in logs:
             return
-        own = {key: _number(value) for key, value in logs.items()}
+        numbers = {key: _number(value) for key, value in logs.items()}
         line = {
             "stage": self._stage,
             "step": state.global_step,
             "steps": state.max_steps,
             "wall_s": round(time.monotonic() - self._started_s, 3),
-            **own,
+            **numbers,
             **more,
         }
         self._run.metrics.append(line)

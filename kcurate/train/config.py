@@ -47,10 +47,10 @@ def resolve(
     Raises:
         InputError: an unreadable file, an unknown key, or a value of the wrong type or out of range.
     """
-    own = read_toml(file) if file is not None else {}
-    name = recipe or own.get("recipe") or DEFAULT_RECIPE
+    from_file = read_toml(file) if file is not None else {}
+    name = recipe or from_file.get("recipe") or DEFAULT_RECIPE
     merged: dict[str, Any] = {}
-    for where, layer in (*_recipe(str(name)), (str(file), own), ("--recipe", {"recipe": name})):
+    for where, layer in (*_recipe(str(name)), (str(file), from_file), ("--recipe", {"recipe": name})):
         merged = _merge(merged, _checked(layer, where))
     merged = _merge(merged, _together(sets))
     merged = _merge(merged, _checked(options or {}, "options"))
@@ -73,10 +73,10 @@ def _together(sets: Sequence[str]) -> dict[str, Any]:
     """All `--set` options as one layer; if a key is set twice, the last one wins."""
     merged: dict[str, Any] = {}
     for text in sets:
-        one = _checked(_assignment(text), f"--set {text}")
-        if "recipe" in one:
+        assigned = _checked(_assignment(text), f"--set {text}")
+        if "recipe" in assigned:
             raise InputError("a recipe cannot be chosen here", where=f"--set {text}", hint="--recipe NAME")
-        merged = _merge(merged, one, anew=False)
+        merged = _merge(merged, assigned, anew=False)
     return merged
 
 
@@ -141,7 +141,9 @@ def _refusal(error: Exception, where: str, key: str = "") -> InputError:
         first, name = (named[0][0], named[0][1].name) if named else (others[0], "")
         return _refusal(first, where, f"{key}.{name}".strip("."))
     if isinstance(error, ForbiddenExtraKeysError):
-        unknown, *known = (f"{key}.{one}".strip(".") for one in (min(error.extra_fields), *vars(error.cl())))
+        unknown, *known = (
+            f"{key}.{field}".strip(".") for field in (min(error.extra_fields), *vars(error.cl()))
+        )
         hint = _near(unknown, {*known, *_flat(TrainSettings())})
         return InputError(f"unknown key {unknown!r}", where=where, hint=hint)
     if not isinstance(error, _WrongKindError):
@@ -156,7 +158,7 @@ def _converter() -> Converter:
 
     def listed(value: Any, kind: Any) -> tuple[Any, ...]:
         many = value if isinstance(value, list | tuple) else [value]
-        return tuple(conv.structure(one, get_args(kind)[0]) for one in many)
+        return tuple(conv.structure(item, get_args(kind)[0]) for item in many)
 
     def table(cls: type[Any]) -> Callable[[Any, Any], Any]:
         inside = make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True)
@@ -206,17 +208,19 @@ def _writable(value: Any) -> bool:
 
 def _flat(settings: TrainSettings) -> dict[str, Any]:
     """Every setting by dotted key."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in vars(settings).items():
-        inside = {f"{name}.{key}": one for key, one in vars(value).items()} if is_dataclass(value) else None
-        found |= {name: value} if inside is None else inside
-    return found
+        inside = (
+            {f"{name}.{key}": nested for key, nested in vars(value).items()} if is_dataclass(value) else None
+        )
+        flat |= {name: value} if inside is None else inside
+    return flat
 
 
 def _near(name: str, names: Iterable[str]) -> str:
     """A hint with the nearest name, or one with a similar last part."""
     tail, names = name.rsplit(".", 1)[-1], sorted(names)
-    alike = [one for one in names if get_close_matches(tail, [one.rsplit(".", 1)[-1]], cutoff=0.75)]
+    alike = [known for known in names if get_close_matches(tail, [known.rsplit(".", 1)[-1]], cutoff=0.75)]
     otherwise = f"did you mean {alike[0]}?" if alike else f"one of: {', '.join(names[:12])} ..."
     return near(name, names, otherwise=otherwise)
 
@@ -233,12 +237,12 @@ _FRACTIONS = ("lora.dropout", "tasks.held_out", "tasks.rollout")
 
 def _check_ranges(settings: TrainSettings) -> None:
     """Refuse values that the trainers would fail on later or silently accept."""
-    found = _flat(settings)
+    flat = _flat(settings)
     for key in _POSITIVE:
-        _must(key, found[key] >= 1, "at least 1")
+        _must(key, flat[key] >= 1, "at least 1")
     for key in _FRACTIONS:
-        _must(key, 0 <= found[key] < 1, "at least 0 and below 1")
-    for key, value in found.items():
+        _must(key, 0 <= flat[key] < 1, "at least 0 and below 1")
+    for key, value in flat.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _must(key, value >= 0, "at least 0")
             _must(key, math.isfinite(value), "a finite number")
@@ -248,9 +252,9 @@ def _check_ranges(settings: TrainSettings) -> None:
         "at least 2: GRPO compares the completions of a group",
     )
     for key in ("grpo.temperature", "rft.temperature", "measure.temperature"):
-        _must(key, found[key] > 0, "above 0")
+        _must(key, flat[key] > 0, "above 0")
     for key in ("grpo.top_p", "rft.top_p", "measure.top_p"):
-        _must(key, 0 < found[key] <= 1, "above 0 and at most 1")
+        _must(key, 0 < flat[key] <= 1, "above 0 and at most 1")
     longest = settings.grpo.max_completion_tokens
     _must("grpo.overlong_tokens", settings.grpo.overlong_tokens <= longest, f"at most {longest}")
     _must("seed", settings.seed < 2**32, "below 2**32")
@@ -275,7 +279,7 @@ def to_toml(settings: TrainSettings) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value)

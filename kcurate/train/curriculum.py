@@ -18,7 +18,7 @@ from kcurate import prompts
 from kcurate.errors import InputError
 from kcurate.problem.shown import material_of
 from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, shown_in, vocabulary
-from kcurate.train.task import Task
+from kcurate.reward.task import Task
 
 FREE = "free"
 # Compiler hints, which do not change the algorithm. Loop unrolling is one too, and the ladder's last rung:
@@ -58,8 +58,10 @@ def stages(
             raise InputError(f"unknown technique {name!r}", where="curriculum", hint=", ".join(vocabulary()))
     if len(set(ladder)) < len(ladder):
         raise InputError("a technique is in the ladder twice", where="curriculum")
-    made = [Stage(i + 1, name, frozenset((*always, *ladder[: i + 1]))) for i, name in enumerate(ladder)]
-    return (*made, *([Stage(len(ladder) + 1, None, frozenset())] if free else []))
+    ladder_stages = [
+        Stage(i + 1, name, frozenset((*always, *ladder[: i + 1]))) for i, name in enumerate(ladder)
+    ]
+    return (*ladder_stages, *([Stage(len(ladder) + 1, None, frozenset())] if free else []))
 
 
 def at_stage(task: Task, stage: Stage) -> Task | None:
@@ -69,12 +71,12 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
     """
     if stage.technique is None:
         return replace(task, id=f"{task.id}@{stage.name}")
-    given, problem = task.template.slow, task.template.problem
-    if problem is None or stage.technique in shown_in(given.code):
+    slow, problem = task.template.slow, task.template.problem
+    if problem is None or stage.technique in shown_in(slow.code):
         return None
-    allowed = permitted(given.code, stage.named, "fast")
+    allowed = permitted(slow.code, stage.named, "fast")
     prompt = prompts.build(
-        material_of(problem, given, "fast", task.family),
+        material_of(problem, slow, "fast", task.family),
         vocabulary()[stage.technique],
         "text",
         permitted=sorted(allowed),
@@ -105,14 +107,14 @@ def arranged(
     _check(policy, values or {})
     if policy != "sqd":
         return tuple(tasks)
-    made: list[Task] = []
+    arranged_tasks: list[Task] = []
     for stage in stages(**(values or {})):
-        inside = [found for task in tasks if (found := at_stage(task, stage)) is not None]
+        inside = [staged for task in tasks if (staged := at_stage(task, stage)) is not None]
         random.Random(f"{seed}-{stage.name}").shuffle(inside)
-        made += inside
-    if not made:
+        arranged_tasks += inside
+    if not arranged_tasks:
         raise InputError("no task is in any stage", where="curriculum")
-    return tuple(made)
+    return tuple(arranged_tasks)
 
 
 def _check(policy: str, values: Mapping[str, Any]) -> None:
@@ -120,7 +122,7 @@ def _check(policy: str, values: Mapping[str, Any]) -> None:
         if name not in _VALUES[policy]:
             known = ", ".join(sorted(_VALUES[policy])) or "nothing"
             raise InputError(f"the curriculum {policy} has no {name!r}", hint=f"it has {known}")
-        names = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+        names = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
         if not (isinstance(value, bool) if name == "free" else names):
             wanted = "true or false" if name == "free" else "a list of techniques"
             raise InputError(f"{name} must be {wanted}", where="curriculum")

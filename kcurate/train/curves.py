@@ -67,7 +67,7 @@ def _found(
     lines: Sequence[Line], stage: str, curves: Sequence[tuple[str, tuple[str, ...]]]
 ) -> list[tuple[str, list[int], list[float]]]:
     """The curves that have data: label, steps, values."""
-    found = []
+    drawn = []
     for label, keys in curves:
         points = [
             (line["step"], value)
@@ -75,8 +75,8 @@ def _found(
             if line.get("stage") == stage and (value := _number(line, keys)) is not None
         ]
         if points:
-            found.append((label, [step for step, _ in points], [value for _, value in points]))
-    return found
+            drawn.append((label, [step for step, _ in points], [value for _, value in points]))
+    return drawn
 
 
 def _number(line: Any, keys: Sequence[str]) -> float | None:

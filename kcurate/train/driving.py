@@ -9,7 +9,6 @@ import contextlib
 import math
 import os
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,7 +21,7 @@ from transformers.trainer_callback import PrinterCallback
 from kcurate.core.config import near
 from kcurate.core.notes import Note
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train import taught
+from kcurate.evaluation import taught
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of
@@ -62,8 +61,8 @@ def state() -> Any:
 
 def processes() -> tuple[int, int]:
     """(rank, world size) under `accelerate launch`; (0, 1) for a single process."""
-    found = state()
-    return int(found.process_index), int(found.num_processes)
+    process = state()
+    return int(process.process_index), int(process.num_processes)
 
 
 def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
@@ -134,13 +133,13 @@ def _pushed(stage: Stage) -> dict[str, Any]:
     }
 
 
-def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], where: str) -> Any:
+def arguments(cls: Any, ours: Mapping[str, Any], extra: Mapping[str, Any], where: str) -> Any:
     """A trainer's arguments: ours, overridden by those that the user passes through.
 
     Raises:
         InputError: an argument that the trainer does not have, or a value that it rejects.
     """
-    known = [one.name for one in fields(cls)]
+    known = [field.name for field in fields(cls)]
     for name in extra:
         if name not in known:
             raise InputError(
@@ -149,13 +148,13 @@ def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], wher
                 hint=near(name, known, otherwise="see its documentation"),
             )
     try:
-        made = cls(**{**given, **extra})
+        built = cls(**{**ours, **extra})
     except (ValueError, TypeError) as error:
         raise InputError(" ".join(str(error).split())[:300], where=where) from error
     if "LOCAL_RANK" not in os.environ:
-        _ = made.device
-        made._n_gpu = min(made.n_gpu, 1)  # the other visible GPUs belong to the judge
-    return made
+        _ = built.device
+        built._n_gpu = min(built.n_gpu, 1)  # the other visible GPUs belong to the judge
+    return built
 
 
 @contextlib.contextmanager
@@ -169,20 +168,6 @@ def opening(where: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError, ImportError) as error:
         raise InputError(" ".join(str(error).split())[:300], where=where) from error
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Hide progress bars and deprecation warnings that the libraries raise about each other."""
-    import datasets
-    from transformers.utils import logging
-
-    datasets.disable_progress_bars()
-    logging.disable_progress_bar()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r".*gradient_checkpointing.* is deprecated")
-        warnings.filterwarnings("ignore", message=r".*which is an experimental feature")
-        yield
 
 
 def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) -> int:
@@ -235,20 +220,20 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) 
 
 def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> None:
     """Save the trainer's adapter, or that of a checkpoint, as the adapter of the stage."""
-    made = stage.run.stage(stage.name) / "adapter.part"
+    part = stage.run.stage(stage.name) / "adapter.part"
     if trainer.is_world_process_zero():
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
     if checkpoint is None:
-        trainer.save_model(str(made))
+        trainer.save_model(str(part))
     elif trainer.is_world_process_zero():
-        shutil.copytree(checkpoint, made, ignore=shutil.ignore_patterns(*NOT_OF_ADAPTERS))
+        shutil.copytree(checkpoint, part, ignore=shutil.ignore_patterns(*NOT_OF_ADAPTERS))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
-        shutil.rmtree(made / "ref", ignore_errors=True)
-        for leftover in (made / "training_args.bin", made / "README.md"):
+        shutil.rmtree(part / "ref", ignore_errors=True)
+        for leftover in (part / "training_args.bin", part / "README.md"):
             leftover.unlink(missing_ok=True)
-        shutil.copyfile(stage.run.stage(stage.name) / taught.NAME, made / taught.NAME)
-        stage.run.put_adapter(stage.name, made)
+        shutil.copyfile(stage.run.stage(stage.name) / taught.NAME, part / taught.NAME)
+        stage.run.put_adapter(stage.name, part)
         (stage.run.stage(stage.name) / "README.md").unlink(missing_ok=True)
     trainer.accelerator.wait_for_everyone()

@@ -37,12 +37,17 @@ class GradientGuard(TrainerCallback):  # type: ignore[misc]
         """
         if args.fp16:
             return
-        weights = [one for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
-        if _finite([one.grad for one in weights]):
+        weights = [
+            weight
+            for group in optimizer.param_groups
+            for weight in group["params"]
+            if weight.grad is not None
+        ]
+        if _finite([weight.grad for weight in weights]):
             self._in_a_row = 0
             return
-        for one in weights:
-            one.grad = None
+        for weight in weights:
+            weight.grad = None
         self._in_a_row += 1
         self._note(
             f"{self._stage} {state.global_step + 1}: the gradient is NaN or infinite; the step is skipped"

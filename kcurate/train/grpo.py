@@ -17,15 +17,16 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.rewards import get_soft_overlong_punishment
 
 from kcurate.errors import InputError
-from kcurate.train import models, turns
+from kcurate.local_models import weights
+from kcurate.local_models.form import Form, fitting
+from kcurate.reward.task import Pool as Judges
+from kcurate.reward.task import Task
+from kcurate.train import turns
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
-from kcurate.train.form import Form, fitting
 from kcurate.train.next_prompts import NextPrompts, PassRate, Pool
-from kcurate.train.reward.trl_reward import Pool as Judges
-from kcurate.train.reward.trl_reward import Rewards
 from kcurate.train.settings import GrpoSettings
-from kcurate.train.task import Task
+from kcurate.train.trl_reward import Rewards
 
 MAX_MICRO_BATCH = 8
 # Not cuDNN: with prompts padded on the left, some rows attend to nothing, and its gradients of these are NaN
@@ -52,16 +53,16 @@ def chooser(
     stage: Stage, data: Sequence[dict[str, Any]], tasks: Mapping[str, Task], form: Form
 ) -> NextPrompts | None:
     """What chooses the prompts of a run; None: they come as they are."""
-    own, seed = stage.settings.curriculum, stage.settings.seed
-    if own.pool:
+    curriculum, seed = stage.settings.curriculum, stage.settings.seed
+    if curriculum.pool:
         return Pool(tasks, form, stage.settings.grpo.max_prompt_tokens, seed)
-    return PassRate(data, seed) if own.policy == "pass-rate" else None
+    return PassRate(data, seed) if curriculum.policy == "pass-rate" else None
 
 
 def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict[str, Any]]:
     """Rows `{"prompt", "task_id"}` of the tasks that fit."""
-    found = fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
-    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in found]
+    short = fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
+    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in short]
 
 
 def padded(rows: Sequence[dict[str, Any]], batch: int) -> list[dict[str, Any]]:
@@ -84,7 +85,7 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | Non
             `driving.drive`.
     """
     settings = stage.settings.grpo
-    tokenizer = models.load_tokenizer(stage.settings.model)
+    tokenizer = weights.load_tokenizer(stage.settings.model)
     tokenizer.padding_side = "left"
     form = Form(tokenizer, stage.settings.model)
     data = rows(tasks, form, settings)
@@ -99,8 +100,8 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | Non
     stage.note(f"grpo: {len(data)} prompts, {left_out} left out as too long")
     if stage.settings.curriculum.policy == "sqd":
         data = padded(data, needed)
-    model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
-    known, ends = {one.id: one for one in tasks}, models.end_tokens(model, tokenizer)
+    model = weights.load_model(stage.settings.model, adapter=adapter, trainable=True)
+    known, ends = {task.id: task for task in tasks}, weights.end_tokens(model, tokenizer)
     chosen = chooser(stage, data, known, form)
     first = processes()[0] == 0
     rewards = Rewards(pool, known, form, ends, stage.run, writes=first, next_prompts=chosen)
@@ -112,7 +113,7 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | Non
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
             **turns.trainer_arguments(settings.turns, known, form, tokenizer, pool, ends),
-            peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
+            peft_config=weights.lora(stage.settings.lora, model) if adapter is None else None,
         )
     trainer.next_prompts = chosen
     callback = StepCallback(
@@ -136,7 +137,7 @@ def config(stage: Stage, count: int) -> Any:
             f"{settings.prompts} prompts cannot be divided among {world} processes", where="grpo.prompts"
         )
     split = batches(settings, settings.prompts * settings.generations, MAX_MICRO_BATCH)
-    given = {
+    values = {
         **common(stage, settings, steps_of(settings, count)),
         **split,
         "save_steps": math.ceil(settings.save_steps / settings.generate_every) * settings.generate_every,
@@ -158,12 +159,12 @@ def config(stage: Stage, count: int) -> Any:
         "use_vllm": settings.vllm != "off",
     }
     if stage.settings.model.sampling == "continuous":
-        given["use_transformers_continuous_batching"] = True
+        values["use_transformers_continuous_batching"] = True
     elif stage.settings.model.sampling == "static":
-        given["cache_implementation"] = "static"
+        values["cache_implementation"] = "static"
     if settings.vllm != "off":
-        given["vllm_mode"] = settings.vllm
-    return arguments(GRPOConfig, given, settings.trl, "grpo.trl")
+        values["vllm_mode"] = settings.vllm
+    return arguments(GRPOConfig, values, settings.trl, "grpo.trl")
 
 
 def penalties(settings: GrpoSettings) -> list[Any]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.core import store
+from kcurate.evaluation import scores
 from kcurate.train.config import to_toml
-from kcurate.train.evaluation import scores
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.settings import TrainSettings
 
@@ -80,11 +80,11 @@ def _short(value: Any) -> Any:
         local = rest and "://" not in value and (path.is_absolute() or path.exists())
         return f"{kind}{mark}{path.absolute().name}" if local else value
     if isinstance(value, Mapping):
-        return {name: _short(one) for name, one in value.items()}
+        return {name: _short(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(_short, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{one.name: _short(getattr(value, one.name)) for one in fields(value)})
+        return replace(value, **{field.name: _short(getattr(value, field.name)) for field in fields(value)})
     return value
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kcurate.cuda_source.compare.similarity import fingerprint
+from kcurate.local_models.form import Form
 from kcurate.problem.techniques import not_permitted
-from kcurate.train.form import Form
-from kcurate.train.reward import schemes
-from kcurate.train.reward.answers import Readable, Refusal, read
-from kcurate.train.reward.feedback import again
-from kcurate.train.task import Judged, Task
+from kcurate.reward import schemes
+from kcurate.reward.answers import Readable, Refusal, read
+from kcurate.reward.feedback import again
+from kcurate.reward.task import Judged, Task
 
 Row = Mapping[str, Any]
 # Shares of the right answers of a task, the best first: those to go on from, and those to write better.
@@ -66,14 +66,14 @@ class PassRate:
         """See `NextPrompts`; no task is twice in a rollout batch."""
         names = [str(row["task_id"]) for row in rows]
         taken = {name for name in names if name not in self._tries}
-        found = []
+        chosen = []
         for name in names:
             if name in self._tries:
-                free = [one for one in self._rows if one in self._tries and one not in taken]
-                (name,) = self._rng.choices(free, [self.weight(one) for one in free]) if free else (name,)
+                free = [other for other in self._rows if other in self._tries and other not in taken]
+                (name,) = self._rng.choices(free, [self.weight(other) for other in free]) if free else (name,)
                 taken.add(name)
-            found.append(self._rows[name])
-        return found
+            chosen.append(self._rows[name])
+        return chosen
 
     def saw(self, task: Task, reply: str, judged: Judged) -> None:
         """See `NextPrompts`; what the harness failed to judge does not count."""
@@ -112,27 +112,27 @@ class Pool:
         """See `NextPrompts`; copies, repeated answers and what the harness failed to judge are left out."""
         if judged.outcome not in schemes.STANDINGS or judged.outcome == Refusal.COPIED:
             return
-        made, members = read(task, reply), self._members[_base(task)]
-        code = made.candidate.fast.code if isinstance(made, Readable) else ""
-        if any(code == one.code for one in members):
+        answer, members = read(task, reply), self._members[_base(task)]
+        code = answer.candidate.fast.code if isinstance(answer, Readable) else ""
+        if any(code == member.code for member in members):
             return
         ranked = sorted([*members, Member(reply, judged, code)], key=_value, reverse=True)
-        failed = [one for one in (*members, Member(reply, judged, code)) if not one.right]
-        members[:] = [one for one in ranked if one.right][:RIGHT] + failed[-FAILED:]
+        failed = [member for member in (*members, Member(reply, judged, code)) if not member.right]
+        members[:] = [member for member in ranked if member.right][:RIGHT] + failed[-FAILED:]
 
     def steps(self, task: Task) -> Iterator[tuple[str, Member]]:
         """What can be done with the earlier answers that the task permits: deepen, improve or repair."""
         inside = [
-            one
-            for one in self._members[_base(task)]
-            if task.permitted is None or not not_permitted(one.code, task.permitted)
+            member
+            for member in self._members[_base(task)]
+            if task.permitted is None or not not_permitted(member.code, task.permitted)
         ]
-        done = [one for one in inside if one.right]
+        done = [member for member in inside if member.right]
         deep = math.ceil(DEEPENED * len(done))
-        for at, one in enumerate(done[: math.ceil((DEEPENED + IMPROVED) * len(done))]):
+        for at, member in enumerate(done[: math.ceil((DEEPENED + IMPROVED) * len(done))]):
             # The last stage asks for no technique by name that one could go on with.
-            yield "deepen" if at < deep and task.permitted is not None else "improve", one
-        yield from (("repair", one) for one in inside if not one.right)
+            yield "deepen" if at < deep and task.permitted is not None else "improve", member
+        yield from (("repair", member) for member in inside if not member.right)
 
     def choose(self, rows: Sequence[Row]) -> list[Row]:
         """See `NextPrompts`: for each task the seed or a step, all equally likely."""
@@ -156,5 +156,5 @@ def _base(task: Task) -> str:
     return task.id.partition("@")[0]
 
 
-def _value(one: Member) -> float:
-    return one.judged.speedup or 1.0
+def _value(member: Member) -> float:
+    return member.judged.speedup or 1.0

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kcurate.train.form import PLAIN
-from kcurate.train.task import Task
+from kcurate.local_models.form import PLAIN
+from kcurate.reward.task import Task
 
 # The name of this model in the settings.
 NAME = "random"
@@ -39,10 +39,10 @@ def write(folder: Path, tasks: Iterable[Task], *, seed: int) -> None:
         pad_token_id=tokenizer.pad_token_id,
         tie_word_embeddings=True,
     )
-    made = folder.with_name(f"{folder.name}.part")
-    LlamaForCausalLM(config).save_pretrained(made)
-    tokenizer.save_pretrained(made)
-    made.replace(folder)
+    part = folder.with_name(f"{folder.name}.part")
+    LlamaForCausalLM(config).save_pretrained(part)
+    tokenizer.save_pretrained(part)
+    part.replace(folder)
 
 
 def on_one_thread() -> None:

@@ -14,17 +14,17 @@ from pathlib import Path
 from kcurate import prompts
 from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.errors import InputError
+from kcurate.evaluation import completions
+from kcurate.evaluation.completions import Completion
+from kcurate.evaluation.judging import answer_of, judge
+from kcurate.evaluation.local_model import Drawing, LocalModel
+from kcurate.evaluation.sampling import generate
+from kcurate.local_models import weights
 from kcurate.records import Outcome
-from kcurate.train import driving, models, sft
+from kcurate.reward.answers import Readable, read
+from kcurate.reward.task import Pool, Task
+from kcurate.train import driving, sft
 from kcurate.train.driving import Stage
-from kcurate.train.evaluation import completions
-from kcurate.train.evaluation.completions import Completion
-from kcurate.train.evaluation.judging import answer_of, judge
-from kcurate.train.evaluation.local_model import Drawing, LocalModel
-from kcurate.train.evaluation.sampling import generate
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.reward.trl_reward import Pool
-from kcurate.train.task import Task
 
 # The completions behind the rows, in the run's `completions/`.
 SAMPLED = "rft-sampled"
@@ -45,7 +45,7 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None,
             completions.write(place, rows)
     rows = completions.read(place, hint="delete it")
     kept = answers(tasks, rows, timed=timed, most=stage.settings.rft.answers)
-    families = len({one.family for one in kept})
+    families = len({task.family for task in kept})
     stage.note(f"rft: {len(kept)} of {len(rows)} completions are kept, for tasks of {families} families")
     if not kept:
         raise InputError(
@@ -57,20 +57,20 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None,
 
 
 def _sampled(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None) -> list[Completion]:
-    own, limits = stage.settings.rft, stage.settings.grpo
+    rft, limits = stage.settings.rft, stage.settings.grpo
     drawing = Drawing(
         limits.max_completion_tokens,
-        own.temperature,
-        own.top_p,
+        rft.temperature,
+        rft.top_p,
         stage.settings.seed,
-        own.batch,
+        rft.batch,
         "--set rft.batch={}",
     )
     with contextlib.closing(LocalModel(stage.settings.model, adapter, drawing)) as model:
         fitting = model.fitting(tasks, limits.max_prompt_tokens)
-        stage.note(f"rft: samples {own.samples} completions for each of {len(fitting)} tasks")
-        rows = generate(fitting, model, samples=own.samples)
-    models.free()
+        stage.note(f"rft: samples {rft.samples} completions for each of {len(fitting)} tasks")
+        rows = generate(fitting, model, samples=rft.samples)
+    weights.free()
     return judge(rows, fitting, pool)[0]
 
 
@@ -81,7 +81,7 @@ def answers(tasks: Sequence[Task], rows: Sequence[Completion], *, timed: bool, m
     """
     wanted = Outcome.CONFIRMED if timed else Outcome.CORRECT
     known = {task.id: task for task in tasks}
-    found: dict[str, dict[str, Task]] = defaultdict(dict)
+    by_task: dict[str, dict[str, Task]] = defaultdict(dict)
     right = [row for row in rows if row.outcome == wanted]
     for row in sorted(right, key=lambda row: -(row.speedup or 0.0)):
         task, answer = known[row.task], answer_of(row)
@@ -90,8 +90,8 @@ def answers(tasks: Sequence[Task], rows: Sequence[Completion], *, timed: bool, m
             if isinstance(parsed, prompts.Unreadable):
                 continue
             answer = parsed
-        made = read(task, answer)
-        if isinstance(made, Readable) and not made.copied and len(found[task.id]) < most:
-            code = fingerprint(made.candidate.fast.code).exact
-            found[task.id].setdefault(code, replace(task, answer=prompts.write_answer(answer)))
-    return [one for kept in found.values() for one in kept.values()]
+        readable = read(task, answer)
+        if isinstance(readable, Readable) and not readable.copied and len(by_task[task.id]) < most:
+            code = fingerprint(readable.candidate.fast.code).exact
+            by_task[task.id].setdefault(code, replace(task, answer=prompts.write_answer(answer)))
+    return [task for kept in by_task.values() for task in kept.values()]

@@ -86,8 +86,8 @@ class RunFolder:
     def checkpoint(self, name: StageName, *, every: int = 1) -> Path | None:
         """The newest complete checkpoint of a stage whose step is a multiple of `every`."""
         all_ = [(step_of(path), path) for path in self.stage(name).glob("checkpoint-*")]
-        found = [(step, path) for step, path in all_ if step and step % every == 0]
-        return max(found)[1] if found else None
+        checkpoints = [(step, path) for step, path in all_ if step and step % every == 0]
+        return max(checkpoints)[1] if checkpoints else None
 
     def admit(self, *, resume: bool) -> None:
         """Check that a run can begin here, or be resumed; writes nothing.
@@ -111,12 +111,12 @@ class RunFolder:
         self.admit(resume=True)
         return resolve(file=self.config, sets=sets, options=options)
 
-    def put_adapter(self, name: StageName, made: Path) -> Path:
+    def put_adapter(self, name: StageName, adapter: Path) -> Path:
         """Move a finished adapter into place atomically."""
         place = self.adapter(name)
         if place.exists():
             shutil.rmtree(place)
-        made.replace(place)
+        adapter.replace(place)
         return place
 
 

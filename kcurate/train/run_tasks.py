@@ -2,7 +2,8 @@
 
 First whole families are held out (`tasks.held_out`), then of the rest whole families are kept for GRPO
 (`tasks.rollout`), by the same seed: GRPO's prompts are not the rows that SFT memorised. A run writes the
-three lists to `tasks.json`. Not covered: tasks from pairs and their split (`pair_tasks`).
+three lists to `tasks.json`. Not covered: tasks from pairs (`reward.pair_tasks`), how families are held out
+(`reward.splits`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass, field
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
-from kcurate.train import curriculum, pair_tasks
+from kcurate.reward import pair_tasks, splits
+from kcurate.reward.task import Task
+from kcurate.train import curriculum
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import TrainSettings
-from kcurate.train.task import Task
 
 
 @dataclass(frozen=True)
@@ -37,46 +39,46 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
     Raises:
         InputError: no such dataset, or no usable task in it.
     """
-    own, gpu = settings.tasks, None if settings.judge.url else gpu
-    kind, _, path = own.source.partition(":")
-    pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=gpu, note=note)
-    pairs = pairs[: own.limit or None]
+    wanted, gpu = settings.tasks, None if settings.judge.url else gpu
+    kind, _, path = wanted.source.partition(":")
+    pairs = pair_tasks.load(*wanted.dataset, brief=wanted.brief, untimed=wanted.untimed, gpu=gpu, note=note)
+    pairs = pairs[: wanted.limit or None]
     if kind == "pairs":
-        training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        sft, kept = pair_tasks.split(training, own.rollout, own.split_seed)
-        rollout = _arranged(_open(kept if own.rollout else training), settings)
-        found = Tasks(sft, rollout, pair_tasks.scored(held_out))
+        training, held_out = splits.split(pairs, wanted.held_out, wanted.split_seed)
+        sft, kept = splits.split(training, wanted.rollout, wanted.split_seed)
+        rollout = _arranged(_open(kept if wanted.rollout else training), settings)
+        parts = Tasks(sft, rollout, pair_tasks.scored(held_out))
     elif kind == "kernelbench":
-        from kcurate.train.kernelbench import tasks as kernelbench
+        from kcurate.kernelbench import tasks as kernelbench
 
-        modules = kernelbench.load(path or None, brief=own.brief, gpu=gpu or "", note=note)
-        rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
+        modules = kernelbench.load(path or None, brief=wanted.brief, gpu=gpu or "", note=note)
+        rollout, held_out = splits.split(modules.tasks, wanted.held_out, wanted.split_seed)
         note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
-        pairs, rollout = (_apart(part, held_out, note) for part in (pairs, rollout))
+        pairs = _apart(pairs, held_out, note)
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
-            raise InputError(f"no module became a task ({why[:300]})", where=own.source)
-        rollout = _arranged(rollout[: own.limit or None], settings)
-        found = Tasks(pairs, rollout, held_out, modules.left_out)
+            raise InputError(f"no module became a task ({why[:300]})", where=wanted.source)
+        rollout = _arranged(rollout[: wanted.limit or None], settings)
+        parts = Tasks(pairs, rollout, held_out, modules.left_out)
     else:
-        raise InputError(f"no tasks {own.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
-    families = [len({task.family for task in part}) for part in (found.sft, found.grpo, found.held_out)]
-    note(f"{len(found.sft)} tasks for SFT, {len(found.grpo)} for GRPO, {len(found.held_out)} held out "
+        raise InputError(f"no tasks {wanted.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+    families = [len({task.family for task in part}) for part in (parts.sft, parts.grpo, parts.held_out)]
+    note(f"{len(parts.sft)} tasks for SFT, {len(parts.grpo)} for GRPO, {len(parts.held_out)} held out "
          f"({', '.join(map(str, families))} families)")  # fmt: skip
-    return found
+    return parts
 
 
 def write(folder: RunFolder, tasks: Tasks) -> None:
     """Write which tasks are in which part."""
-    parts = {name: [one.id for one in getattr(tasks, name)] for name in ("sft", "grpo", "held_out")}
+    parts = {name: [task.id for task in getattr(tasks, name)] for name in ("sft", "grpo", "held_out")}
     store.write_bytes(folder.tasks, store.pretty_json({**parts, "left_out": dict(tasks.left_out)}))
 
 
 def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> tuple[Task, ...]:
-    """The tasks of other families than those held out: KernelBench is split by task, pairs not at all."""
-    families = {one.family for one in held_out}
-    apart = tuple(one for one in tasks if one.family not in families)
-    if left := [one.id for one in tasks if one.family in families]:
+    """The tasks of other families than those held out: pairs beside KernelBench are not split themselves."""
+    families = {task.family for task in held_out}
+    apart = tuple(task for task in tasks if task.family not in families)
+    if left := [task.id for task in tasks if task.family in families]:
         note(f"{len(left)} of {len(tasks)} tasks are left out: held-out tasks have their family ({left[0]})")
     return apart
 
@@ -87,5 +89,7 @@ def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
 
 
 def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, ...]:
-    own = settings.curriculum
-    return curriculum.arranged(tasks, own.policy, own.values, seed=settings.seed)
+    curriculum_settings = settings.curriculum
+    return curriculum.arranged(
+        tasks, curriculum_settings.policy, curriculum_settings.values, seed=settings.seed
+    )

@@ -6,75 +6,13 @@ the file (`config`), the parameters of a reward scheme (`reward.schemes`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from kcurate.backends.choice import gpu_numbers
-from kcurate.core.options import RAY, BackendOption, DatasetOption, JobsOption, Option
-
-DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
-# What recipes name and nobody downloads by leaving out an option: 7,615,616,512 parameters in bfloat16 each.
-LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
-# All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
-LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-
-def _names(texts: Sequence[str]) -> tuple[str, ...]:
-    """The parts of lists with commas."""
-    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
-
-
-def _judge_gpus(texts: Sequence[str]) -> tuple[int, ...]:
-    return gpu_numbers(",".join(_names(texts)), where="--judge-gpus")
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
-
-    `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
-    the tokenizer has a chat template. `base`: what cards and scores call it; empty: the name, or that of the
-    folder or file. `sampling`: how transformers samples, with plain `generate`, a static cache, or continuous
-    batching. `merged`: RFT and scores sample from weights with the adapter merged into them; GRPO never does.
-    """
-
-    name: Annotated[
-        str,
-        Option(
-            f"Hub name, folder, or .gguf file.  [default: {DEFAULT_MODEL}]", "--model", "NAME", default=None
-        ),
-    ] = DEFAULT_MODEL
-    revision: str = ""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    attention: str = "sdpa"
-    chat_template: bool = True
-    trust_remote_code: bool = False
-    base: str = ""
-    sampling: Literal["plain", "static", "continuous"] = "plain"
-    merged: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The model's name on the Hub, or of its folder or file; never a path of this machine."""
-        path = Path(self.name)
-        if self.base or not (path.exists() or path.is_absolute()):
-            return self.base or self.name
-        for folder in path.absolute().parts:  # of the Hub's cache
-            if folder.startswith("models--"):
-                return folder.removeprefix("models--").replace("--", "/")
-        return path.absolute().name.removesuffix(".gguf")
-
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """Low-rank adapters; the base weights are frozen."""
-
-    r: int = 32
-    alpha: int = 64
-    dropout: float = 0.1
-    targets: tuple[str, ...] = LORA_TARGETS
+from kcurate.core.options import DatasetOption, Option
+from kcurate.local_models.settings import LoraSettings, ModelSettings
+from kcurate.reward.settings import JudgeSettings, names_in
 
 
 @dataclass(frozen=True)
@@ -172,7 +110,7 @@ class RftSettings:
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """The reward: a scheme of `train.reward.schemes`, or the `module:function` of a user's own.
+    """The reward: a scheme of `kcurate.reward.schemes`, or the `module:function` of a user's own.
 
     `values` override its parameters.
     """
@@ -192,40 +130,6 @@ class CurriculumSettings:
     policy: str = "off"
     pool: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class JudgeSettings:
-    """Where completions are judged. `gpus` empty: the training GPU, shared. `jobs` 0: chosen automatically.
-
-    `ray`: the address of a Ray cluster that judges instead of this machine. `url`: of a `kcurate serve` that
-    does, with the same pairs; `token_file`: has its token.
-    """
-
-    backend: BackendOption = "auto"
-    train_gpu: Annotated[int, Option("The GPU that trains.", metavar="N", min=0)] = 0
-    gpus: Annotated[
-        tuple[int, ...],
-        Option(
-            "GPUs that judge, such as 1,2.  [default: the training GPU]",
-            "--judge-gpus",
-            "LIST",
-            read=_judge_gpus,
-        ),
-    ] = ()
-    jobs: JobsOption = 0
-    timed: bool = True
-    ray: Annotated[str, RAY] = ""
-    url: Annotated[
-        str,
-        Option(
-            "A kcurate serve with the same --dataset that judges instead of this machine.",
-            "--judge",
-            "URL",
-            default=None,
-        ),
-    ] = ""
-    token_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -293,7 +197,7 @@ class TrainSettings:
         Option(
             "Log to these as well: trackio, wandb, tensorboard.",
             metavar="LIST",
-            read=_names,
+            read=names_in,
         ),
     ] = ()
     push_checkpoints: Literal["off", "every_save", "checkpoint", "all_checkpoints"] = "off"

@@ -15,12 +15,12 @@ from torch.utils.data import RandomSampler
 from trl import SFTConfig, SFTTrainer
 
 from kcurate.errors import InputError
-from kcurate.train import models
+from kcurate.local_models import weights
+from kcurate.local_models.form import Form
+from kcurate.reward.task import Task
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
-from kcurate.train.form import Form
 from kcurate.train.settings import SftSettings
-from kcurate.train.task import Task
 
 # With activation checkpointing, four rows of 4096 tokens of a 7B model fit into 80 GB.
 MAX_MICRO_BATCH = 4
@@ -50,7 +50,7 @@ def rows(
     would train on another context if the chat template opens a completion differently (with a thought). Rows
     longer than `max_tokens` are left out: a truncated answer would teach the model to stop anywhere.
     """
-    made, too_long = [], 0
+    rows, too_long = [], 0
     for task in tasks:
         if task.answer is None:
             continue
@@ -58,10 +58,10 @@ def rows(
         if len(prompt) + len(answer) > max_tokens:
             too_long += 1
             continue
-        made.append(
+        rows.append(
             {"input_ids": [*prompt, *answer], "completion_mask": [0] * len(prompt) + [1] * len(answer)}
         )
-    return made, too_long
+    return rows, too_long
 
 
 def steps_of(settings: SftSettings, count: int) -> int:
@@ -77,7 +77,7 @@ def train(stage: Stage, tasks: Sequence[Task], adapter: Path | None = None) -> i
             `driving.drive`.
     """
     settings = stage.settings.sft
-    tokenizer = models.load_tokenizer(stage.settings.model)
+    tokenizer = weights.load_tokenizer(stage.settings.model)
     form = Form(tokenizer, stage.settings.model)
     data, too_long = rows(tasks, form, settings.max_tokens, settings.thought)
     if not data:
@@ -87,14 +87,14 @@ def train(stage: Stage, tasks: Sequence[Task], adapter: Path | None = None) -> i
             hint="choose another --dataset, or raise sft.max_tokens",
         )
     stage.note(f"{stage.name}: {len(data)} rows, {too_long} left out with over {settings.max_tokens} tokens")
-    model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
+    model = weights.load_model(stage.settings.model, adapter=adapter, trainable=True)
     with opening("sft.trl"):
         trainer = WholeBatches(
             model=model,
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
-            peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
+            peft_config=weights.lora(stage.settings.lora, model) if adapter is None else None,
         )
     callback = StepCallback(stage.name, stage.run, stage.stop, stage.note)
     return drive(trainer, stage, callback, memory_hint(trainer.args.per_device_train_batch_size, settings))
@@ -112,7 +112,7 @@ def config(stage: Stage, count: int) -> Any:
         raise InputError(
             f"{settings.batch} rows per step cannot be divided among {world} processes", where="sft.batch"
         )
-    given = {
+    values = {
         **common(stage, settings, steps_of(settings, count)),
         **batches(settings, settings.batch, MAX_MICRO_BATCH),
         "max_length": settings.max_tokens,
@@ -121,7 +121,7 @@ def config(stage: Stage, count: int) -> Any:
         "dataloader_drop_last": count >= settings.batch and not settings.packing,
         "completion_only_loss": True,
     }
-    return arguments(SFTConfig, given, settings.trl, "sft.trl")
+    return arguments(SFTConfig, values, settings.trl, "sft.trl")
 
 
 def memory_hint(micro_batch: int, settings: SftSettings) -> str:

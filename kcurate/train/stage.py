@@ -15,25 +15,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kcurate.client import Client
+from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.errors import InputError
+from kcurate.evaluation import completions, scores, taught
+from kcurate.evaluation.judging import judge
+from kcurate.evaluation.sampling import generate
+from kcurate.local_models.libraries import require_extra, require_reports
 from kcurate.records import Summary
-from kcurate.train import curves, devices, hub, model_card, plans, run_tasks, taught
-from kcurate.train.devices import JudgePlace
-from kcurate.train.evaluation import completions, scores
-from kcurate.train.evaluation.judging import judge
-from kcurate.train.evaluation.sampling import generate
-from kcurate.train.extra import require_extra, require_reports
+from kcurate.reward import devices, own_reward
+from kcurate.reward.devices import JudgePlace
+from kcurate.reward.pool import PoolConfig, RewardPool
+from kcurate.reward.remote import RETRY_S, RemotePool
+from kcurate.train import curves, hub, model_card, plans, run_tasks
 from kcurate.train.plans import Plan
-from kcurate.train.reward import own_reward
-from kcurate.train.reward.pool import PoolConfig, RewardPool
-from kcurate.train.reward.remote import RemotePool, remote_pool
-from kcurate.train.reward.trl_reward import sampled
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.run_tasks import Tasks, load_tasks
 from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
+from kcurate.train.trl_reward import sampled
 
 # The rows of the table of scores.
 ROWS = {"base": "base", "sft": "SFT", "rft": "SFT+RFT", "grpo": "SFT+GRPO"}
@@ -73,8 +75,9 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         require_extra()
         folder = RunFolder(config.out)
         place = devices.settle(config.settings.judge)
-        from kcurate.train import models
-        from kcurate.train.driving import processes, quiet
+        from kcurate.local_models import weights
+        from kcurate.local_models.libraries import quiet
+        from kcurate.train.driving import processes
 
         rank, world = processes()
         note = silent if rank else record.note
@@ -84,8 +87,8 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         plan = plans.settle(
             config.stages, config.adapter, begun, grpo_begun=folder.checkpoint("grpo") is not None
         )
-        if (given := plan.adapter or config.adapter) is not None:
-            models.check_adapter(given)
+        if (adapter := plan.adapter or config.adapter) is not None:
+            weights.check_adapter(adapter)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
         _check_names(config.settings, note)  # here, so that a wrong name leaves no run folder behind
@@ -127,21 +130,23 @@ def _check_names(settings: TrainSettings, note: Note) -> None:
     """Refuse a reward or a model that is not there."""
     own_reward.chosen(settings.reward.scheme, settings.reward.values)
     require_reports(settings.report)
-    from kcurate.train import models, random_model
+    from kcurate.local_models import weights
+    from kcurate.train import random_model
 
     if settings.model.name == random_model.NAME:
         note(random_model.SAID)
     else:
-        models.check_there(settings.model)
+        weights.check_there(settings.model)
 
 
 def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> TrainSettings:
     """The settings with the unpacked or random model; the first process writes it."""
-    from kcurate.train import driving, models, random_model
+    from kcurate.local_models import weights
+    from kcurate.train import driving, random_model
 
     with driving.state().main_process_first():
         if settings.model.name != random_model.NAME:
-            return replace(settings, model=models.unpacked(settings.model, folder.base))
+            return replace(settings, model=weights.unpacked(settings.model, folder.base))
         if not folder.base.exists():
             random_model.write(folder.base, (*tasks.sft, *tasks.grpo), seed=settings.seed)
         random_model.on_one_thread()
@@ -157,31 +162,52 @@ def judges(
     Raises:
         InputError, RemoteError: the server is not there, or cannot judge this run.
     """
-    own = config.settings
-    if own.judge.url:
-        remote = remote_pool(own, note)
+    settings = config.settings
+    if settings.judge.url:
+        remote = remote_pool(settings, note)
         remote.check((*tasks.grpo, *tasks.held_out))
         yield remote
         return
-    scheme = own_reward.chosen(own.reward.scheme, own.reward.values)
+    scheme = own_reward.chosen(settings.reward.scheme, settings.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
     pool_config = PoolConfig(
         backend=place.backend,
         gpus=place.gpus,
-        jobs=own.judge.jobs,
+        jobs=settings.judge.jobs,
         timed=place.timed,
         cache_file=cache,
-        torch=own.tasks.source != "pairs",
-        ray=own.judge.ray or None,
+        torch=settings.tasks.source != "pairs",
+        ray=settings.judge.ray or None,
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool
 
 
+def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
+    """The server that a run names.
+
+    Raises:
+        InputError: not an address, a wrong token, or a setting that a server cannot follow.
+        RemoteError: no server there.
+    """
+    judge_settings = settings.judge
+    if ":" in settings.reward.scheme:
+        raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
+    if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
+        what = "a server judges pairs, and permits all techniques"
+        raise InputError(what, where="--judge", hint="leave it out")
+    token = own_files.token(Path(judge_settings.token_file)) if judge_settings.token_file else None
+    Client(
+        judge_settings.url, token=token, retry_s=0
+    ).health()  # here, so that a wrong address is an error at once
+    client = Client(judge_settings.url, token=token, retry_s=RETRY_S, note=note)
+    return RemotePool(client, settings.reward.scheme, settings.reward.values)
+
+
 def _train(
     name: StageName,
     config: TrainConfig,
-    given: Path | None,
+    first_adapter: Path | None,
     folder: RunFolder,
     tasks: Tasks,
     stop: Stop,
@@ -192,18 +218,19 @@ def _train(
     if folder.done(name):
         note(f"{name}: already done")
         return 0
-    from kcurate.train import grpo, models, rft, sft
+    from kcurate.local_models import weights
+    from kcurate.train import grpo, rft, sft
     from kcurate.train.driving import Stage
 
     stage = Stage(name, folder, config.settings, stop, note, config.push, config.private)
     if name == "sft":
-        taught.write(folder.stage(name), (one for one in tasks.sft if one.answer is not None), None)
+        taught.write(folder.stage(name), (task for task in tasks.sft if task.answer is not None), None)
         steps = sft.train(stage, tasks.sft)
     else:
         if name == "grpo" and folder.done("rft") and config.adapter is None:
-            given = None  # what was given is what RFT started from
-        before = [one for one in plans.ALL[: plans.ALL.index(name)] if folder.done(one)]
-        adapter = given or (folder.adapter(before[-1]) if before else None)
+            first_adapter = None  # what was given is what RFT started from
+        before = [earlier for earlier in plans.ALL[: plans.ALL.index(name)] if folder.done(earlier)]
+        adapter = first_adapter or (folder.adapter(before[-1]) if before else None)
         note(f"{name}: starts from {adapter or 'a new adapter'}")
         known = taught.read(adapter) if adapter else None
         if known is not None and (again := known.among(tasks.grpo)):
@@ -215,7 +242,7 @@ def _train(
             steps = rft.train(stage, tasks.grpo, pool, adapter, timed=pool.timed)
         else:
             steps = grpo.train(stage, tasks.grpo, pool, adapter)
-    models.free()
+    weights.free()
     return steps
 
 
@@ -223,7 +250,7 @@ def _measure(
     config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool | RemotePool, note: Note
 ) -> None:
     """Score the base model and the adapters of finished stages; existing rows are kept."""
-    own = config.settings.measure
+    measure = config.settings.measure
     if not tasks.held_out:
         note("measure: no held-out tasks to score on")
         return
@@ -231,8 +258,8 @@ def _measure(
         measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
         return
     there = {row.name for row in scores.read_rows(folder.measured)}
-    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if own.base else []
-    stages = plans.ALL if own.sft else plans.ALL[1:]
+    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if measure.base else []
+    stages = plans.ALL if measure.sft else plans.ALL[1:]
     wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
     for name, adapter in wanted:
         if name not in there:
@@ -255,12 +282,12 @@ def measure_row(
     Raises:
         InputError: no held-out task fits.
     """
-    from kcurate.train.evaluation.local_model import Drawing, LocalModel
+    from kcurate.evaluation.local_model import Drawing, LocalModel
 
-    settings, own = config.settings, config.settings.measure
-    longest = own.max_completion_tokens or settings.grpo.max_completion_tokens
+    settings, measure = config.settings, config.settings.measure
+    longest = measure.max_completion_tokens or settings.grpo.max_completion_tokens
     hint = "--set measure.batch={}"
-    drawing = Drawing(longest, own.temperature, own.top_p, own.seed, own.batch, hint)
+    drawing = Drawing(longest, measure.temperature, measure.top_p, measure.seed, measure.batch, hint)
     with contextlib.closing(LocalModel(settings.model, adapter, drawing)) as model:
         fitting = model.fitting(tasks.held_out, settings.grpo.max_prompt_tokens)
         if not fitting:
@@ -271,13 +298,13 @@ def measure_row(
                 hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
             )
         taught.refuse(adapter, fitting, hint="use the --held-out, --split-seed and --dataset of its training")
-        rows = generate(fitting, model, samples=math.ceil(own.samples / len(fitting)))
+        rows = generate(fitting, model, samples=math.ceil(measure.samples / len(fitting)))
     note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(tasks.held_out)} held-out tasks")
     rows, _ = judge(rows, fitting, pool)
     completions.write(folder.completions(name), rows)
-    made = scores.score(name, settings.model.shown, rows, timed=pool.timed)
-    scores.add_row(folder.measured, made)
-    note(scores.line(made))
+    scored = scores.score(name, settings.model.shown, rows, timed=pool.timed)
+    scores.add_row(folder.measured, scored)
+    note(scores.line(scored))
 
 
 def _finish(

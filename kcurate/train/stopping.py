@@ -50,12 +50,12 @@ class Stop:
         """(told to stop, no time for another step), the same in all processes."""
         import torch
 
-        own = (self.signal is not None, self.late(light=light))
+        here = (self.signal is not None, self.late(light=light))
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return own
+            return here
         everyone: list[Any] = [None] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(everyone, own)
-        return any(one[0] for one in everyone), any(one[1] for one in everyone)
+        torch.distributed.all_gather_object(everyone, here)
+        return any(process[0] for process in everyone), any(process[1] for process in everyone)
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:

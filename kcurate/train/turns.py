@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kcurate.local_models.form import Form
 from kcurate.records import Outcome
-from kcurate.train.form import Form
-from kcurate.train.reward.feedback import feedback_on
-from kcurate.train.reward.trl_reward import Pool, synchronize
-from kcurate.train.task import Judged, Task
+from kcurate.reward.feedback import feedback_on
+from kcurate.reward.task import Judged, Pool, Task
+from kcurate.train.trl_reward import synchronize
 
 # After these there is nothing to put right.
 DONE = (Outcome.CONFIRMED, Outcome.CORRECT)
@@ -88,7 +88,7 @@ class PlainTurns:
         """Token ids of prompts and completions, which of these the model wrote, and the last replies."""
         tasks = [self._tasks[row["task_id"]] for row in trainer.rows]
         begun, _, _ = trainer._tokenize_prompts(asked)
-        made: list[list[int]] = [[] for _ in asked]
+        added: list[list[int]] = [[] for _ in asked]
         mask: list[list[int]] = [[] for _ in asked]
         replies = [""] * len(asked)
         room = getattr(trainer.model.config, "max_position_embeddings", None) or 1 << 30
@@ -96,28 +96,32 @@ class PlainTurns:
         for turn in range(self._turns):
             if not going:
                 break
-            sampled = self._sample(trainer, [[*begun[i], *made[i]] for i in going])
+            sampled = self._sample(trainer, [[*begun[i], *added[i]] for i in going])
             for i, ids in zip(going, sampled, strict=True):
-                made[i] += ids
+                added[i] += ids
                 mask[i] += [1] * len(ids)
                 text = self._tokenizer.decode(ids, skip_special_tokens=True)
                 replies[i] = self._form.with_thought(text)
-            going = [i for i in going if made[i][-1] in self._ends]
+            going = [i for i in going if added[i][-1] in self._ends]
             if turn + 1 == self._turns:
                 break
             synchronize()
             judged = asyncio.run(self._pool.score([tasks[i] for i in going], [replies[i] for i in going]))
-            told = {
-                i: self.turn(one) for i, one in zip(going, judged, strict=True) if one.outcome not in DONE
+            feedback = {
+                i: self.turn(answer)
+                for i, answer in zip(going, judged, strict=True)
+                if answer.outcome not in DONE
             }
             longest = trainer.max_completion_length
-            going = [i for i in told if len(begun[i]) + len(made[i]) + len(told[i]) + longest <= room]
+            going = [
+                i for i in feedback if len(begun[i]) + len(added[i]) + len(feedback[i]) + longest <= room
+            ]
             for i in going:
-                made[i] += told[i]
-                mask[i] += [0] * len(told[i])
+                added[i] += feedback[i]
+                mask[i] += [0] * len(feedback[i])
         return {
             "prompt_ids": begun,
-            "completion_ids": made,
+            "completion_ids": added,
             "env_mask": mask,
             "logprobs": None,
             "reply": replies,
@@ -125,7 +129,7 @@ class PlainTurns:
 
     def _sample(self, trainer: Any, ids: list[list[int]]) -> list[list[int]]:
         sampled, _ = trainer._generate_single_turn(ids, None, {}, 1)
-        return [list(one) for one in sampled]
+        return [list(ids) for ids in sampled]
 
     def turn(self, judged: Judged) -> list[int]:
         """The tokens between two answers, from the end of the first to the start of the next."""

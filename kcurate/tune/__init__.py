@@ -5,4 +5,5 @@
 | `knobs` | what can be set in a side, and a side with other values |
 | `search` | in which order settings are tried |
 | `stage` | trials, verdicts, the best setting written as a pair |
+| `settings` | the settings of `kcurate tune` |
 """

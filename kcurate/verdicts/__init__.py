@@ -1,1 +1,11 @@
-"""Stored verdicts: their keys, the ledger that writes them, and which one counts for a pair."""
+"""Stored verdicts: their keys, the ledger that writes them, and which one counts for a pair.
+
+| module | what |
+|---|---|
+| `items` | a verdict as an item of results |
+| `keys` | the key of a verdict |
+| `ledger` | writes verdicts and finds them again |
+| `naive` | the speedup over a suite's own naive variant |
+| `readable` | pairs with their verdicts, for stages that report unreadable files and continue |
+| `standing` | which verdicts a pair has, and which of them counts |
+"""

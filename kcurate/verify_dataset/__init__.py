@@ -1,1 +1,7 @@
-"""`kcurate verify-dataset`: judges published rows again."""
+"""`kcurate verify-dataset`: judges published rows again.
+
+| module | what |
+|---|---|
+| `settings` | the settings of `kcurate verify-dataset` |
+| `stage` | `kcurate verify-dataset`: judges published rows again and reports drift |
+"""

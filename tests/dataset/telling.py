@@ -11,8 +11,8 @@ from kcurate.core import resources
 from kcurate.cuda_source import techniques
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.profiles.counters import BY_NAME
-from kcurate.profiles.labels import EXPECTED
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.technique_counters import EXPECTED
 from kcurate.prompts.explained import CHANGE, DIAGNOSIS, Fact, heard, sentences
 from kcurate.records import Candidate, For, Launch, Profile, Side, WhileNonzero, steps
 

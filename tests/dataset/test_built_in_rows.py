@@ -28,7 +28,7 @@ from kcurate.hub.published_rows import candidate_of, read_rows
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.prompts import Answer
 from kcurate.prompts.replies import read_reply
 from kcurate.prompts.tasks import (

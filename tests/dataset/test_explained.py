@@ -11,8 +11,8 @@ from dataset.telling import supported, told
 
 from kcurate.dataset.explained import explained
 from kcurate.hub.published_rows import candidate_of
-from kcurate.profiles.counters import BY_NAME
-from kcurate.profiles.labels import EXPECTED
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.technique_counters import EXPECTED
 from kcurate.prompts import Answer, read_reply
 from kcurate.records import Profile, SideName
 

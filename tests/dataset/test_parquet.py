@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from dataset.making import a_row, pair
 
-from kcurate.dataset import parquet, profiles
+from kcurate.dataset import parquet, profile_rows
 from kcurate.dataset.repairs import side_id
 from kcurate.dataset.tuning import tables
 from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.records import Candidate, Outcome, Profile, WrongAttempt
 
 
@@ -42,7 +42,9 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     if config == "profiles":
         pairs = [pair(f"demo/{number}", number) for number in range(count)]
         known = on_file.Profiles(map(profile, pairs))
-        return [one for row, own in zip(rows, pairs, strict=True) for one in profiles.rows(row, own, known)]
+        return [
+            one for row, own in zip(rows, pairs, strict=True) for one in profile_rows.rows(row, own, known)
+        ]
     for number, row in enumerate(rows):
         other = replace(candidate_of(row), id=f"{row['id']}/rung", fast=pair("demo/x", number + 40).fast)
         rung = a_row(other, speedup=3.0, speedup_low=2.9, speedup_high=3.1)

@@ -16,15 +16,17 @@ from small import honest
 from kcurate import prompts
 from kcurate.core import codec, resources
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, plot, secrets, splits
+from kcurate.dataset import card, plot, secrets
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
+from kcurate.dataset.settings import TEST_SHARE
 from kcurate.dataset.tuning import tables
 from kcurate.errors import RecordError
 from kcurate.hub.published_rows import candidate_of
 from kcurate.judge.checks.static import hints
 from kcurate.problem.neutral import neutral, neutral_side
 from kcurate.records import Kernel, Launch, Side, Source, Span, Upload
+from kcurate.reward import splits
 from kcurate.verdicts import readable, standing
 
 
@@ -152,10 +154,10 @@ def test_no_family_is_in_two_splits_and_splits_stay() -> None:
         ]
 
     families = {f"demo/{i}": f"family-{i // 2}" for i in range(400)}
-    found = splits.assign(rows(families))
+    found = splits.assign(rows(families), TEST_SHARE)
     assert all(found[f"demo/{i}"] == found[f"demo/{i + 1}"] for i in range(0, 400, 2))
     assert 40 < sum(split == "test" for split in found.values()) / 2 < 72
-    grown = splits.assign(rows({**families, "demo/new": "another"}))
+    grown = splits.assign(rows({**families, "demo/new": "another"}), TEST_SHARE)
     assert {key: grown[key] for key in found} == found
     assert set(splits.assign(rows({"a": "x"}), 0.99).values()) == {"train"}
 
@@ -180,13 +182,13 @@ def test_families_of_which_one_holds_a_function_of_the_other_are_in_one_split() 
         }
         for i, name in enumerate(names)
     ]
-    found = splits.assign(rows)
+    found = splits.assign(rows, TEST_SHARE)
     test = next(name for name in names if found[name] == "test")
     train = next(name for name in names if found[name] == "train")
     places = {row["id"]: row for row in rows}
     places[test]["slow_code"] += function
     places[train]["fast_code"] = "__device__ int unlike(int a) { return a * a * 3; }\n" + other
-    joined = splits.assign(rows)
+    joined = splits.assign(rows, TEST_SHARE)
     assert joined[test] == joined[train]
     assert {name: joined[name] for name in names if name not in (test, train)} == {
         name: found[name] for name in names if name not in (test, train)

@@ -9,9 +9,9 @@ import pytest
 
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
-from kcurate.profile.stage import ProfileConfig, run
-from kcurate.profiles import on_file
-from kcurate.profiles.counters import BY_NAME
+from kcurate.profiling import on_file
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.stage import ProfileConfig, run
 from kcurate.records import SIDES
 
 pytestmark = pytest.mark.gpu

@@ -13,7 +13,7 @@ from dataset.making import pair, verdict
 from report.browser import Page, chromium, executable
 
 from kcurate.core.workspace import Workspace
-from kcurate.profiles import on_file
+from kcurate.profiling import on_file
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.verdicts import readable

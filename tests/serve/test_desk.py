@@ -17,11 +17,11 @@ from kcurate.client import Answer, Given, Job, OwnProblem, Request, job_of
 from kcurate.errors import InputError
 from kcurate.judge.referees.local import JudgeExecutor
 from kcurate.records import Candidate, Environment, Outcome, Verdict
+from kcurate.reward import schemes
+from kcurate.reward.pool import RewardPool
 from kcurate.serve import guard
 from kcurate.serve.catalog import Catalog, own_task
 from kcurate.serve.job_log import JobLog
-from kcurate.train.reward import schemes
-from kcurate.train.reward.pool import RewardPool
 
 TASK = "test/scale"
 

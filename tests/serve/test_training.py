@@ -15,14 +15,14 @@ from train.asked import COPY, WRONG, reply
 
 from kcurate.client import Client
 from kcurate.errors import InputError, RemoteError
-from kcurate.train import pair_tasks
+from kcurate.reward import pair_tasks
+from kcurate.reward.devices import JudgePlace
+from kcurate.reward.feedback import feedback_on
+from kcurate.reward.remote import RemotePool, _requests
+from kcurate.reward.task import Task
 from kcurate.train.config import resolve
-from kcurate.train.devices import JudgePlace
-from kcurate.train.reward.feedback import feedback_on
-from kcurate.train.reward.remote import RemotePool, _requests, remote_pool
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.stage import Tasks, TrainConfig, judges
-from kcurate.train.task import Task
+from kcurate.train.stage import Tasks, TrainConfig, judges, remote_pool
 
 PLACE = JudgePlace("emulator", (0,), timed=False)
 

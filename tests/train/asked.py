@@ -12,8 +12,8 @@ from kcurate import prompts
 from kcurate.core import codec
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Outcome, SideName, Speedup, Verdict
-from kcurate.train.pair_tasks import task_of
-from kcurate.train.task import Task
+from kcurate.reward.pair_tasks import task_of
+from kcurate.reward.task import Task
 
 GPU = Environment("cuda", "Some GPU")
 PLAN = [codec.to_data(EACH)]

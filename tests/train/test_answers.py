@@ -12,7 +12,7 @@ from train.asked import COPY, EMPTY, PLAN, reply, task
 
 from kcurate.judge.judging import reference_side
 from kcurate.records import Call, Side
-from kcurate.train.reward.answers import Readable, Refusal, Refused, read
+from kcurate.reward.answers import Readable, Refusal, Refused, read
 
 RENAMED = SCALE_STRIDED.replace("each", "share").replace("threads", "all")
 

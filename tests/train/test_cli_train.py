@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from kcurate.cli import run
-from kcurate.train import taught
-from kcurate.train.evaluation import completions
+from kcurate.evaluation import completions, taught
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
 
@@ -352,9 +351,9 @@ def test_a_missing_logger_is_one_line_with_the_command(
     model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    from kcurate.train import extra
+    from kcurate.local_models import libraries
 
-    monkeypatch.setattr(extra, "REPORTS", ("no_such_logger",))
+    monkeypatch.setattr(libraries, "REPORTS", ("no_such_logger",))
     assert run(command(model, pairs, tmp_path / "run", "--report", "no_such_logger")) == 1
     assert "not installed: no_such_logger (pip install no_such_logger)" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -367,9 +366,9 @@ def test_missing_packages_are_one_line_with_the_command(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from kcurate.train import extra
+    from kcurate.local_models import libraries
 
-    monkeypatch.setattr(extra, "PACKAGES", ("torch", "no_such_package"))
+    monkeypatch.setattr(libraries, "PACKAGES", ("torch", "no_such_package"))
     assert run(command(model, pairs, tmp_path / "run")) == 1
     assert "not installed: no_such_package (pip install 'kcurate[train]')" in capsys.readouterr().err
 
@@ -692,7 +691,7 @@ def test_rows_at_once_do_not_change_the_steps(model: Path, pairs: Path, tmp_path
 def test_sigterm_ends_scoring_and_keeps_what_is_done(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kcurate.train.evaluation.local_model import LocalModel
+    from kcurate.evaluation.local_model import LocalModel
 
     out = tmp_path / "run"
     shutil.copytree(whole, out)

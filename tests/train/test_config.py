@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kcurate.errors import InputError
+from kcurate.reward.schemes import SCHEMES, make
 from kcurate.train.config import recipes, resolve, to_toml
-from kcurate.train.reward.schemes import SCHEMES, make
 
 
 def test_recipe_kernelcompare_has_the_numbers_of_the_paper() -> None:

@@ -11,9 +11,9 @@ from train.asked import PLAN, reply
 
 from kcurate.errors import InputError
 from kcurate.problem.techniques import LADDER_FAST, shown_in
+from kcurate.reward.answers import Readable, Refusal, Refused, read
+from kcurate.reward.pair_tasks import task_of
 from kcurate.train.curriculum import arranged, at_stage, stages
-from kcurate.train.pair_tasks import task_of
-from kcurate.train.reward.answers import Readable, Refusal, Refused, read
 
 TILED = SCALE.replace(
     "    if (i < n)", "    __shared__ float t[128]; t[threadIdx.x] = x[i]; __syncthreads(); if (i < n)"

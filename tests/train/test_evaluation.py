@@ -20,16 +20,15 @@ from deopt.models.server import serving
 from kcurate import prompts
 from kcurate.cli import run as command
 from kcurate.errors import InputError
+from kcurate.evaluation import completions, scores, taught
+from kcurate.evaluation.folder import EvalFolder, Evaluated
+from kcurate.evaluation.judging import judge
+from kcurate.evaluation.sampling import Reply, generate
+from kcurate.evaluation.stage import EvalConfig, run, run_compare
 from kcurate.records import Prompt
-from kcurate.train import pair_tasks, taught
-from kcurate.train.evaluation import completions, scores
-from kcurate.train.evaluation.folder import EvalFolder, Evaluated
-from kcurate.train.evaluation.judging import judge
-from kcurate.train.evaluation.sampling import Reply, generate
-from kcurate.train.evaluation.stage import EvalConfig, run, run_compare
-from kcurate.train.reward import schemes
-from kcurate.train.reward.pool import PoolConfig, RewardPool
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks, schemes
+from kcurate.reward.pool import PoolConfig, RewardPool
+from kcurate.reward.task import Task
 
 ALL: dict[str, Any] = {"split": "all", "untimed": True, "brief": True}
 
@@ -139,8 +138,8 @@ def test_a_second_turn_sees_the_answer_before_and_what_was_found(
 
 
 def test_a_model_in_this_process_samples_as_grpo_does(model: Path, tasks: Sequence[Task]) -> None:
-    from kcurate.train.evaluation.local_model import Drawing, LocalModel
-    from kcurate.train.settings import ModelSettings
+    from kcurate.evaluation.local_model import Drawing, LocalModel
+    from kcurate.local_models.settings import ModelSettings
 
     own = LocalModel(ModelSettings(str(model)), None, Drawing(8, temperature=0.7))
     given = own.arguments()
@@ -159,7 +158,7 @@ def test_a_model_in_this_process_samples_as_grpo_does(model: Path, tasks: Sequen
 
 @pytest.mark.parametrize(("count", "parts"), [(266, [266]), (10, [10]), (600, [300, 300]), (0, [])])
 def test_prompts_are_sampled_in_equal_parts(count: int, parts: list[int]) -> None:
-    from kcurate.train.evaluation.local_model import batches
+    from kcurate.evaluation.local_model import batches
 
     found = list(batches(range(count), 256))
     assert [len(part) for part in found] == parts
@@ -326,16 +325,16 @@ def test_every_way_of_sampling_samples_the_same(model: Path, pairs: Path, tmp_pa
     from peft import LoraConfig, get_peft_model
     from tiny import tasks
 
-    from kcurate.train import models
-    from kcurate.train.evaluation.local_model import Drawing, LocalModel
-    from kcurate.train.settings import ModelSettings
+    from kcurate.evaluation.local_model import Drawing, LocalModel
+    from kcurate.local_models import weights
+    from kcurate.local_models.settings import ModelSettings
 
     torch.manual_seed(3)
     name = str(model)
     lora = LoraConfig(
         r=8, lora_alpha=64, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"
     )
-    made = get_peft_model(models.load_model(ModelSettings(name), trainable=True), lora)
+    made = get_peft_model(weights.load_model(ModelSettings(name), trainable=True), lora)
     made.save_pretrained(tmp_path / "adapter")
     asked = [(task.prompt, 0) for task in tasks(pairs)[:3]]
     found = {}

@@ -10,10 +10,10 @@ from train.asked import task
 
 from kcurate import prompts
 from kcurate.errors import InputError
-from kcurate.train import models
-from kcurate.train.form import Form
-from kcurate.train.settings import ModelSettings
-from kcurate.train.task import Task
+from kcurate.local_models import weights
+from kcurate.local_models.form import Form
+from kcurate.local_models.settings import ModelSettings
+from kcurate.reward.task import Task
 
 TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|end|>\n{% endfor %}"
 OPENS = "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -31,7 +31,7 @@ SHOWS = (
 
 @pytest.fixture
 def tokenizer(model: Path) -> Any:
-    return models.load_tokenizer(ModelSettings(name=str(model)))
+    return weights.load_tokenizer(ModelSettings(name=str(model)))
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from dataset.hub_server import TOKEN, serving
 from dataset.hub_state import Hub
 
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.local_models.settings import ModelSettings
 from kcurate.train import hub as models_hub
 from kcurate.train import model_card
 from kcurate.train.config import resolve
 from kcurate.train.run_folder import RunFolder, write_environment
-from kcurate.train.settings import ModelSettings
 
 REPO = "me/cuda-coder"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from kcurate.train.evaluation import intervals
+from kcurate.evaluation import intervals
 
 RNG = np.random.default_rng(1)
 Drawn = tuple[np.ndarray, np.ndarray]

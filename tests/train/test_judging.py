@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from train.asked import task
 
-from kcurate.train.form import Form
-from kcurate.train.reward.trl_reward import Rewards, Tally, sampled
+from kcurate.local_models.form import Form
+from kcurate.local_models.settings import ModelSettings
+from kcurate.reward.task import Judged, Task
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.settings import ModelSettings
-from kcurate.train.task import Judged, Task
+from kcurate.train.trl_reward import Rewards, Tally, sampled
 
 
 class Pays:

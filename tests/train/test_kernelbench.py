@@ -18,10 +18,11 @@ from kcurate.core import codec
 from kcurate.errors import InputError
 from kcurate.hub import repository as hub
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.kernelbench import tasks as kernelbench
 from kcurate.records import Buffer, Call, Init, Outcome, Side, Tolerance
-from kcurate.train.kernelbench import tasks as kernelbench
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.task import Task
+from kcurate.reward import splits
+from kcurate.reward.answers import Readable, read
+from kcurate.reward.task import Task
 
 FORWARD = "        return torch.softmax(x, dim=self.dim)\n"
 # What is put in place of the forward pass (or of something else) of the module that computes a softmax.
@@ -164,14 +165,24 @@ def test_an_answer_in_python_is_no_answer(found: kernelbench.KernelBenchTasks, j
 
 
 def test_the_split_is_by_seed_and_covers_all(found: kernelbench.KernelBenchTasks) -> None:
-    tasks = [replace(found.tasks[0], id=f"{i}") for i in range(100)]
-    train, held_out = kernelbench.split(tasks)
+    first = found.tasks[0]
+    tasks = [
+        replace(
+            first,
+            id=f"{i}",
+            family=f"family-{i // 2}",
+            template=replace(first.template, slow=replace(first.template.slow, code=f"x = {i // 2}")),
+        )
+        for i in range(100)
+    ]
+    train, held_out = splits.split(tasks, 0.2)
     assert (len(train), len(held_out)) == (80, 20)
+    assert not {one.family for one in train} & {one.family for one in held_out}
     assert {one.id for one in (*train, *held_out)} == {one.id for one in tasks}
-    assert kernelbench.split(tasks) == (train, held_out)
-    assert kernelbench.split(tasks, seed=7) != (train, held_out)
+    assert splits.split(tasks, 0.2) == (train, held_out)
+    assert splits.split(tasks, 0.2, seed=7) != (train, held_out)
     with pytest.raises(InputError, match="not a share"):
-        kernelbench.split(tasks, 1.0)
+        splits.split(tasks, 1.0)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.train.kernelbench import tasks
+from kcurate.kernelbench import tasks
 
 MODULE = '''
 import torch

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcurate.kernelbench import sizes
 from kcurate.problem.expressions import evaluate
-from kcurate.train.kernelbench import sizes
 
 
 def convolution(values: Mapping[str, int]) -> tuple[int, ...] | None:

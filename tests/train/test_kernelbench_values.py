@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kcurate.kernelbench import values
 from kcurate.records import Init
-from kcurate.train.kernelbench import values
 
 Array = npt.NDArray[Any]
 SEEDS = range(3)

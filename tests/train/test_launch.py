@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from kcurate import backends
+from kcurate import backends, train
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train import devices
+from kcurate.reward import devices
+from kcurate.reward.devices import JudgeSettings
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.settings import JudgeSettings
 
-ACCELERATE = Path(devices.__file__).with_name("accelerate")
+ACCELERATE = Path(train.__file__).with_name("accelerate")
 SHARDED = Path(__file__).with_name("sharded.py")
 SETS = ("tasks.brief=true", "tasks.untimed=true", "tasks.held_out=0", "tasks.rollout=0",
         "lora.dropout=0.0", "lora.r=4",

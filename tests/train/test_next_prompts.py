@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from small import SCALE
 from train.asked import WRONG, reply, task
 
+from kcurate.local_models.form import Form
+from kcurate.local_models.settings import ModelSettings
 from kcurate.records import Outcome
+from kcurate.reward.answers import Refusal, Refused, read
+from kcurate.reward.schemes import OURS, STANDINGS
+from kcurate.reward.task import Judged, Task
 from kcurate.train import next_prompts
 from kcurate.train.curriculum import at_stage, stages
-from kcurate.train.form import Form
 from kcurate.train.next_prompts import LEAST_WEIGHT, PassRate, Pool
-from kcurate.train.reward.answers import Refusal, Refused, read
-from kcurate.train.reward.schemes import OURS, STANDINGS
-from kcurate.train.settings import ModelSettings
-from kcurate.train.task import Judged, Task
 
 TASK = task()
 STAGE = next(one for stage in stages() if (one := at_stage(TASK, stage)) is not None)

@@ -13,13 +13,14 @@ from small import scaled
 
 from kcurate.core import store
 from kcurate.cuda_source.compare.similarity import fingerprint
+from kcurate.dataset.settings import TEST_SHARE
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
 from kcurate.prompts import Answer, read_reply
 from kcurate.records import Outcome, View
-from kcurate.train import pair_tasks
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks, splits
+from kcurate.reward.task import Task
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +151,7 @@ def test_a_side_with_another_layout_is_asked_for_but_not_taught() -> None:
 
 @pytest.mark.slow
 def test_held_out_families_are_not_trained_on(built_in: tuple[Task, ...]) -> None:
-    train, held_out = pair_tasks.split(built_in, 0.2, 42)
+    train, held_out = splits.split(built_in, 0.2, 42)
     assert not {task.family for task in train} & {task.family for task in held_out}
     assert 0.15 < len(held_out) / len(built_in) < 0.25
     kernels = [
@@ -158,15 +159,23 @@ def test_held_out_families_are_not_trained_on(built_in: tuple[Task, ...]) -> Non
         for part in (train, held_out)
     ]
     assert not kernels[0] & kernels[1]
-    assert pair_tasks.split(built_in, 0.2, 42) == (train, held_out)
-    assert pair_tasks.split(built_in, 0.2, 43) != (train, held_out)
+    assert splits.split(built_in, 0.2, 42) == (train, held_out)
+    rows = [
+        {"id": task.id, "family": task.family, "slow_code": pair.slow.code, "fast_code": pair.fast.code}
+        for task in built_in
+        for pair in [task.template]
+    ]
+    tested = {task_id for task_id, part in splits.assign(rows, TEST_SHARE).items() if part == "test"}
+    assert tested
+    assert tested <= {task.id for task in held_out}, "a dataset's test families are trained on"
+    assert splits.split(built_in, 0.2, 43) != (train, held_out)
 
 
 def test_families_that_share_a_kernel_stay_together() -> None:
     tasks = [pair_tasks.task_of(scaled(name)) for name in ("a", "b", "c")]
     other = unlike(7)
     for seed in range(6):
-        train, held_out = pair_tasks.split([*tasks, other], 0.5, seed)
+        train, held_out = splits.split([*tasks, other], 0.5, seed)
         assert {len(train), len(held_out)} == {1, 3}
 
 
@@ -182,15 +191,29 @@ def unlike(k: int) -> Task:
 
 @given(fraction=st.floats(0, 0.99), seed=st.integers(0, 9), count=st.integers(1, 6))
 def test_every_task_is_in_one_part(fraction: float, seed: int, count: int) -> None:
-    train, held_out = pair_tasks.split(FEW[:count], fraction, seed)
+    train, held_out = splits.split(FEW[:count], fraction, seed)
     assert sorted(task.id for task in (*train, *held_out)) == sorted(task.id for task in FEW[:count])
     assert train
     assert bool(held_out) == (fraction > 0 and count > 1)
 
 
+def test_a_group_of_many_families_is_trained_on() -> None:
+    tasks = [pair_tasks.task_of(scaled(f"f{number}")) for number in range(splits.MANY + 1)]
+    for seed in range(6):
+        train, held_out = splits.split([*tasks, unlike(7)], 0.9, seed)
+        assert (len(train), len(held_out)) == (splits.MANY + 1, 1)
+
+
+@given(share=st.floats(0, 0.99), count=st.integers(3, 6))
+def test_a_run_holds_out_families_in_the_order_of_a_dataset(share: float, count: int) -> None:
+    """A larger share keeps what a smaller one held out, where families are of one size."""
+    held = [{task.family for task in splits.split(FEW[:count], part)[1]} for part in (share / 2, share)]
+    assert held[0] <= held[1] or not share
+
+
 def test_a_fraction_is_a_fraction() -> None:
     with pytest.raises(InputError, match="not a share of the tasks"):
-        pair_tasks.split(FEW, 1.0, 0)
+        splits.split(FEW, 1.0, 0)
 
 
 FEW = [unlike(k) for k in range(1, 7)]

@@ -9,9 +9,10 @@ import pytest
 from kcurate.cli import run as cli
 from kcurate.core import time_limits
 from kcurate.errors import InputError
-from kcurate.train.evaluation.completions import Completion, given_hash
-from kcurate.train.kernelbench import protocol
-from kcurate.train.reward import schemes
+from kcurate.evaluation import kernelbench_protocol
+from kcurate.evaluation.completions import Completion
+from kcurate.reward import schemes
+from kcurate.reward.task import given_hash
 
 MODULE = "class Model: ...\n\n\ndef get_inputs():\n    return [3]\n"
 # What stands in for KernelBench's evaluator: an answer says how long it takes, and is called once.
@@ -85,16 +86,16 @@ def tree(tmp_path: Path) -> Path:
 
 
 def judged(tree: Path, *replies: str) -> list[Completion]:
-    (task,) = protocol.load(tree, 1)
+    (task,) = kernelbench_protocol.load(tree, 1)
     rows = [
         Completion(task.id, task.family, given_hash(task), at, 1, "", "", reply, "text", "answered")
         for at, reply in enumerate(replies)
     ]
-    return protocol.judge(rows, [task], tree, schemes.make("kernelcompare"), gpu=0)
+    return kernelbench_protocol.judge(rows, [task], tree, schemes.make("kernelcompare"), gpu=0)
 
 
 def test_the_prompt_is_the_checkouts_own(tree: Path) -> None:
-    (task,) = protocol.load(tree, 1)
+    (task,) = kernelbench_protocol.load(tree, 1)
     assert (task.id, task.family) == ("kernelbench/level1/19_ReLU", "relu")
     assert task.prompt.task == f"cuda one_shot fp32: {MODULE}"
 
@@ -185,9 +186,9 @@ def test_what_the_protocol_does_not_have_is_one_line(
 
 
 def test_without_a_gpu_it_is_not_judged(tree: Path, tmp_path: Path) -> None:
-    from kcurate.train.evaluation.folder import Evaluated
-    from kcurate.train.evaluation.sampling import Reply
-    from kcurate.train.evaluation.stage import EvalConfig, run
+    from kcurate.evaluation.folder import Evaluated
+    from kcurate.evaluation.sampling import Reply
+    from kcurate.evaluation.stage import EvalConfig, run
 
     class Knows:
         def sample(self, asked: list[object]) -> list[Reply]:

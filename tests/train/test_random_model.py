@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from kcurate import cli
-from kcurate.train import pair_tasks, random_model, taught
+from kcurate.evaluation import taught
+from kcurate.reward import pair_tasks
+from kcurate.train import random_model
 from kcurate.train.stage import TrainConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -18,8 +18,8 @@ from kcurate.errors import KcurateError
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.local import Referees
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
-from kcurate.train.reward import schemes
-from kcurate.train.reward.pool import PoolConfig, RewardPool
+from kcurate.reward import schemes
+from kcurate.reward.pool import PoolConfig, RewardPool
 
 SCHEME = schemes.make("kernelcompare")
 TASK = task()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kcurate.errors import InputError
 from kcurate.records import Outcome
-from kcurate.train.reward.answers import Refusal
-from kcurate.train.reward.own_reward import chosen
-from kcurate.train.reward.schemes import OURS, SCHEMES, STANDINGS, Earned, make, terms_of
+from kcurate.reward.answers import Refusal
+from kcurate.reward.own_reward import chosen
+from kcurate.reward.schemes import OURS, SCHEMES, STANDINGS, Earned, make, terms_of
 
 
 def total(name: str, *group: Earned, **values: Any) -> list[float]:

@@ -11,9 +11,9 @@ from train.asked import COPY, PLAN, WRONG, reply, task
 
 from kcurate import prompts
 from kcurate.cli import run
-from kcurate.train import taught
-from kcurate.train.evaluation import completions
-from kcurate.train.evaluation.completions import Completion, given_hash
+from kcurate.evaluation import completions, taught
+from kcurate.evaluation.completions import Completion
+from kcurate.reward.task import given_hash
 from kcurate.train.run_folder import RunFolder
 
 TASK = task()

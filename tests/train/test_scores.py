@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate.errors import InputError
-from kcurate.train.evaluation import completions, scores
-from kcurate.train.evaluation.comparing import compare
-from kcurate.train.evaluation.completions import Completion
-from kcurate.train.evaluation.folder import EvalFolder
-from kcurate.train.evaluation.plot import svg
-from kcurate.train.reward.schemes import STANDINGS
+from kcurate.evaluation import completions, scores
+from kcurate.evaluation.comparing import compare
+from kcurate.evaluation.completions import Completion
+from kcurate.evaluation.folder import EvalFolder
+from kcurate.evaluation.plot import svg
+from kcurate.reward.schemes import STANDINGS
 
 
 def row(

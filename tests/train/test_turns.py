@@ -15,12 +15,12 @@ import pytest
 from train.asked import WRONG, reply, task
 
 from kcurate.cli import run
-from kcurate.train import models
-from kcurate.train.form import Form
+from kcurate.local_models import weights
+from kcurate.local_models.form import Form
+from kcurate.local_models.settings import ModelSettings
+from kcurate.reward.task import Judged, Task
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.settings import ModelSettings
-from kcurate.train.task import Judged, Task
 from kcurate.train.turns import DONE, PlainTurns, environment, has_tools
 
 pytestmark = pytest.mark.filterwarnings(
@@ -47,7 +47,7 @@ class Judges:
 
 @pytest.fixture
 def tokenizer(model: Path) -> Any:
-    return models.load_tokenizer(ModelSettings(name=str(model)))
+    return weights.load_tokenizer(ModelSettings(name=str(model)))
 
 
 def trainer(tokenizer: Any, form: Form, script: Iterator[list[str]], tasks: list[Task]) -> Any:
@@ -185,12 +185,12 @@ def test_a_run_with_a_tool(model: Path, pairs: Path, tmp_path: Path, monkeypatch
 
     own = tmp_path / "model"
     shutil.copytree(model, own)
-    tokenizer = models.load_tokenizer(ModelSettings(name=str(own)))
+    tokenizer = weights.load_tokenizer(ModelSettings(name=str(own)))
     tokenizer.chat_template = qwen_template()
     tokenizer.add_tokens([AddedToken(name, special=True) for name in ("<|im_start|>", "<|im_end|>")])
     tokenizer.eos_token = "<|im_end|>"
     tokenizer.save_pretrained(own)
-    network = models.load_model(ModelSettings(name=str(own)))
+    network = weights.load_model(ModelSettings(name=str(own)))
     network.resize_token_embeddings(len(tokenizer))
     network.generation_config.eos_token_id = network.config.eos_token_id = tokenizer.eos_token_id
     network.save_pretrained(own)

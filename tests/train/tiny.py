@@ -17,11 +17,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from kcurate import prompts
 from kcurate.core import store
+from kcurate.local_models.form import PLAIN, Form
+from kcurate.local_models.settings import ModelSettings
 from kcurate.records import Candidate, Environment, Outcome, Verdict
-from kcurate.train import pair_tasks
-from kcurate.train.form import PLAIN, Form
-from kcurate.train.settings import ModelSettings
-from kcurate.train.task import Task
+from kcurate.reward import pair_tasks
+from kcurate.reward.task import Task
 from kcurate.verdicts.keys import verdict_key
 
 TEMPLATE = (

@@ -1,5 +1,17 @@
 """Runs device code without a GPU: compiled as host C++, with the threads of a block as fibers.
 
+| module | what |
+|---|---|
+| `assembly` | turns asm statements into C++ |
+| `compiler` | `Compiler` of the emulator: compiles one side to a shared object |
+| `device` | `Device` of the emulator |
+| `library` | a compiled side loaded into this process: its kernels and variables |
+| `memory` | allocations of the emulated device: host memory, each between inaccessible pages |
+| `seccomp` | a system call filter for processes that run device code natively |
+| `source` | prepares CUDA C++ for a host compiler, where macros alone cannot do it |
+| `tensor_maps` | TMA tensor maps as the emulator has them |
+| `toolchain` | the host's C++ compiler |
+
 `include/` holds the headers that device code sees (ours, and no others), `runtime/` the code that runs it.
 Not covered: who may run what where (`kcurate.judge`).
 """

@@ -1,5 +1,12 @@
 """Sides in Triton: compiled to a cubin for a GPU (`compiler`), interpreted on a CPU (`interpreter`).
 
+| module | what |
+|---|---|
+| `compiler` | Triton modules compiled to PTX for one architecture, without a GPU |
+| `installed` | whether Triton is installed, and its import in the processes that fork workers |
+| `interpreter` | Triton modules run by Triton's interpreter on host memory |
+| `module` | a Triton module's text executed |
+
 Their text is hostile Python that both execute, so only sandboxed workers import these two. The only importer
 of `triton`. Not covered: what a module may contain (`kcurate.triton_source`).
 """

@@ -6,10 +6,10 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
-from kcurate import judge
 from kcurate.core.notes import Note
 from kcurate.errors import KcurateError
-from kcurate.profiles import counters, ncu
+from kcurate.profiling import counters, ncu
+from kcurate.profiling.profiler import Profiler
 from kcurate.records import Candidate, SideName
 
 
@@ -19,10 +19,10 @@ class Counting:
     def __init__(self, gpu: int, note: Note) -> None:
         self._note = note
         self._lock = threading.Lock()
-        self._profiler: judge.Profiler | None = None
+        self._profiler: Profiler | None = None
         with self._or_none():
             ncu.installed()
-            self._profiler = judge.Profiler.open(gpu, counters.metrics(ncu.known_metrics()))
+            self._profiler = Profiler.open(gpu, counters.metrics(ncu.known_metrics()))
 
     def __call__(self, candidate: Candidate, sides: Sequence[SideName]) -> Mapping[str, Mapping[str, float]]:
         """By side, its counters; a side that cannot be profiled is missing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate.deopt.models.policy import Tried
-from kcurate.profiles import counters
+from kcurate.profiling import counters
 from kcurate.records import AttemptOutcome, Environment, Resources, SideReport, other_side
 
 _GIVEN = "The given code and all attempts so far, as measured:"

@@ -2,7 +2,7 @@
 
 Before a side's launches its buffers get new places and new noise, inputs are copied in, and the L2 cache is
 flushed. `log` says how many launches of each side are recorded, and what each stands for. Not covered: which
-launches (`kcurate.backends.cuda.profiled`), the profiler (`kcurate.judge.profiling`).
+launches (`kcurate.backends.cuda.recorded_launches`), the profiler (`kcurate.profiling.profiler`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from kcurate.backends.base import EntryPoint, KernelFault
-from kcurate.backends.cuda.profiled import ProfiledDevice, spread
+from kcurate.backends.cuda.recorded_launches import ProfiledDevice, spread
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.arena import Arena
@@ -27,7 +27,6 @@ from kcurate.judge.workers.requests import Generate, Load
 from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs import contents
-from kcurate.profiles import ncu
 
 
 def main(folder: str) -> None:
@@ -36,11 +35,11 @@ def main(folder: str) -> None:
     job: Mapping[str, Any] = json.loads((root / "job.json").read_text())
     with (root / "log").open("a", buffering=1) as log:
         device = ProfiledDevice(job["gpu"])
-        made = read_request(job["helpers"])
-        assert isinstance(made, Helpers)
-        timer = GpuTimer(device, unpack_compiled(made.compiled, {"binary": binary(root, "helpers")}))
+        helpers = read_request(job["helpers"])
+        assert isinstance(helpers, Helpers)
+        timer = GpuTimer(device, unpack_compiled(helpers.compiled, {"binary": binary(root, "helpers")}))
         device.record(timer.empty)
-        isolation.enter("run", "cuda", also=[root / ncu.OWN_FOLDER])
+        isolation.enter("run", "cuda", also=[root / job["writable"]])
         for name, load, inputs in sides(job):
             tell(log, side=name)
             try:
@@ -76,13 +75,13 @@ def profile(
     """Run a side once to count its launches, then with the profiler; the weights recorded, and the count."""
     module = device.load(unpack_compiled(load.compiled, {"binary": code}))
     bound = bind_once(load.problem, load.side, inputs.sizes)
-    made = contents.recipes(load.problem, load.side, inputs.sizes, inputs.seed)
+    recipes = contents.recipes(load.problem, load.side, inputs.sizes, inputs.seed)
     arena = Arena(timer)
-    one = InputSet(timer, bound, *made, arena)
+    input_set = InputSet(timer, bound, *recipes, arena)
     device.recorded = []
     counts: Counter[EntryPoint] = Counter()
     for recording in (False, True):
-        prepared: Prepared = one.place(module)
+        prepared: Prepared = input_set.place(module)
         arena.renew()
         prepared.reset(arena.salt)
         timer.reset_persisting()
@@ -92,7 +91,7 @@ def profile(
         prepared.run()
         device.synchronize()
         device.chosen, counts = {}, device.counts
-    one.close()
+    input_set.close()
     arena.close()
     device.shrink()
     return device.recorded, counts.total()

@@ -1,0 +1,39 @@
+"""Rows of `profiles`: what a side of a published pair did on one GPU, by counter.
+
+Not covered: the counters (`kcurate.profiling.counters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kcurate.dataset.rows import Kind
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.on_file import Profiles
+from kcurate.records import Candidate
+
+COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "side": "string",
+    "device": "string",
+    "family": "string",
+    "domain": "string",
+    "license": "string",
+    "content": "string",
+    "launches": "int64",
+    "profiled": "int64",
+    **dict.fromkeys(BY_NAME, "float64"),
+    "tool": "string",
+    "driver": "string",
+    "compiler": "string",
+}
+
+
+def rows(row: Mapping[str, Any], candidate: Candidate, profiles: Profiles) -> Iterator[dict[str, Any]]:
+    """A row a side and device; `row` is that of the candidate's pair."""
+    for device, sides in profiles.by_device(candidate).items():
+        for side, profile in sides.items():
+            facts = {name: getattr(profile, name) for name in COLUMNS if hasattr(profile, name)}
+            values = {**row, **profile.counters, **facts, "side": side, "device": device}
+            yield {name: values.get(name) for name in COLUMNS}

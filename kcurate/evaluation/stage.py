@@ -1,0 +1,304 @@
+"""`kcurate eval`: generate, judge, score; in one go, or one step at a time with a folder between them.
+
+A step that finds its file does nothing. Not covered: options (`settings`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from kcurate.backends.choice import choose
+from kcurate.core import codec, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, new_folder, recorded
+from kcurate.errors import InputError
+from kcurate.evaluation import completions, scores, taught
+from kcurate.evaluation.comparing import Comparison, compare
+from kcurate.evaluation.completions import Completion
+from kcurate.evaluation.folder import EvalFolder, check
+from kcurate.evaluation.judging import asked_of, judge
+from kcurate.evaluation.sampling import Sampler, generate
+from kcurate.evaluation.scores import Scores
+from kcurate.evaluation.settings import EvalConfig, Evaluated
+from kcurate.local_models.settings import ModelSettings
+from kcurate.problem.lessons import gpu_named
+from kcurate.records import Summary
+from kcurate.reward import devices, own_reward, pair_tasks, splits
+from kcurate.reward.devices import JudgePlace
+from kcurate.reward.pool import PoolConfig, RewardPool
+from kcurate.reward.settings import JudgeSettings
+from kcurate.reward.task import Task
+
+STAGE = "eval"
+
+
+def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | None]:
+    """Run the steps that are not done yet; the counts are the outcomes of the completions.
+
+    Raises:
+        InputError: unusable settings, tasks or folder. MissingDependencyError: a package, key, GPU or memory
+            is missing. RemoteError, BudgetSpentError: no answer from an API.
+    """
+    root = config.folder or new_folder(config.workspace, STAGE)
+    folder = EvalFolder(root)
+    with recorded(STAGE, root, note=note, folder=root) as record:
+        evaluated = _settled(config, folder)
+        with contextlib.closing(_Judges(config, folder, evaluated, record.note)) as judges:
+            rows = _completions(config, folder, evaluated, judges, record)
+            if "judge" in config.steps and not folder.judged.exists():
+                record.begin()
+                rows = judges.judged(rows)
+                completions.write(folder.judged, rows)
+                folder.write_about(
+                    evaluated, timed=judges.pool.timed, device=judges.pool.environment().device
+                )
+        scored = _score(config, folder, evaluated) if "score" in config.steps else None
+        judged = folder.read_judged() if folder.judged.exists() else rows
+        counts = Counter(row.outcome or "not judged" for row in judged)
+        record.note(f"evaluation: {root}")
+        return record.finish({"completions": dict(sorted(counts.items()))}), scored
+
+
+def run_compare(first: Path, second: Path) -> Comparison:
+    """The second evaluation less the first.
+
+    Raises:
+        InputError: not judged, no common task, or judged in ways that cannot be compared.
+    """
+    folders = [EvalFolder(first), EvalFolder(second)]
+    rows = [folder.read_judged() for folder in folders]
+    abouts = [folder.read_about() for folder in folders]
+    where = f"{first}, {second}"
+    timed = [bool(about.get("timed")) for about in abouts]
+    if timed[0] != timed[1]:
+        raise InputError("one was timed on a GPU and the other was not", where=where)
+    devices = [about.get("device") for about in abouts]
+    if timed[0] and devices[0] != devices[1]:
+        raise InputError(f"timed on different GPUs: {devices[0]} and {devices[1]}", where=where)
+    evaluated = [
+        codec.from_data(Evaluated, about["evaluated"], where=str(folder.about))
+        for about, folder in zip(abouts, folders, strict=True)
+    ]
+    if evaluated[0].protocol != evaluated[1].protocol:
+        raise InputError("judged by different protocols", where=where)
+    return compare(*rows, timed=timed[0], one_reward=evaluated[0].reward == evaluated[1].reward)
+
+
+def _settled(config: EvalConfig, folder: EvalFolder) -> Evaluated:
+    """What is evaluated, from the call or from the folder.
+
+    Raises:
+        InputError: the folder has another evaluation, or none where one is needed; a value out of range.
+    """
+    if config.evaluated is None:
+        evaluated = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+        if "judge" in config.steps and config.reward != evaluated.reward and ":" in evaluated.reward:
+            # The folder may be somebody else's, and the function runs as you.
+            what = f"its reward is the function {evaluated.reward}, which judging imports"
+            raise InputError(
+                what, where=str(folder.about), hint=f"--reward {evaluated.reward} if you trust it"
+            )
+        return evaluated
+    evaluated = config.evaluated
+    check(evaluated)
+    if folder.about.exists():
+        there = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+        if replace(there, gpu=None) != replace(evaluated, gpu=None):
+            raise InputError(
+                "another evaluation is here", where=str(folder.root), hint="choose another --out"
+            )
+        return there
+    return evaluated
+
+
+class _Judges:
+    """The judges and the tasks of an evaluation, opened when they are needed."""
+
+    def __init__(self, config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> None:
+        self._config, self._folder, self._note = config, folder, note
+        self.evaluated = evaluated
+        self._pool: RewardPool | None = None
+
+    @cached_property
+    def place(self) -> JudgePlace:
+        """Where they judge; a model in this process samples on the first of these GPUs."""
+        chosen = choose(self._config.backend, self._config.gpu, note=self._note)
+        backend: Literal["emulator", "cuda"] = "emulator" if chosen.backend == "emulator" else "cuda"
+        gpus = chosen.gpus if backend == "cuda" else ()
+        return devices.settle(JudgeSettings(backend, chosen.gpus[0], gpus))
+
+    @property
+    def pool(self) -> RewardPool:
+        """The judges."""
+        if self._pool is None:
+            config, place = self._config, self.place
+            scheme = own_reward.chosen(self.evaluated.reward, {})
+            torch = self.evaluated.tasks != "pairs"
+            cache = self._folder.verdicts
+            pool_config = PoolConfig(
+                place.backend, place.gpus, config.jobs, place.timed, cache_file=cache, torch=torch
+            )
+            self._pool = RewardPool(scheme, pool_config)
+        return self._pool
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks.
+
+        Raises:
+            InputError: there are none.
+        """
+        return load_tasks(self.evaluated, self._note)
+
+    def judged(self, rows: Sequence[Completion]) -> list[Completion]:
+        """The completions with what was found, by the protocol of the evaluation.
+
+        Raises:
+            InputError: KernelBench's protocol without a GPU; or as in `judging.judge`.
+        """
+        evaluated, (_, _, path) = self.evaluated, self.evaluated.tasks.partition(":")
+        if evaluated.protocol == "kcurate":
+            return judge(rows, self.tasks, self.pool)[0]
+        from kcurate.evaluation import kernelbench_protocol
+
+        if self.place.backend != "cuda":
+            hint = "judge on a machine with one, or leave out --protocol"
+            raise InputError("KernelBench's evaluator needs a GPU", where="--protocol kernelbench", hint=hint)
+        scheme = own_reward.chosen(evaluated.reward, {})
+        tree, asked = kernelbench_protocol.checkout(path), asked_of(rows, self.tasks)
+        return kernelbench_protocol.judge(
+            rows, asked, tree, scheme, gpu=self.place.gpus[0], jobs=self._config.jobs
+        )
+
+    def close(self) -> None:
+        """End the judges."""
+        if self._pool is not None:
+            self._pool.close()
+
+
+def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
+    """The tasks of an evaluation.
+
+    Raises:
+        InputError: there are none.
+    """
+    settings, (kind, _, path) = evaluated, evaluated.tasks.partition(":")
+    if kind == "kernelbench":
+        from kcurate.kernelbench import tasks as kernelbench
+
+        if settings.protocol == "kernelbench":
+            from kcurate.evaluation import kernelbench_protocol
+
+            tasks = kernelbench_protocol.load(kernelbench_protocol.checkout(path), settings.level)
+        else:
+            place, gpu = path or None, settings.gpu or ""
+            loaded = kernelbench.load(place, level=settings.level, brief=settings.brief, gpu=gpu, note=note)
+            note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
+            tasks = loaded.tasks
+    else:
+        tasks = pair_tasks.load(
+            *settings.dataset, brief=settings.brief, untimed=settings.untimed, gpu=settings.gpu, note=note
+        )
+    parts = splits.split(tasks, settings.held_out, settings.split_seed)
+    split = settings.split or ("all" if kind == "kernelbench" else "held_out")
+    chosen = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
+    if not chosen:
+        raise InputError(
+            f"no task to evaluate on: {split} of {settings.tasks} is empty", where="kcurate eval"
+        )
+    chosen = chosen[: settings.limit or None]
+    note(f"{len(chosen)} tasks of {len({task.family for task in chosen})} families")
+    return chosen
+
+
+def _completions(
+    config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, judges: _Judges, record: Run
+) -> list[Completion]:
+    """The completions of the folder, generated first if they are not there."""
+    if folder.completions.exists() or "generate" not in config.steps:
+        hint = f"run kcurate eval generate --out {folder.root}"
+        return completions.read(folder.completions, hint=hint)
+    record.begin()
+    if judges.place.backend == "cuda":
+        environment = judges.pool.environment()
+        judges.evaluated = evaluated = replace(
+            evaluated, gpu=gpu_named(environment.device, environment.compiler) or None
+        )
+    adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
+    known = None if adapter is None else taught.read(adapter)
+    if adapter is not None and known is None:
+        record.note(f"{adapter} does not say what it was taught: no task is refused")
+    # The model comes first: a missing key or model is told before the tasks are read, which takes a while.
+    with _sampler(config, folder, evaluated, record.note) as sampler:
+        tasks = judges.tasks
+        if not evaluated.allow_taught:
+            taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
+        folder.write_about(evaluated)
+        turned = judges.pool if evaluated.turns > 1 else None
+        rows = generate(
+            tasks, sampler, samples=evaluated.samples, turns=evaluated.turns, pool=turned, note=record.note
+        )
+    if known is not None:
+        names = {task.id for task in known.among(tasks)}
+        rows = [replace(row, taught=row.task in names) for row in rows]
+    completions.write(folder.completions, rows)
+    record.note(f"{len(rows)} completions: {folder.completions}")
+    return rows
+
+
+@contextlib.contextmanager
+def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> Iterator[Sampler]:
+    """The model, for as long as it is needed."""
+    if config.sampler is not None:
+        yield config.sampler
+    elif evaluated.model == "claude" or evaluated.model.startswith(("claude-", "openai:")):
+        from kcurate.evaluation.endpoint import Endpoint
+        from kcurate.models.naming import parse_model
+        from kcurate.models.opening import Spending, open_asking
+
+        if evaluated.adapter is not None:
+            raise InputError("an adapter needs a model in this process", where="--adapter")
+        spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
+        given = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
+        sampling = {key: value for key, value in given.items() if value is not None}
+        name = parse_model(evaluated.model)
+        asking = open_asking(name, folder.transcripts, spending, sampling=sampling, note=note)
+        with contextlib.closing(asking.client):
+            yield Endpoint(asking, config.concurrency)
+        note(asking.spent())
+    else:
+        from kcurate.local_models.libraries import require_extra
+
+        require_extra("kcurate eval")
+        from kcurate.evaluation.local_model import Drawing, LocalModel
+        from kcurate.local_models.libraries import quiet
+
+        drawing = Drawing(
+            evaluated.max_tokens,
+            1.0 if evaluated.temperature is None else evaluated.temperature,
+            1.0 if evaluated.top_p is None else evaluated.top_p,
+            evaluated.seed,
+            config.batch,
+        )
+        adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
+        settings = ModelSettings(evaluated.model, sampling=evaluated.sampling, merged=evaluated.merged)
+        with (
+            quiet(),
+            contextlib.closing(LocalModel(settings, adapter, drawing)) as model,
+        ):
+            yield model
+
+
+def _score(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated) -> Scores:
+    about, rows = folder.read_about(), folder.read_judged()
+    scored = scores.score(
+        config.name or folder.root.name, evaluated.model, rows, timed=bool(about.get("timed"))
+    )
+    store.write_bytes(folder.scores, store.pretty_json({"rows": [codec.to_data(scored)]}))
+    return scored

@@ -1,0 +1,133 @@
+"""The process that runs KernelBench's own code: its prompts, its build and its evaluator.
+
+It is given the file of a request, and writes the result, named like the step, into its folder. The request is
+out of an answer's reach; the folder may be as an answer's earlier step left it. The answer and the evaluator
+share the process, as in KernelBench: an answer that wants to can forge the result, but harms nothing else. It
+changes files only in its folder, reads libraries and the checkout, and has no network. Not covered: who
+starts it (`protocol`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# What KernelBench imports for its own clients, and the evaluator does not use.
+CLIENTS = ("dotenv", "litellm", "openai", "requests")
+TRIALS, TIMED = 5, 100
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of a build. `static`: why the static check refuses the answer; `why`: why it failed."""
+
+    built: bool = False
+    why: str = ""
+    static: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """KernelBench's result for an answer; times in milliseconds. None in `metadata`: it gave no result."""
+
+    compiled: bool = False
+    correct: bool = False
+    ms: float = -1.0
+    reference_ms: float = -1.0
+    metadata: Mapping[str, str] | None = None
+
+
+def result(step: str) -> str:
+    """The name of the file with the result of a step."""
+    return f"{step}.json"
+
+
+def main() -> None:
+    """Enter the sandbox, and do what is asked."""
+    from kcurate.judge.workers.inside import isolation
+
+    asked = json.loads(Path(sys.argv[2]).read_bytes())
+    tree = Path(asked["tree"])
+    installed = [folder for folder in map(Path, filter(None, sys.path)) if any(folder.glob("*.dist-info"))]
+    isolation.enter_folder(Path.cwd(), [tree, *installed])
+    sys.path.insert(0, str(tree / "src"))
+    sys.modules.setdefault("tomli", tomllib)
+    for name in CLIENTS:
+        if importlib.util.find_spec(name) is None:
+            sys.modules[name] = _StandIn(name)
+    results = STEPS[asked["step"]](asked)
+    Path(result(asked["step"])).write_text(json.dumps(results), encoding="utf-8")
+
+
+class _StandIn(ModuleType):
+    """A module whose every name is a function that does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+
+def prompted(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """KernelBench's own prompt for each module, with one example."""
+    prompts = importlib.import_module("kernelbench.prompt_constructor_toml")
+    return {
+        name: str(prompts.get_prompt_for_backend(code, "cuda", "one_shot", "fp32"))
+        for name, code in asked["modules"].items()
+    }
+
+
+def checked(asked: Mapping[str, Any]) -> Built:
+    """KernelBench's static check of an answer, and what it builds with PyTorch's extensions."""
+    if importlib.util.find_spec("kernelbench.kernel_static_checker") is not None:
+        static = importlib.import_module("kernelbench.kernel_static_checker")
+        valid, errors, _ = static.validate_kernel_static(asked["code"], asked["backend"], "fp32")
+        if not valid:
+            return Built(static="; ".join(map(str, errors)))
+    if asked["backend"] == "cuda":
+        theirs = importlib.import_module("kernelbench.eval")
+        built, _, why = theirs.build_compile_cache(asked["code"], build_dir="build")
+        return Built(bool(built), str(why or ""))
+    return Built(True)
+
+
+def evaluated(asked: Mapping[str, Any]) -> Found:
+    """What KernelBench's evaluator says of an answer."""
+    torch = importlib.import_module("torch")
+    theirs = importlib.import_module("kernelbench.eval")
+    evaluated = theirs.eval_kernel_against_ref(
+        asked["module"],
+        asked["code"],
+        num_correct_trials=TRIALS,
+        num_perf_trials=TIMED,
+        measure_performance=True,
+        build_dir="build",
+        device=torch.device("cuda:0"),
+        backend=asked["backend"],
+        precision=torch.float32,
+    )
+    if evaluated is None:
+        return Found()
+    about = {str(name): str(value) for name, value in evaluated.metadata.items()}
+    times = float(evaluated.runtime), float(evaluated.ref_runtime)
+    return Found(bool(evaluated.compiled), bool(evaluated.correctness), *times, about)
+
+
+STEPS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "prompts": prompted,
+    "build": lambda asked: asdict(checked(asked)),
+    "evaluate": lambda asked: asdict(evaluated(asked)),
+}
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        main()

@@ -1,0 +1,314 @@
+"""Turns a PyTorch module in KernelBench's layout into a problem: sizes, buffers, tolerances, the call.
+
+Runs the module's code, so it belongs in a worker process (`kernelbench.worker`). The problem has been run the
+way the judge runs it, on the emulator, and passed the judge's negative controls. Not covered: the single
+steps (`meta_shapes`, `sizes`, `values`, `strength`).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kcurate.backends import torch_module, torch_text
+from kcurate.errors import ProblemError
+from kcurate.kernelbench import sizes as sizing
+from kcurate.kernelbench import strength
+from kcurate.kernelbench import values as valuing
+from kcurate.kernelbench.meta_shapes import MODEL, Array, Facts, forward_names, look, state_of
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.records import Buffer, Call, Expr, Init, Problem, Scalar, Side, Sizes, Tolerance
+
+# Largest total of array elements and of additions in a test, since the emulator runs it.
+MAX_TEST_ELEMENTS = 2_000_000
+MAX_TEST_TERMS = 60_000_000
+# Longer sums are assumed to be computed as at least `PARTIAL_SUMS` partial sums.
+MANY_TERMS = 1 << 20
+PARTIAL_SUMS = 256
+# Keywords of CUDA C++.
+TAKEN = frozenset(
+    {
+        *("auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do", "double"),
+        *("else", "enum", "float", "for", "half", "if", "inline", "int", "long", "new", "operator"),
+        *("private", "public", "register", "return", "short", "signed", "sizeof", "static", "struct"),
+        *("switch", "template", "this", "typedef", "union", "unsigned", "using", "void", "volatile", "while"),
+    }
+)
+SAMPLES = 3
+SAMPLED_ELEMENTS = 20_000
+
+
+@dataclass(frozen=True)
+class Made:
+    """The problem, the side that calls the module, and the sizes in the file."""
+
+    problem: Problem
+    side: Side
+    as_in_file: Mapping[str, int]
+
+
+def problem_of(code: str, bench_bytes: int | None) -> Made:
+    """The problem of a module. Its bench size is the file's, halved until all arrays fit into `bench_bytes`.
+
+    Raises:
+        ProblemError: it cannot become a problem, and why.
+    """
+    return _Maker(code, bench_bytes).made()
+
+
+class _Maker:
+    def __init__(self, code: str, bench_bytes: int | None) -> None:
+        self.facts = functools.cache(self._facts)
+        self._take(code)
+        if not self.names:
+            self._join()
+        if not self.names:
+            raise ProblemError("none of its sizes can be changed")
+        self.bench = self._bench(bench_bytes)
+        self.tests = sizing.settings(self.names, self.bench, self.runs, self._light)
+        if any(self._elements(sizes) > MAX_TEST_ELEMENTS for sizes in self.tests):
+            raise ProblemError("its sizes cannot be made small enough")
+
+    def _take(self, code: str) -> None:
+        """Analyse code: its constants, and which of them are sizes."""
+        self.code = code
+        self.constants = torch_text.constants(code)
+        self.facts.cache_clear()
+        self.base = look(code, self.constants)
+        shapes = sum(len(array.shape) for array in self.base.input_arrays)
+        self.names = sizing.moving(self.constants, self.numbers, shapes)
+
+    def _join(self) -> None:
+        """If sizes can only change together, merge constants of equal value."""
+        code, alike = self.code, dict[int, list[str]]()
+        for name, value in self.constants.items():
+            alike.setdefault(value, []).append(name)
+        for value in sorted(alike, reverse=True):
+            if len(alike[value]) > 1:
+                self._take(torch_text.joined(code, alike[value]))
+                if self.names:
+                    return
+
+    def _facts(self, values: tuple[tuple[str, int], ...]) -> Facts | None:
+        try:
+            facts = look(self.code, dict(values))
+        except ProblemError:
+            return None
+        fine = all(extent > 0 for array in facts.arrays for extent in array.shape)
+        return facts if fine and facts.form() == self.base.form() else None
+
+    def numbers(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+        """All numbers in the facts at these sizes; None if the module does not run."""
+        facts = self.facts(tuple(sizes.items()))
+        return None if facts is None else facts.numbers()
+
+    def at(self, sizes: Mapping[str, int]) -> Facts:
+        """The facts at these sizes."""
+        facts = self.facts(tuple(sizes.items()))
+        if facts is None:
+            raise ProblemError(f"it does not run at sizes {dict(sizes)}")
+        return facts
+
+    def _bytes(self, sizes: Mapping[str, int]) -> int:
+        return sum(array.count * numpy_dtype(array.dtype).itemsize for array in self.at(sizes).arrays)
+
+    def _elements(self, sizes: Mapping[str, int]) -> int:
+        return sum(array.count for array in self.at(sizes).arrays)
+
+    def _light(self, sizes: Mapping[str, int]) -> bool:
+        facts = self.at(sizes)
+        terms = sum(array.count for array in facts.outputs) * max(facts.terms, default=1)
+        return self._elements(sizes) <= MAX_TEST_ELEMENTS and terms <= MAX_TEST_TERMS
+
+    def runs(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the module runs at these sizes with the same facts up to numbers."""
+        return self.numbers(sizes) is not None
+
+    def _bench(self, limit: int | None) -> dict[str, int]:
+        """The file's sizes, halved until they fit, starting with the leading size of the first input."""
+        sizes = {name: self.constants[name] for name in self.names}
+        stuck: set[str] = set()
+        while limit is not None and self._bytes(sizes) > limit and len(stuck) < len(sizes):
+            free = [name for name in self.names if name not in stuck]
+            leading, least = self.leading, 2 if self.leading.startswith("batch") else 16
+            name = (
+                leading if leading in free and sizes[leading] > least else max(free, key=lambda n: sizes[n])
+            )
+            halved = {**sizes, name: max(1, sizes[name] // 2)}
+            if halved == sizes or self.numbers(halved) is None:
+                stuck.add(name)
+            else:
+                sizes = halved
+        return sizes
+
+    @functools.cached_property
+    def leading(self) -> str:
+        """The size that determines the first extent of the first input."""
+        for name in self.names:
+            for other in sizing.other_values(self.constants[name]):
+                shown = self.numbers({**self.constants, name: other})
+                if shown is not None and shown[0] != self.base.numbers()[0]:
+                    return name
+        return self.names[0]
+
+    def formulas(self) -> Iterator[Expr]:
+        """An expression for every number of the facts, in order."""
+        seen = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
+        seen += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
+        for index in range(len(self.base.numbers())):
+            formula = sizing.formula(self.names, [(sizes, numbers[index]) for sizes, numbers in seen])
+            if formula is None:
+                raise ProblemError("no formula fits all of its shapes")
+            yield formula
+
+    def made(self) -> Made:
+        """The problem with the hardest inputs whose result is finite, verified to reject wrong answers."""
+        plan = _Plan(self)
+        why = "its result is not finite"
+        for ease in range(valuing.CHOICES):
+            problem, side = plan.problem(ease)
+            runs = strength.Runs(problem, side)
+            if not runs.finite():
+                continue
+            if not runs.determined():
+                raise ProblemError("its result is not a function of its inputs")
+            if not runs.honest():
+                why = "its tests would reject correct rounding"
+                continue
+            problem, side = runs.without_idle_state()
+            runs = strength.Runs(problem, side)
+            weak = runs.weakness()
+            if weak is None:
+                return Made(problem, side, {name: self.constants[name] for name in self.names})
+            why = weak
+        raise ProblemError(why)
+
+
+class _Plan:
+    """The named buffers of a module, with shapes, generators and tolerances."""
+
+    def __init__(self, maker: _Maker) -> None:
+        self.maker = maker
+        self.facts = maker.base
+        self.formulas = list(maker.formulas())
+        self._model, self._text_names = torch_module.build(maker.code, MODEL, maker.bench)
+        self._used = set(maker.names) | TAKEN
+        parameters = forward_names(self._text_names)
+        self.inputs = [
+            self._name(parameters[i] if i < len(parameters) else f"in{i}")
+            for i in range(len(self.facts.inputs))
+        ]
+        self.state = {path: self._name(path) for path in self.facts.state}
+        single = len(self.facts.outputs) == 1
+        self.outputs = [self._name("out" if single else f"out{i}") for i in range(len(self.facts.outputs))]
+        self.inits = self._inits()
+
+    def _name(self, wanted: str) -> str:
+        """A unique, valid C++ name like the wanted one."""
+        name = re.sub(r"\W", "_", wanted.rsplit(".", 1)[-1])
+        if name in self._used or name in self.maker.constants:
+            name = re.sub(r"\W", "_", wanted)
+        while name in self._used:
+            name += "_"
+        self._used.add(name)
+        return name
+
+    def _inits(self) -> dict[str, Init]:
+        """The generator of every input, and of the state that has one."""
+        inits: dict[str, Init] = {}
+        highs = iter(self.formulas[sum(len(array.shape) for array in self.facts.arrays) :])
+        seen = self._sampled()
+        for index, name in enumerate(self.inputs):
+            if not isinstance(self.facts.inputs[index], Array):
+                continue
+            low = self.facts.bounds.get(index)
+            bounds = (low[0], next(highs)) if low is not None else None
+            init = valuing.input_init([arrays[index] for arrays in seen], bounds)
+            if init is None:
+                raise ProblemError(f"no generator produces values like those of {name}")
+            inits[name] = init
+        values = state_of(self._model)
+        parameters = {path for path, _ in self._model.named_parameters()}
+        written = self._written()
+        for path, name in self.state.items():
+            if path in written:
+                continue
+            init = valuing.state_init(values[path].detach().numpy())
+            if init is None and path in parameters:
+                raise ProblemError(f"no generator produces values like those of {path}")
+            if init is not None:
+                inits[name] = init
+        return inits
+
+    def _written(self) -> set[str]:
+        """State that the forward pass changes, such as running averages; it does not become a buffer."""
+        import torch
+
+        model, names = torch_module.build(self.maker.code, MODEL, self.maker.tests[-1])
+        before = {path: tensor.detach().clone() for path, tensor in state_of(model).items()}
+        with torch_module.module_errors(MODEL), torch.no_grad():
+            model(*names["get_inputs"]())
+        return {path for path, tensor in state_of(model).items() if not torch.equal(tensor, before[path])}
+
+    def _sampled(self) -> list[list[Any]]:
+        """The inputs of several seeds as arrays, at sizes large enough to recognise their distribution."""
+        import torch
+
+        axes = max(len(array.shape) for array in self.facts.input_arrays)
+        side = max(3, round(SAMPLED_ELEMENTS ** (1 / axes)))
+        sizes = sizing.even(self.maker.names, self.maker.bench, side, self.maker.runs)
+        rounds = []
+        for seed in range(SAMPLES):
+            torch.manual_seed(seed)
+            _, names = torch_module.build(self.maker.code, MODEL, sizes)
+            with torch_module.module_errors("get_inputs"):
+                inputs = names["get_inputs"]()
+                rounds.append([value.numpy() if hasattr(value, "numpy") else value for value in inputs])
+        return rounds
+
+    def problem(self, ease: int) -> tuple[Problem, Side]:
+        """The problem and the calling side. `ease` 0: the hardest inputs; the largest: those of the file."""
+        shapes = iter(self.formulas)
+        buffers: dict[str, Buffer] = {}
+        scalars: dict[str, Scalar] = {}
+        for name, value in zip(self.inputs, self.facts.inputs, strict=True):
+            if isinstance(value, Array):
+                choices = valuing.harder(self.inits[name], self.facts.product)
+                chosen = choices[min(ease, len(choices) - 1)]
+                buffers[name] = Buffer(value.dtype, _take(shapes, value), chosen)
+            else:
+                scalars[name] = Scalar("int32" if isinstance(value, int) else "float32", value)
+        state: dict[str, str] = {}
+        for path, array in self.facts.state.items():
+            shape = _take(shapes, array)
+            if (name := self.state[path]) in self.inits:
+                buffers[name] = Buffer(array.dtype, shape, self.inits[name])
+                state[path] = name
+        for name, array in zip(self.outputs, self.facts.outputs, strict=True):
+            tolerance = self._tolerance() if is_float(array.dtype) else None
+            buffers[name] = Buffer(array.dtype, _take(shapes, array), role="out", tolerance=tolerance)
+        call = Call(MODEL, tuple(self.inputs), tuple(self.outputs), state)
+        loose = tuple(name for name in self.outputs if is_float(buffers[name].dtype))
+        side = Side(self.maker.code, (call,), nondeterministic=loose, language="torch")
+        return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
+
+    def _tolerance(self) -> Tolerance:
+        """From the longest sum; very long sums over one tensor count as computed in parts."""
+        facts = self.maker.at(self.maker.bench)
+        sizes: dict[Expr, None] = {}
+        formulas = self.formulas[len(self.formulas) - len(facts.terms) :]
+        for terms, number, reduced in zip(formulas, facts.terms, facts.reduced, strict=True):
+            parts = reduced and number > MANY_TERMS
+            sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if parts else terms] = None
+        longest = [terms for terms in sizes if terms != 1]
+        if not longest:
+            return Tolerance()
+        return Tolerance(terms=longest[0] if len(longest) == 1 else f"max({', '.join(map(str, longest))})")
+
+
+def _take(shapes: Iterator[Expr], array: Array) -> tuple[Expr, ...]:
+    """The next formulas, one per extent."""
+    return tuple(next(shapes) for _ in array.shape)

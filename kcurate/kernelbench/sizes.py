@@ -1,0 +1,227 @@
+"""Sizes of a module: which of its constants are sizes, small values for them, and formulas in them.
+
+Works on the numbers in a module's facts at given constants, and runs nothing itself. A constant is a size if
+changing it changes the shape of an input and nothing else but numbers. Not covered: the facts
+(`kernelbench.meta_shapes`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
+from kcurate.records import Expr
+
+Values = Mapping[str, int]
+# The numbers in the facts at these constants; None if the module does not run.
+Numbers = Callable[[Values], tuple[int, ...] | None]
+Samples = Sequence[tuple[Values, int]]
+
+# Largest |a| tried in a formula `(x + a) / b`: the reach of a dilated convolution.
+FARTHEST_SHIFT = 256
+# Just above the threads of a block, of a few warps, of one warp.
+LONGEST = (1031, 263, 67, 33)
+
+
+def other_values(value: int) -> Iterator[int]:
+    """Other values to try; some have the same divisors."""
+    seen = {value}
+    for other in (value + 1, value - 1, 2 * value, value // 2, value + 8, value // 4, value + 16, 3 * value):
+        if other >= 1 and other not in seen:
+            seen.add(other)
+            yield other
+
+
+def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
+    """The constants that are sizes: another value is valid and changes one of the first `inputs` numbers."""
+    base = numbers(constants)
+    if base is None:
+        return ()
+    sizes = []
+    for name, value in constants.items():
+        for other in other_values(value):
+            changed = numbers({**constants, name: other})
+            if changed is None:
+                continue
+            if changed[:inputs] != base[:inputs]:
+                sizes.append(name)
+            break
+    return tuple(sizes)
+
+
+def small(
+    names: Sequence[str], start: Values, wanted: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
+) -> dict[str, int]:
+    """Set each size in turn to the first wanted value at which the module still runs; else keep it."""
+    sizes = dict(start)
+    for name in names:
+        for value in wanted[name]:
+            if fits({**sizes, name: value}):
+                sizes[name] = value
+                break
+    return sizes
+
+
+def settings(
+    names: Sequence[str], bench: Values, fits: Callable[[Values], bool], light: Callable[[Values], bool]
+) -> tuple[dict[str, int], ...]:
+    """Small sizes to verify at: odd and all different, one with a long last size, and tiny ones.
+
+    `fits`: the module runs; `light`: it is small enough for an emulator.
+    """
+    tiny = {name: range(2 if i == 0 else 3, 130) for i, name in enumerate(names)}
+    candidates: list[dict[str, int]] = []
+    for first, step in ((5, 2), (3, 2), (3, 1)):
+        odd = small(names, bench, _ascending(names, first, step), fits)
+        if light(odd):
+            candidates.append(odd)
+            break
+    for last in LONGEST:
+        ends = {names[-1]: [last, *range(last // 8 * 8, last + 129, 8)]}
+        long = small(names, bench, _ascending(names, 3, 1) | ends, fits)
+        if light(long):
+            candidates.append(long)
+            break
+    candidates.append(small(names, bench, tiny, fits))
+    return tuple(s for i, s in enumerate(candidates) if s not in candidates[:i])
+
+
+def _ascending(names: Sequence[str], first: int, step: int) -> dict[str, Iterable[int]]:
+    """Ascending values to try, different for each size; then multiples of eight."""
+    return {name: [*range(first + step * i, 131, 2), *range(8, 129, 8)] for i, name in enumerate(names)}
+
+
+def even(names: Sequence[str], bench: Values, side: int, fits: Callable[[Values], bool]) -> dict[str, int]:
+    """Every size at about `side`, if the module runs there."""
+    return small(names, bench, {name: range(side, 4 * side + 130) for name in names}, fits)
+
+
+def samples(
+    names: Sequence[str], centres: Sequence[Values], numbers: Numbers
+) -> list[tuple[Values, tuple[int, ...]]]:
+    """The numbers around each centre, one size changed at a time, where the module runs."""
+    shapes: list[tuple[Values, tuple[int, ...]]] = []
+    least = {name: min(centre[name] for centre in centres) for name in names}
+    for centre in centres:
+        for name in names:
+            for value in (
+                *range(max(least[name], centre[name] - 6), centre[name] + 7),
+                2 * centre[name],
+                3 * centre[name],
+            ):
+                sizes = {**centre, name: value}
+                shown = numbers(sizes)
+                if shown is not None:
+                    shapes.append((sizes, shown))
+    return shapes
+
+
+def formula(names: Sequence[str], seen: Samples) -> Expr | None:
+    """An expression in the sizes that fits every number seen; None if none is found.
+
+    Candidates: a constant, a product of sizes with a factor, one size shifted, divided and multiplied, or a
+    product of these.
+    """
+    for guess in _guesses(names, seen):
+        if _holds(guess, seen):
+            return guess
+    return None
+
+
+def _guesses(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+    yield seen[0][1]
+    yield from (name for name in names)
+    yield from _product(names, seen)
+    for name in names:
+        yield from _shifted(name, seen)
+    yield from _separable(names, seen)
+
+
+def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+    """c * x * y * y: a size is a factor if the number is proportional to it or to its square."""
+    inside = [name for name in names for _ in range(_power(name, seen))]
+    if not inside:
+        return
+    values, number = seen[0]
+    factor = Fraction(number)
+    for name in inside:
+        factor /= values[name]
+    text = " * ".join(inside)
+    if factor.numerator != 1:
+        text = f"{text} * {factor.numerator}"
+    yield text if factor.denominator == 1 else f"{text} / {factor.denominator}"
+
+
+def _power(name: str, seen: Samples) -> int:
+    """1 or 2 if the number is proportional to that power of a size whenever only it changes; else 0."""
+    first: dict[tuple[int, ...], tuple[int, int]] = {}
+    fits, moved = {1, 2}, False
+    for values, number in seen:
+        rest = tuple(value for key, value in values.items() if key != name)
+        start, then = first.setdefault(rest, (values[name], number))
+        fits = {power for power in fits if number * start**power == then * values[name] ** power}
+        moved = moved or values[name] != start
+    return min(fits) if moved and fits else 0
+
+
+def _shifted(name: str, seen: Samples) -> Iterator[Expr]:
+    """(x + a) / b with b >= 1, x * m + a, or a multiple of these."""
+    points = sorted({(values[name], number) for values, number in seen})
+    yield from _line(name, points)
+    common = math.gcd(*(number for _, number in points))
+    if common > 1:
+        for part in _line(name, [(x, number // common) for x, number in points]):
+            yield f"({part}) * {common}"
+
+
+def _line(name: str, points: Sequence[tuple[int, int]]) -> Iterator[Expr]:
+    (low, first), (high, last) = points[0], points[-1]
+    if high == low or last <= first:
+        return
+    slope = Fraction(last - first, high - low)
+    if slope >= 1:
+        times = round(slope)
+        yield _sum(f"{name} * {times}" if times > 1 else name, first - times * low)
+        return
+    by = round(1 / slope)
+    for shift in range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1):
+        if all((x + shift) // by == number for x, number in points):
+            yield f"({_sum(name, shift)}) / {by}"
+            return
+
+
+def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+    """f(x) * g(y) / c, each fitted with the other sizes fixed, at the setting with the most neighbours."""
+    around = {
+        at: [(other, number) for other, number in seen if sum(values[n] != other[n] for n in values) == 1]
+        for at, (values, _) in enumerate(seen)
+    }
+    at = max(around, key=lambda index: len(around[index]))
+    values, number = seen[at]
+    parts: list[Expr] = []
+    for name in names:
+        line = [(values, number), *((o, n) for o, n in around[at] if o[name] != values[name])]
+        if all(seen_number == number for _, seen_number in line):
+            continue
+        guesses = (*_product([name], line), *_shifted(name, line))
+        parts += itertools.islice((guess for guess in guesses if _holds(guess, line)), 1)
+    if len(parts) > 1 and number:
+        product = " * ".join(f"({part})" for part in parts)
+        yield f"{product} / {number ** (len(parts) - 1)}"
+
+
+def _holds(guess: Expr, seen: Samples) -> bool:
+    try:
+        return all(evaluate(guess, values) == number for values, number in seen)
+    except ProblemError:  # overflows at some size
+        return False
+
+
+def _sum(text: str, number: int) -> str:
+    if number == 0:
+        return text
+    return f"{text} + {number}" if number > 0 else f"{text} - {-number}"

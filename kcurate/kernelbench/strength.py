@@ -1,0 +1,196 @@
+"""Whether the problem of a PyTorch module tells correct answers from wrong ones, by the judge's own rules.
+
+The module runs like a reference of the judge, on the emulator. Besides the judge's negative controls at the
+test sizes, a result that reduces many numbers to few is checked at the bench size, where a constant may be as
+close as the correct answer. Not covered: the controls (`kcurate.judge.negative_controls`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kcurate.backends import torch_module
+from kcurate.backends.base import CompileFailure
+from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.backends.torch_module import TorchModule, compile_text
+from kcurate.errors import ProblemError
+from kcurate.judge import negative_controls, trials
+from kcurate.judge.agreement import differs
+from kcurate.judge.trials import Trial
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem import program
+from kcurate.problem.compare import compare
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.expressions import evaluate
+from kcurate.problem.inputs import contents
+from kcurate.problem.ops import CallOp
+from kcurate.problem.outputs import logical_bytes, output_names
+from kcurate.records import Call, Problem, Side
+
+SEED = 20260801
+# A result this much smaller than the inputs is a mean or a loss over very many elements.
+SUMMED_UP = 1 << 20
+# A constant must fail on the results of this many different inputs.
+BENCH_SEEDS = 5
+# The share of the tolerance that the module's own rounding may use; an answer has the rest.
+HONEST_SHARE = 0.25
+POISONS = (0x7FC0DEAD, 0x12345679)
+
+Outputs = Mapping[str, Any]
+
+
+class Runs:
+    """One module on one problem."""
+
+    def __init__(self, problem: Problem, side: Side) -> None:
+        module = compile_text(side.code)
+        if isinstance(module, CompileFailure):
+            raise ProblemError(module.log)
+        self.problem, self.side = problem, side
+        self._module = TorchModule(module)
+        self.trials = list(trials.trials(problem, SEED))
+
+    @functools.cached_property
+    def expected(self) -> dict[str, Outputs]:
+        """The reference's outputs, by trial."""
+        return {trial.slot: self._outputs(trial) for trial in self.trials}
+
+    def _values(self, trial: Trial) -> dict[str, Any]:
+        return contents.generate(self.problem, self.side, trial.sizes, trial.seed, trial.variation)
+
+    def _outputs(
+        self, trial: Trial, values: Mapping[str, Any] | None = None, poison: int = POISONS[0]
+    ) -> Outputs:
+        """The module's outputs.
+
+        Raises:
+            ProblemError: it fails, or writes to its inputs.
+        """
+        bound = program.bind(self.problem, self.side, trial.sizes)
+        with contextlib.closing(EmulatorDevice()) as device:
+            prepared = Prepared(
+                device, self._module, bound, values if values is not None else self._values(trial)
+            )
+            prepared.reset(poison)
+            prepared.run()
+            prepared.finish()
+            harmed = prepared.integrity()
+            if harmed:
+                raise ProblemError(f"the module {harmed[0]}")
+            return prepared.outputs()
+
+    def finite(self) -> bool:
+        """Whether every trial's result is finite."""
+        return all(
+            np.isfinite(array).all()
+            for outputs in self.expected.values()
+            for array in outputs.values()
+            if array.dtype.kind == "f"
+        )
+
+    def determined(self) -> bool:
+        """Whether the result depends only on the inputs."""
+        trial = self.trials[0]
+        again = self._outputs(trial, poison=POISONS[1])
+        names = output_names(self.problem)
+        expected = self.expected[trial.slot]
+        return not any(differs(self.problem, trial.sizes, name, expected, again) for name in names)
+
+    def honest(self) -> bool:
+        """Whether the module's rounding, measured against float64, stays well within the tolerance; also true
+        if the module does not run in float64."""
+        for trial in self.trials:
+            try:
+                exact = self._in_float64(trial)
+            except ProblemError:
+                return True
+            for name, array in exact.items():
+                buffer = self.problem.buffers[name]
+                terms = evaluate(buffer.tolerance.terms, trial.sizes) if buffer.tolerance else 1
+                got = self.expected[trial.slot][name]
+                if is_float(buffer.dtype):
+                    difference = compare(array, got, buffer.dtype, buffer.tolerance, terms=terms)
+                    if not difference.ok or difference.worst > HONEST_SHARE:
+                        return False
+        return True
+
+    def _in_float64(self, trial: Trial) -> Outputs:
+        import torch
+
+        bound = program.bind(self.problem, self.side, trial.sizes)
+        (call,) = bound.ops
+        assert isinstance(call, CallOp)
+
+        def wide(name: str) -> Any:
+            tensor = torch.from_numpy(values[name])
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        values = self._values(trial)
+        model, _ = torch_module.build(self.side.code, call.call, trial.sizes)
+        with torch_module.module_errors(call.call), torch.no_grad():
+            model = model.double()
+            for path, name in call.state.items():
+                torch_module.put_state(model, path, wide(name))
+            results = torch_module.flat(model(*(wide(a) if isinstance(a, str) else a for a in call.args)))
+            return {
+                name: result.numpy().astype(numpy_dtype(self.problem.buffers[name].dtype), copy=False)
+                for name, result in zip(call.to, results, strict=True)
+            }
+
+    def without_idle_state(self) -> tuple[Problem, Side]:
+        """The problem without state that does not affect the result."""
+        (call,) = self.side.plan
+        assert isinstance(call, Call)
+        trial = self.trials[0]
+        values = self._values(trial)
+        other = self._values(replace(trial, seed=trial.seed ^ 0x5EED))
+        idle = {
+            name
+            for name in call.state.values()
+            if _equal(self._outputs(trial, {**values, name: other[name]}), self.expected[trial.slot])
+        }
+        state = {path: name for path, name in call.state.items() if name not in idle}
+        buffers = {name: buffer for name, buffer in self.problem.buffers.items() if name not in idle}
+        return replace(self.problem, buffers=buffers), replace(self.side, plan=(replace(call, state=state),))
+
+    def weakness(self) -> str | None:
+        """Why the problem is too weak; None if it is strong."""
+        weakness = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs_if_any)
+        if weakness is not None:
+            return f"its tests would accept {weakness}"
+        return self._weakness_at_bench()
+
+    def _outputs_if_any(self, trial: Trial) -> Outputs | None:
+        """The module's outputs; None if it fails, as it may on inputs that no generator makes."""
+        try:
+            return self._outputs(trial)
+        except ProblemError:
+            return None
+
+    def _weakness_at_bench(self) -> str | None:
+        sizes = self.problem.sizes.headline
+        by_role = {"in": 0, "out": 0}
+        for buffer in self.problem.buffers.values():
+            by_role[buffer.role] += logical_bytes(buffer, sizes)
+        if by_role["out"] * SUMMED_UP > by_role["in"]:
+            return None
+        (trial, *_) = trials.timed_trials(self.problem, SEED)
+        seen = [self._outputs(replace(trial, seed=SEED + index)) for index in range(BENCH_SEEDS)]
+        for index, expected in enumerate(seen):
+            others = seen[:index] + seen[index + 1 :]
+            means = {n: np.mean([outputs[n].mean(dtype=np.float64) for outputs in others]) for n in expected}
+            for what, answer in (("zeros", dict.fromkeys(expected, 0.0)), ("a constant", means)):
+                wrong = {name: np.full_like(array, answer[name]) for name, array in expected.items()}
+                if not any(differs(self.problem, sizes, name, expected, wrong) for name in wrong):
+                    return f"at the bench size its tests would accept {what}"
+        return None
+
+
+def _equal(first: Outputs, other: Outputs) -> bool:
+    return all(np.array_equal(first[name], other[name], equal_nan=True) for name in first)

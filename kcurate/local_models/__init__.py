@@ -1,0 +1,11 @@
+"""A model that runs on this machine, for training and for sampling.
+
+| module | owns |
+|---|---|
+| `settings` | which model, and its adapter's size |
+| `weights` | loading the model, its tokenizer and its adapter |
+| `form` | prompts and answers as tokens |
+| `libraries` | whether the packages of the extra `train` are installed, and their messages |
+
+Not covered: models behind an API (`kcurate.models`), sampling (`kcurate.evaluation.local_model`).
+"""

@@ -1,0 +1,65 @@
+"""Which local model, and its low-rank adapter: the tables `model` and `lora` of a recipe.
+
+Not covered: the other settings of a training run (`kcurate.train.settings`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from kcurate.core.options import Option
+
+DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
+# What recipes name and nobody downloads by leaving out an option: 7,615,616,512 parameters in bfloat16 each.
+LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
+# All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
+LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
+
+    `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
+    the tokenizer has a chat template. `base`: what cards and scores call it; empty: the name, or that of the
+    folder or file. `sampling`: how transformers samples, with plain `generate`, a static cache, or continuous
+    batching. `merged`: RFT and scores sample from weights with the adapter merged into them; GRPO never does.
+    """
+
+    name: Annotated[
+        str,
+        Option(
+            f"Hub name, folder, or .gguf file.  [default: {DEFAULT_MODEL}]", "--model", "NAME", default=None
+        ),
+    ] = DEFAULT_MODEL
+    revision: str = ""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    attention: str = "sdpa"
+    chat_template: bool = True
+    trust_remote_code: bool = False
+    base: str = ""
+    sampling: Literal["plain", "static", "continuous"] = "plain"
+    merged: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The model's name on the Hub, or of its folder or file; never a path of this machine."""
+        path = Path(self.name)
+        if self.base or not (path.exists() or path.is_absolute()):
+            return self.base or self.name
+        for folder in path.absolute().parts:  # of the Hub's cache
+            if folder.startswith("models--"):
+                return folder.removeprefix("models--").replace("--", "/")
+        return path.absolute().name.removesuffix(".gguf")
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Low-rank adapters; the base weights are frozen."""
+
+    r: int = 32
+    alpha: int = 64
+    dropout: float = 0.1
+    targets: tuple[str, ...] = LORA_TARGETS

@@ -1,0 +1,225 @@
+"""The counters of a profile: of which metrics each is made, and by which rule several launches are one side.
+
+Metric names are Nsight Compute's (its Profiling Guide, "Metrics Decoder"). Not covered: what the tool prints
+(`kcurate.profiling.ncu`), counting (`kcurate.profiling.profiler`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcurate.records import Profile, SideName
+
+# Part of every profile's key: a change in what is counted, or how, makes older profiles stale.
+VERSION = "1"
+DURATION, INSTRUCTIONS = "gpu__time_duration.sum", "smsp__inst_executed.sum"
+SECTOR_BYTES = 32
+_DIGITS = 6
+
+
+class Rule(StrEnum):
+    """How the values of several launches become that of the side.
+
+    `sum`: added. `ratio`: the sum of one metric over the sum of another. `by_time`, `by_instructions`: the
+    mean of the launches, each weighted by its duration or by its warp instructions.
+    """
+
+    SUM = "sum"
+    RATIO = "ratio"
+    BY_TIME = "by_time"
+    BY_INSTRUCTIONS = "by_instructions"
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One counter: the sum of `metrics` (of a ratio: over the sum of `over`), times `factor`.
+
+    `instead`: a metric that stands for `metrics` where the GPU lacks one of them.
+    """
+
+    name: str
+    unit: str
+    text: str
+    rule: Rule
+    metrics: tuple[str, ...]
+    over: tuple[str, ...] = ()
+    factor: float = 1.0
+    instead: str | None = None
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """All metrics that it may need."""
+        return (*self.metrics, *self.over, *([self.instead] if self.instead else []))
+
+
+def _share(name: str) -> str:
+    """The metric of a unit's use: percent of the cycles in which its multiprocessor has work."""
+    return f"{name}.avg.pct_of_peak_sustained_active"
+
+
+def _stalled(*reasons: str) -> tuple[str, ...]:
+    return tuple(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in reasons)
+
+
+def _global(what: str, *operations: str) -> tuple[str, ...]:
+    return tuple(f"l1tex__t_{what}_pipe_lsu_mem_global_op_{operation}.sum" for operation in operations)
+
+
+_LOCAL = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
+# Floating-point operations by instruction: a fused one counts twice. Matrix instructions are not among them.
+_FLOPS = tuple(
+    f"smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum"
+    for operation in ("fadd", "fmul", "ffma", "ffma", "dadd", "dmul", "dfma", "dfma")
+)
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+_L2_SECTORS = "lts__t_sectors.sum"
+_SUM, _RATIO, _TIME, _ISSUED = Rule.SUM, Rule.RATIO, Rule.BY_TIME, Rule.BY_INSTRUCTIONS
+
+COUNTERS: tuple[Counter, ...] = (
+    Counter("time_us", "us", "duration under the profiler", _SUM, (DURATION,), factor=1e-3),
+    Counter("dram_read_bytes", "B", "bytes read from device memory", _SUM, ("dram__bytes_read.sum",)),
+    Counter("dram_write_bytes", "B", "bytes written to device memory", _SUM, ("dram__bytes_write.sum",)),
+    Counter("l2_bytes", "B", "bytes through the L2 cache", _SUM, (_L2_SECTORS,), factor=SECTOR_BYTES),
+    Counter(
+        "l2_hit_pct", "%", "L2 sectors that hit", _RATIO,
+        ("lts__t_sectors_lookup_hit.sum",), (_L2_SECTORS,), factor=100,
+    ),
+    Counter(
+        "load_sectors", "sectors", "32-byte sectors that a warp's global load touches", _RATIO,
+        _global("sectors", "ld"), _global("requests", "ld"),
+    ),
+    Counter(
+        "store_sectors", "sectors", "32-byte sectors that a warp's global store touches", _RATIO,
+        _global("sectors", "st"), _global("requests", "st"),
+    ),
+    Counter("atomics", "requests", "global atomics of warps", _SUM, _global("requests", "atom", "red")),
+    Counter("shared_wavefronts", "wavefronts", "passes of shared memory", _SUM, (_WAVEFRONTS,)),
+    Counter("shared_conflicts", "wavefronts", "passes caused by bank conflicts", _SUM, (_CONFLICTS,)),
+    Counter("local_bytes", "B", "local memory traffic (spills, stack)", _SUM, _LOCAL, factor=SECTOR_BYTES),
+    Counter("instructions", "instructions", "warp instructions executed", _SUM, (INSTRUCTIONS,)),
+    Counter("issue_pct", "%", "cycles in which schedulers issue", _TIME, (_share("smsp__issue_active"),)),
+    Counter(
+        "stall_memory", "cycles", "cycles that a warp waits for global or local memory, per instruction",
+        _ISSUED, _stalled("long_scoreboard", "lg_throttle"),
+    ),
+    Counter(
+        "stall_shared", "cycles", "cycles that a warp waits for shared memory, per instruction", _ISSUED,
+        _stalled("short_scoreboard", "mio_throttle"),
+    ),
+    Counter(
+        "stall_barrier", "cycles", "cycles that a warp waits at a barrier, per instruction", _ISSUED,
+        _stalled("barrier"),
+    ),
+    Counter(
+        "stall_math", "cycles", "cycles that a warp waits for arithmetic, per instruction", _ISSUED,
+        _stalled("math_pipe_throttle", "wait"),
+    ),
+    Counter(
+        "tensor_pct", "%", "use of the tensor cores", _TIME,
+        (_share("sm__pipe_tensor_cycles_active"),), instead=_share("sm__inst_executed_pipe_tensor"),
+    ),
+    Counter(
+        "fp32_pct", "%", "use of the FP32 pipe", _TIME,
+        (_share("sm__pipe_fma_cycles_active"),), instead=_share("sm__inst_executed_pipe_fma"),
+    ),
+    Counter(
+        "fp64_pct", "%", "use of the FP64 pipe", _TIME,
+        (_share("sm__pipe_fp64_cycles_active"),), instead=_share("sm__inst_executed_pipe_fp64"),
+    ),
+    Counter(
+        "occupancy_pct", "%", "resident warps of the most possible", _TIME, (_share("sm__warps_active"),)
+    ),
+    Counter("flops", "operations", "FP32 and FP64 operations without those of tensor cores", _SUM, _FLOPS),
+)  # fmt: skip
+BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The metrics of one profiled launch, which stands for `weight` launches of its kernel."""
+
+    weight: float
+    metrics: Mapping[str, float]
+
+
+def metrics(known: Collection[str] = ()) -> list[str]:
+    """The metrics to ask for, each once; of those in `known` (base names; empty: not known)."""
+    every = dict.fromkeys(name for counter in COUNTERS for name in counter.wanted)
+    return [name for name in every if not known or name.partition(".")[0] in known]
+
+
+def of_side(launches: Sequence[Counted]) -> dict[str, float]:
+    """The counters of a side, of its profiled launches. One that cannot be computed is missing."""
+    values = {counter.name: _value(counter, launches) for counter in COUNTERS}
+    return {name: float(f"{value:.{_DIGITS}g}") for name, value in values.items() if value is not None}
+
+
+def _value(counter: Counter, launches: Sequence[Counted]) -> float | None:
+    values = [_of_launch(counter.metrics, launch, counter.instead) for launch in launches]
+    if not launches or None in values:
+        return None
+    return _combined(counter, [value for value in values if value is not None], launches)
+
+
+def _combined(counter: Counter, values: Sequence[float], launches: Sequence[Counted]) -> float | None:
+    if counter.rule is Rule.SUM:
+        return counter.factor * sum(
+            launch.weight * value for launch, value in zip(launches, values, strict=True)
+        )
+    names = {Rule.BY_TIME: (DURATION,), Rule.BY_INSTRUCTIONS: (INSTRUCTIONS,)}.get(counter.rule, counter.over)
+    weights = [_of_launch(names, launch) for launch in launches]
+    if None in weights:
+        return None
+    shares = [launch.weight * (weight or 0.0) for launch, weight in zip(launches, weights, strict=True)]
+    total = sum(shares)
+    if not total:
+        return None
+    if counter.rule is Rule.RATIO:
+        summed = sum(launch.weight * value for launch, value in zip(launches, values, strict=True))
+        return counter.factor * summed / total
+    return counter.factor * sum(share * value for share, value in zip(shares, values, strict=True)) / total
+
+
+def _of_launch(names: Sequence[str], launch: Counted, instead: str | None = None) -> float | None:
+    """The sum of a launch's metrics; None if one is missing."""
+    if all(name in launch.metrics for name in names):
+        return sum(launch.metrics[name] for name in names)
+    return launch.metrics.get(instead) if instead else None
+
+
+def shown(name: str, value: float) -> str:
+    """A counter's value with its unit, for people."""
+    unit = BY_NAME[name].unit if name in BY_NAME else ""
+    if unit == "%":
+        return f"{value:.3g}%"
+    if unit in ("us", "cycles", "sectors"):
+        text = f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
+    else:
+        text = next(_scaled(value, unit))
+    return text.removesuffix("s") if text.startswith("1 ") and unit != "us" else text
+
+
+def compared(sides: Mapping[SideName, Profile]) -> list[tuple[str, str, str]]:
+    """One line a counter: its name, and its value on the slow and on the fast side."""
+    slow, fast = sides.get("slow"), sides.get("fast")
+    there = [counter for counter in BY_NAME if any(counter in profile.counters for profile in sides.values())]
+    first, second = ("" if side is None else str(side.launches) for side in (slow, fast))
+    return [("launches", first, second), *((name, _of(slow, name), _of(fast, name)) for name in there)]
+
+
+def _of(side: Profile | None, name: str) -> str:
+    return shown(name, side.counters[name]) if side is not None and name in side.counters else ""
+
+
+def _scaled(value: float, unit: str) -> Iterator[str]:
+    for limit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            yield (
+                f"{value / limit:.3g} {prefix}{unit}"
+                if unit == "B"
+                else f"{value / limit:.3g}{prefix} {unit}"
+            )
+    yield f"{value:.3g} {unit}".rstrip()

@@ -1,0 +1,136 @@
+"""Which counters a technique moves, and in which direction: a label held against profiles of both sides.
+
+A label is supported if one of its counters moves the right way by `LEAST` or more. A counter that should
+fall and is hardly there on the slow side says nothing: one thread a row exchanges nothing that shuffles could
+save.
+What a technique means is in `schemas/techniques.json`; techniques whose effect no counter shows have no entry
+here. Not covered: what a technique gains on a pair (its ablation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcurate.profiling.counters import shown
+from kcurate.records import Profile
+
+LEAST = 0.05
+# A share that is close to zero on both sides moves by so many points at least.
+LEAST_POINTS = 1.0
+# What is hardly there on the slow side: fewer cycles an instruction, or a smaller part of the fast side's; of
+# shared memory's passes a larger part, since a fast side uses it for more than what a label says.
+LEAST_CYCLES, LEAST_PART, LEAST_SHARED_PART = 0.5, 0.01, 0.3
+# A share of passes through shared memory, from both its counters, which padding keeps below `FEW_CONFLICTS`.
+CONFLICTS, FEW_CONFLICTS = "conflict_pct", 5.0
+# Sectors of a warp's access of 8 to 16 bytes a thread, with 5% for ends.
+WIDE = (7.6, 16.8)
+LAUNCHES = "launches"
+_TRAFFIC = ("-dram_read_bytes", "-dram_write_bytes", "-l2_bytes")
+_LESS_WORK = ("-instructions", *_TRAFFIC)
+_LATENCY = ("-stall_memory", "-stall_barrier", "-stall_shared", "+issue_pct")
+
+# By technique: counters with the sign of their change from the slow side to the fast one; `=`: sectors that
+# are those of wide accesses (`WIDE`), or few conflicts, on the fast side.
+EXPECTED: Mapping[str, tuple[str, ...]] = {
+    "algorithmic-improvement": (*_LESS_WORK, "-launches"),
+    "async-copy": (*_LATENCY, "-instructions"),
+    "atomics-reduction": ("-atomics",),
+    "bank-conflict-padding": ("-conflict_pct", "=conflict_pct", "-shared_conflicts"),
+    "coalesced-access": ("-load_sectors", "-store_sectors", "-l2_bytes"),
+    "constant-memory": ("-stall_memory", "-l2_bytes", "-instructions"),
+    "decoupled-look-back": (*_TRAFFIC, "-launches"),
+    "double-buffering": _LATENCY,
+    "fast-math-intrinsics": ("-instructions",),
+    "grid-stride-loop": ("-instructions", "-atomics", "-stall_barrier"),
+    "hierarchical-reduction": ("-atomics", "-launches", "-stall_barrier", "-shared_wavefronts"),
+    "kernel-fusion": ("-launches", *_TRAFFIC),
+    "loop-unrolling": ("-instructions", "+issue_pct", "-stall_memory"),
+    "mixed-precision": ("+tensor_pct", "-fp32_pct", "-fp64_pct", *_TRAFFIC),
+    "occupancy": ("+occupancy_pct",),
+    "online-softmax": _TRAFFIC,
+    # Copies of a result spread atomics without saving any: their warps wait less.
+    "privatization": ("-atomics", "-stall_memory"),
+    "read-only-cache": ("-l2_bytes", "-stall_memory"),
+    "register-blocking": ("-l2_bytes", "-shared_wavefronts", "-instructions"),
+    "restrict-pointers": ("-l2_bytes", "-instructions", "-stall_memory"),
+    # Also fewer instructions: edges and conversions of an element are handled once a tile, not once a use.
+    "shared-memory-tiling": ("-l2_bytes", "-dram_read_bytes", "-stall_memory", "-instructions"),
+    "strength-reduction": ("-instructions", "-fp64_pct", "-stall_math"),
+    "structure-of-arrays": ("-load_sectors", "-store_sectors", *_TRAFFIC),
+    "temporal-blocking": (*_TRAFFIC, "-launches"),
+    "tensor-cores": ("+tensor_pct",),
+    "tensor-maps": ("-instructions", *_LATENCY),
+    "texture-memory": ("-l2_bytes", "-stall_memory"),
+    "thread-coarsening": ("-instructions", "-l2_bytes", "-shared_wavefronts"),
+    "vectorized-access": (
+        *("=load_sectors", "=store_sectors", "+load_sectors", "+store_sectors"),
+        "-instructions",
+    ),
+    "warp-aggregation": ("-atomics",),
+    "warp-shuffle": ("-shared_wavefronts", "-stall_barrier", "-stall_shared"),
+    # Its operands come from shared memory without instructions that load them, and one does the work of many.
+    "warpgroup-mma": ("+tensor_pct", "-instructions", "-shared_wavefronts"),
+    "wavefront-parallelism": ("+issue_pct", "+occupancy_pct"),
+}
+
+
+@dataclass(frozen=True)
+class Move:
+    """A counter on both sides; `right`: it moves as the technique says."""
+
+    counter: str
+    slow: float
+    fast: float
+    right: bool
+
+    def __str__(self) -> str:
+        """Both values."""
+        return f"{self.counter} {shown(self.counter, self.slow)} -> {shown(self.counter, self.fast)}"
+
+
+def moves(technique: str, slow: Profile, fast: Profile) -> list[Move]:
+    """The technique's counters that both sides have, and that could move as it says."""
+    return [
+        Move(signed[1:], before, after, right=_right(signed, before, after))
+        for signed in EXPECTED.get(technique, ())
+        if (before := value(slow, signed[1:])) is not None
+        and (after := value(fast, signed[1:])) is not None
+        and (signed[0] != "-" or _there(signed[1:], before, after))
+    ]
+
+
+def _right(expected: str, before: float, after: float) -> bool:
+    if expected[0] == "=":
+        return after < FEW_CONFLICTS if expected[1:] == CONFLICTS else WIDE[0] <= after <= WIDE[1]
+    return moved(expected[1:], before, after) == (1 if expected[0] == "+" else -1)
+
+
+def _there(counter: str, before: float, after: float) -> bool:
+    """Whether the slow side has enough of a counter that it could fall."""
+    if counter == LAUNCHES:
+        return before > 1
+    if counter.startswith("stall_"):
+        return before >= LEAST_CYCLES
+    if counter.endswith("_pct"):
+        return before >= LEAST_POINTS
+    return before > (LEAST_SHARED_PART if counter.startswith("shared_") else LEAST_PART) * after
+
+
+def value(profile: Profile, counter: str) -> float | None:
+    """A counter of a profile; launches and the share of conflicts count as one."""
+    if counter == CONFLICTS:
+        passes, conflicts = (
+            profile.counters.get(f"shared_{counter}") for counter in ("wavefronts", "conflicts")
+        )
+        return 100 * conflicts / passes if passes and conflicts is not None else None
+    return float(profile.launches) if counter == LAUNCHES else profile.counters.get(counter)
+
+
+def moved(counter: str, before: float, after: float) -> int:
+    """1 if it rises by `LEAST` or more, -1 if it falls so, else 0."""
+    if counter.endswith("_pct") and abs(after - before) < LEAST_POINTS:
+        return 0
+    if after >= before * (1 + LEAST) and after > before:
+        return 1
+    return -1 if before > after and before >= after * (1 + LEAST) else 0

@@ -1,0 +1,232 @@
+"""What an outcome earns: a table of what each outcome counts as, and the reward schemes by name.
+
+A scheme sees all completions of one task that were judged together (a group) and returns the terms of each;
+their sum is the reward. A completion that the harness failed to judge (`OURS`) gets the mean reward of the
+rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and their cache (`reward.pool`).
+
+| scheme | terms |
+|---|---|
+| `pairs` | 0 for a copy, 0.02 to 0.3 by what was reached, and speed beside what is known to be possible |
+| `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) |
+| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x its share of the best |
+| `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed |
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from kcurate.errors import InputError
+from kcurate.records import Outcome
+from kcurate.reward.answers import Refusal
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What an outcome counts as. `tier`: the staged reward of a failure, None for a correct completion."""
+
+    compiles: bool
+    correct: bool
+    faster: bool
+    tier: float | None = None
+
+
+_FORM = Standing(False, False, False, -100.0)
+_RIGHT = Standing(True, True, False)
+_WRONG = Standing(True, False, False, -10.0)
+# Every outcome that is about the completion. The tiers are those of Mikasa et al. (arXiv:2602.12049): bad
+# format or forbidden library, compile error, timeout, run-time error, wrong results.
+STANDINGS: Mapping[str, Standing] = {
+    Refusal.UNREADABLE: _FORM,
+    Refusal.MALFORMED: _FORM,
+    Refusal.NOT_PERMITTED: _FORM,
+    Refusal.COPIED: _RIGHT,
+    Outcome.STATIC_REJECT: _FORM,
+    Outcome.COMPILE_ERROR: Standing(False, False, False, -40.0),
+    Outcome.TIMEOUT: Standing(True, False, False, -30.0),
+    Outcome.LAUNCH_ERROR: Standing(True, False, False, -20.0),
+    Outcome.MISMATCH: _WRONG,
+    Outcome.NONDETERMINISTIC: _WRONG,
+    Outcome.PADDED: _FORM,
+    Outcome.NOT_FASTER: _RIGHT,
+    Outcome.AMBIGUOUS_TIMING: _RIGHT,
+    Outcome.CORRECT: _RIGHT,
+    Outcome.CONFIRMED: Standing(True, True, True),
+}
+# Of the scheme `pairs`: ratios of given time to completion's time.
+SLOWER, FASTER = 0.67, 1.02
+LEAST_KNOWN, UNKNOWN = 1.5, 8.0
+# Sums of larger numbers could be infinite.
+LARGEST = 1e9
+OURS = Outcome.HARNESS_ERROR.value
+
+
+@dataclass(frozen=True)
+class Earned:
+    """A completion as a scheme sees it. `speedup`: slow time over fast time, None if none counts.
+
+    `known`: the best ratio known to be possible for its task; None: unknown. `task`: the task's id. `code`:
+    the completion's device code, empty if it was refused before judging.
+    """
+
+    outcome: str
+    speedup: float | None = None
+    known: float | None = None
+    task: str = ""
+    code: str = field(default="", repr=False)
+
+    @property
+    def standing(self) -> Standing:
+        """What the outcome counts as."""
+        return STANDINGS[self.outcome]
+
+    @property
+    def faster(self) -> bool:
+        """Whether it is faster by a known factor."""
+        return self.standing.faster and self.speedup is not None
+
+
+Terms = dict[str, float]
+Scheme = Callable[[Sequence[Earned]], list[Terms]]
+
+
+def pairs(
+    group: Sequence[Earned],
+    *,
+    readable: float = 0.02,
+    compiles: float = 0.1,
+    slower: float = 0.15,
+    right: float = 0.3,
+    most: float = 1.5,
+) -> list[Terms]:
+    """What was reached, and the log-speedup as a share of that of the best answer known, `most` in all.
+
+    A copy earns nothing, less than an honest attempt that does not compile. The known ratio counts as 1.5 at
+    least; where none is known as `UNKNOWN`. Below `SLOWER` times the given side's speed a right answer earns
+    `slower`; speed earns from `FASTER` on, if it is confirmed.
+    """
+    terms = []
+    for earned in group:
+        standing, speed = earned.standing, 0.0
+        if earned.outcome in (Refusal.UNREADABLE, Refusal.COPIED):
+            reached = 0.0
+        elif not standing.correct:
+            reached = compiles if standing.compiles else readable
+        else:
+            reached = slower if earned.speedup is not None and earned.speedup < SLOWER else right
+        if earned.faster and earned.speedup and earned.speedup > FASTER:
+            speed = math.log(earned.speedup) / math.log(max(LEAST_KNOWN, earned.known or UNKNOWN))
+        terms.append({"reached": reached, "speed": max(0.0, min(most - reached, speed))})
+    return terms
+
+
+def kernelcompare(
+    group: Sequence[Earned], *, compiles: float = 0.4, correct: float = 0.4, faster: float = 0.2
+) -> list[Terms]:
+    """Three weights: it compiles, its results are correct, it is faster."""
+    return [
+        {
+            "compiles": compiles * earned.standing.compiles,
+            "correct": correct * earned.standing.correct,
+            "faster": faster * earned.faster,
+        }
+        for earned in group
+    ]
+
+
+def staged_tiers(group: Sequence[Earned], *, speed: float = 100.0) -> list[Terms]:
+    """The tier of a failure; for a correct completion, slow ones too, its share of the group's best speed.
+
+    The fastest of a group earns `speed`, one half as fast earns half of it, and a copy earns nothing. A gain
+    counts if it is confirmed; a completion without a time counts as being as fast as the given side.
+    """
+    paces = [_pace(earned) for earned in group]
+    best = max(paces, default=0.0)
+    return [
+        {"tier": earned.standing.tier or 0.0, "speed": speed * (pace / best) if pace else 0.0}
+        for earned, pace in zip(group, paces, strict=True)
+    ]
+
+
+def _pace(earned: Earned) -> float:
+    """How fast a correct completion is beside the given side; 0 for a failure and a copy."""
+    if not earned.standing.correct or earned.outcome == Refusal.COPIED:
+        return 0.0
+    if earned.speedup is None:
+        return 1.0
+    return earned.speedup if earned.faster else min(1.0, earned.speedup)
+
+
+def continuous(
+    group: Sequence[Earned],
+    *,
+    compiles: float = 0.3,
+    correct: float = 0.3,
+    doubling: float = 0.2,
+    least: float = -0.2,
+    most: float = 1.0,
+) -> list[Terms]:
+    """Two weights, and `doubling` per doubling of speed, clipped to `least` and `most`.
+
+    A speedup counts if it is confirmed, a slowdown whenever it was measured.
+    """
+    terms = []
+    for earned in group:
+        speed = 0.0
+        if earned.standing.correct and earned.speedup:
+            speed = min(most, max(least, doubling * math.log2(earned.speedup)))
+        terms.append(
+            {
+                "compiles": compiles * earned.standing.compiles,
+                "correct": correct * earned.standing.correct,
+                "speed": speed if earned.faster else min(0.0, speed),
+            }
+        )
+    return terms
+
+
+SCHEMES: Mapping[str, Callable[..., list[Terms]]] = {
+    "pairs": pairs,
+    "kernelcompare": kernelcompare,
+    "staged-tiers": staged_tiers,
+    "continuous": continuous,
+}
+
+
+def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
+    """The scheme of that name, with some of its numbers overridden.
+
+    Raises:
+        InputError: no such scheme, or it has no such number.
+    """
+    if name not in SCHEMES:
+        raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")
+    scheme = SCHEMES[name]
+    known = {
+        key
+        for key, parameter in inspect.signature(scheme).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    for key, value in (values or {}).items():
+        if key not in known:
+            raise InputError(f"the reward {name} has no {key!r}", hint=f"it has {', '.join(sorted(known))}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not abs(value) <= LARGEST:
+            what = f"the reward's {key} must be a number from {-LARGEST:g} to {LARGEST:g}, not {value!r}"
+            raise InputError(what, where=name)
+    return partial(scheme, **(values or {}))
+
+
+def terms_of(scheme: Scheme, group: Sequence[Earned]) -> list[Terms]:
+    """The terms of every completion of a group; those that the harness failed to judge get `neutral`."""
+    ours = iter(scheme([earned for earned in group if earned.outcome != OURS]))
+    terms = [None if earned.outcome == OURS else next(ours) for earned in group]
+    rewards = [sum(parts.values()) for parts in terms if parts is not None]
+    neutral = fmean(rewards) if rewards else 0.0
+    return [{"neutral": neutral} if parts is None else parts for parts in terms]

@@ -1,0 +1,102 @@
+"""Which families are held out: the one split of published datasets, training runs, evaluations and servers.
+
+A family is never in both parts; families of which one holds a function of the other stay together. Groups
+of families stand in an order that depends on a seed and on the name that sorts first in a group, and the
+first of them are held out. A group of more than `MANY` families (they share a core, such as a matrix product)
+is for training: as a whole it would be most of a test split, and make it narrow.
+
+A dataset holds out a share of that order (`assign`), so that a pair keeps its split when the dataset grows. A
+run holds out a share of its tasks (`split`). With the seed `SEED` both have the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kcurate.errors import InputError
+from kcurate.problem.lessons import together
+from kcurate.reward.task import Task
+
+MANY = 6
+# The order of published datasets, and of runs that name no other seed.
+SEED = 42
+# The place of a group that is not held out; those of others are below it.
+_LAST = 1.0
+
+
+def assign(rows: Iterable[Mapping[str, Any]], test_share: float) -> dict[str, str]:
+    """Id of a `pairs` row to `train` or `test`."""
+    families = {}
+    codes = set()
+    for row in rows:
+        families[row["id"]] = row["family"]
+        codes |= {(row["family"], row["slow_code"]), (row["family"], row["fast_code"])}
+    places = {family: place for place, group in _placed(codes, SEED) for family in group}
+    chosen = {key: "test" if places[family] < test_share else "train" for key, family in families.items()}
+    if "train" not in chosen.values():
+        return dict.fromkeys(chosen, "train")
+    return chosen
+
+
+def split(
+    tasks: Sequence[Task], held_out_share: float, seed: int = SEED
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Training and held-out tasks, about `held_out_share` (0 to 1) of the tasks held out.
+
+    The same input and seed give the same split. With two or more groups of families neither part is empty,
+    unless the share is 0.
+
+    Raises:
+        InputError: the share is not in [0, 1).
+    """
+    check_held_out(held_out_share)
+    codes = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
+    held = _first(_placed(codes, seed), Counter(task.family for task in tasks), held_out_share)
+    return (
+        tuple(task for task in tasks if task.family not in held),
+        tuple(task for task in tasks if task.family in held),
+    )
+
+
+def check_held_out(share: float) -> None:
+    """Refuse a held-out share of tasks that leaves none to train on, or is none.
+
+    Raises:
+        InputError: it is not in [0, 1).
+    """
+    if not 0 <= share < 1:
+        hint = "at least 0 and below 1, such as 0.2"
+        raise InputError("not a share of the tasks", where=f"held out: {share}", hint=hint)
+
+
+def _first(
+    placed: Sequence[tuple[float, frozenset[str]]], tasks_of: Mapping[str, int], share: float
+) -> set[str]:
+    """The families of the first groups that together have about this share of the tasks; never all groups."""
+    if not share or len(placed) < 2:
+        return set()
+    sizes = {group: sum(tasks_of[family] for family in group) for _, group in placed}
+    wanted, count, held = share * sum(sizes.values()), 0, set[str]()
+    for place, group in placed[:-1]:
+        if place < _LAST and count + sizes[group] / 2 <= wanted:
+            held |= group
+            count += sizes[group]
+    return held or set(min(sizes.items(), key=lambda item: item[1])[0])
+
+
+def _placed(codes: Iterable[tuple[str, str]], seed: int) -> list[tuple[float, frozenset[str]]]:
+    """Groups of families that stay together, each with its place in [0, 1], in order."""
+    return sorted(
+        ((_place(group, seed), group) for group in {*together(codes).values()}),
+        key=lambda item: (item[0], min(item[1])),
+    )
+
+
+def _place(group: frozenset[str], seed: int) -> float:
+    if len(group) > MANY:
+        return _LAST
+    salt = "split" if seed == SEED else f"split {seed}"
+    return int.from_bytes(hashlib.sha256(f"{salt} {min(group)}".encode()).digest()[:8], "big") / 2**64

@@ -1,1 +1,0 @@
-"""KernelBench's PyTorch modules as tasks."""

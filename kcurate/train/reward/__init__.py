@@ -1,1 +1,0 @@
-"""A completion becomes a reward: read, judged, scored."""

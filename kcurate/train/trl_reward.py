@@ -1,0 +1,156 @@
+"""The judge as a reward function of `trl.GRPOTrainer`, and a summary per step for the metrics.
+
+Each process judges its own completions. Not covered: judging (`reward.pool`), what an outcome earns
+(`reward.schemes`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kcurate.local_models.form import Form
+from kcurate.reward.task import Judged, Pool, Task
+from kcurate.train.next_prompts import NextPrompts
+from kcurate.train.run_folder import RunFolder
+
+
+@dataclass
+class Tally:
+    """What the completions of a step earned, mergeable over processes. `step`: the one they are used in."""
+
+    step: int = 0
+    judged: list[Judged] = field(default_factory=list)
+    waited_s: float = 0.0
+
+    def line(self) -> dict[str, Any]:
+        """The numbers for a line of metrics; empty if nothing was judged."""
+        count = len(self.judged)
+        if not count:
+            return {}
+        names = sorted({name for answer in self.judged for name in answer.components})
+        rewards = [answer.reward for answer in self.judged]
+        return {
+            "answers": count,
+            "judged_reward": sum(rewards) / count,
+            "components": {
+                n: sum(answer.components.get(n, 0.0) for answer in self.judged) / count for n in names
+            },
+            "outcomes": dict(sorted(Counter(answer.outcome for answer in self.judged).items())),
+            "cheats": sum(answer.cheat for answer in self.judged),
+            "audits": sum(answer.audit for answer in self.judged),
+            "cached": sum(answer.cached for answer in self.judged),
+            "truncated": sum(answer.truncated for answer in self.judged),
+            "judge_s": round(sum(answer.judge_s for answer in self.judged), 3),
+            "waited_s": round(self.waited_s, 3),
+            "best_speedup": max((answer.speedup for answer in self.judged if answer.speedup), default=None),
+        }
+
+
+class Rewards:
+    """The reward function of a GRPO trainer, and what it judged since the last line of metrics.
+
+    `ends`: the tokens that end a completion. `writes`: this process writes what was judged. `next_prompts`
+    is told what every completion earned.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        tasks: Mapping[str, Task],
+        form: Form,
+        ends: Collection[int],
+        run: RunFolder,
+        *,
+        writes: bool,
+        next_prompts: NextPrompts | None = None,
+    ):
+        self._pool = pool
+        self._tasks = tasks
+        self._form = form
+        self._ends = ends
+        self._next = next_prompts
+        self._run = run
+        self._writes = writes
+        self._tally = Tally()
+
+    def function(self) -> Callable[..., Any]:
+        """The reward function: one reward per completion of a batch."""
+
+        async def judged_reward(
+            completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **more: Any
+        ) -> list[float]:
+            synchronize()
+            started_s = time.monotonic()
+            shown = more.get("shown", [""] * len(task_id))
+            tasks = [
+                replace(self._tasks[name], shown=code) for name, code in zip(task_id, shown, strict=True)
+            ]
+            replies = more.get("reply") or [self._form.reply(completion) for completion in completions]
+            judged = await self._pool.score(tasks, replies)
+            self._tally.waited_s += time.monotonic() - started_s
+            self._tally.judged += [
+                replace(answer, truncated=not ids or ids[-1] not in self._ends)
+                for answer, ids in zip(judged, completion_ids, strict=True)
+            ]
+            if self._next is not None:
+                for answer in zip(tasks, replies, judged, strict=True):
+                    self._next.saw(*answer)
+            self._tally.step = trainer_state.global_step + 1
+            return [answer.reward for answer in judged]
+
+        return judged_reward
+
+    def take(self) -> dict[str, Any]:
+        """The numbers since the last call, of all processes (all must call); writes what was judged."""
+        tally, self._tally = self._tally, Tally()
+        import torch
+
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            everyone: list[Any] = [None] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(everyone, tally)
+            tally = Tally(
+                max(process.step for process in everyone),
+                [judged for process in everyone for judged in process.judged],
+                max(process.waited_s for process in everyone),
+            )
+        if self._writes:
+            for judged in tally.judged:
+                self._run.judged.append({"stage": "grpo", "step": tally.step, **line_of(judged)})
+        return tally.line()
+
+
+def line_of(judged: Judged) -> dict[str, Any]:
+    """A judged completion as a line of `judged.jsonl`."""
+    return {
+        "task": judged.task_id,
+        "outcome": judged.outcome,
+        "reward": judged.reward,
+        "speedup": judged.speedup,
+        "detail": judged.detail[:300],
+        "judge_s": round(judged.judge_s, 3),
+        "cached": judged.cached,
+        "audit": judged.audit,
+        "truncated": judged.truncated,
+    }
+
+
+def sampled(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """What GRPO really sampled, from the lines of `judged.jsonl`."""
+    listed = [line for line in lines if line.get("stage") == "grpo"]
+    return {
+        "prompts": len({line["task"] for line in listed}),
+        "completions": len(listed),
+        "truncated": sum(bool(line.get("truncated")) for line in listed),
+    }
+
+
+def synchronize() -> None:
+    """Wait for the GPU to finish training work: nothing else may run on it during timing."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
