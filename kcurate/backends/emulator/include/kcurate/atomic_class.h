@@ -29,6 +29,7 @@ using cuda::memory_order_seq_cst;
     KCU_WHOLE T fetch_##NAME(T value, memory_order = memory_order_seq_cst) const                             \
     {                                                                                                        \
         kcu_spin();                                                                                          \
+        kcu_touch(place(), sizeof(T));                                                                       \
         const T old = *place();                                                                              \
         *place() = T(NEW);                                                                                   \
         return old;                                                                                          \
