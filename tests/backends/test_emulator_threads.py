@@ -271,9 +271,7 @@ def test_faults_are_described(body: str, reason: str, text: str) -> None:
     ],
 )
 def test_an_atomic_that_changes_nothing_past_the_end_is_out_of_bounds(body: str) -> None:
-    program = Program(
-        f'#include <cuda/atomic>\nextern "C" __global__ void f(int *a, int n) {{ {body} }}'
-    )
+    program = Program(f'#include <cuda/atomic>\nextern "C" __global__ void f(int *a, int n) {{ {body} }}')
     fault = fault_of(program, np.zeros(64, np.int32), np.int32(64), block=1)
     assert fault.reason == "out_of_bounds", fault.what
 

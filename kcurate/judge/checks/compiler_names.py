@@ -56,26 +56,34 @@ def compiler_names(source: Source) -> Iterator[Finding]:
     pastes = any(token.text == "##" for line in source.directives for token in line)
     for stream in source.streams:
         for at, token in enumerate(stream):
-            if token.kind == "number" and _LONG_DOUBLE.fullmatch(token.text):
-                yield Finding("compilers", f"{token.text}, a long double, tells compilers apart", token.line)
-            if token.kind != "word" or token.text in own:
-                continue
-            known = token.text in _SHARED or _ALIKE.fullmatch(token.text)
-            part = pastes and token.text.endswith("__")
-            if (_MACRO.fullmatch(token.text) or part) and not known:
-                yield Finding("compilers", f"{token.text} tells compilers apart", token.line)
-            elif token.text == "double" and at and stream[at - 1].text == "long":
-                yield Finding("compilers", "long double tells compilers apart", token.line)
+            before = stream[at - 1].text if at else ""
+            if token.text not in own and (what := _tells(token, before, pastes)):
+                yield Finding("compilers", f"{what} tells compilers apart", token.line)
     for line in source.directives:
         if line and line[0].text in _CONDITIONS:
-            for token in line[1:]:
-                told = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
-                if told and token.text not in own | _PORTABLE | _VERSIONS:
-                    yield Finding(
-                        "compilers", f"a condition on {token.text} tells compilers apart", token.line
-                    )
+            yield from _conditions(line, own)
         elif line and line[0].text == "define":
             yield from _shown(line)
+
+
+def _tells(token: Token, before: str, pastes: bool) -> str:
+    """What of a token (after the text `before`) differs between the compilers; empty: nothing."""
+    if token.kind == "number" and _LONG_DOUBLE.fullmatch(token.text):
+        return f"{token.text}, a long double,"
+    if token.kind != "word":
+        return ""
+    reserved = _MACRO.fullmatch(token.text) or (pastes and token.text.endswith("__"))
+    if reserved and token.text not in _SHARED and not _ALIKE.fullmatch(token.text):
+        return token.text
+    return "long double" if (before, token.text) == ("long", "double") else ""
+
+
+def _conditions(line: tuple[Token, ...], own: frozenset[str]) -> Iterator[Finding]:
+    """Macros of one compiler alone that a condition asks for."""
+    for token in line[1:]:
+        one_sided = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
+        if one_sided and token.text not in own | _PORTABLE | _VERSIONS:
+            yield Finding("compilers", f"a condition on {token.text} tells compilers apart", token.line)
 
 
 def _shown(define: tuple[Token, ...]) -> Iterator[Finding]:
