@@ -24,7 +24,7 @@ template <class T, int N = 32> class WarpScan : kcu_part<N>
     }
 
 public:
-    struct TempStorage {};
+    struct TempStorage : kcu_scan_room<T, N> {};
     WarpScan(TempStorage &) {}
     void InclusiveSum(T input, T &output) { scan(input, nullptr, nullptr, &output, Plus()); }
     void InclusiveSum(T input, T &output, T &sum) { sum = scan(input, nullptr, nullptr, &output, Plus()); }
