@@ -1,10 +1,9 @@
 """Names by which code could tell the compilers apart, NVRTC from the emulator's (the check `compilers`).
 
-A side must be the same program to both. Refused are macros that a compiler or its headers define (other than
-CUDA's and the standard's), names of the emulator's own, conditions on them, text made of code (`#x` shows
-what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the emulator in 80. Not
-covered: other ways to notice the
-emulator (docs/judge.md).
+A side must be the same program to both. Refused are built-in type traits, macros that a compiler or its headers
+define (other than CUDA's and the standard's), names of the emulator's own, conditions on them, text made of code
+(`#x` shows what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the emulator in 80.
+Not covered: other ways to notice the emulator (docs/judge.md).
 """
 
 from __future__ import annotations
@@ -29,6 +28,12 @@ _MACRO = re.compile(
     r"__[A-Z]\w*|kcu_\w*|KCU_\w*|_(?:LP64|GNU|NV|CRT|CCCL|LIBCUDACXX|CUDA|CUB|THRUST|FORTIFY|STDC|FILE|OPENMP)\w*"
     r"|__(?:(?:gnu_)?linux|unix|x86_64|amd64|k8|i386|pic|pie|clang\w*|llvm|code_model_\w+)(?:__)?"
     r"|__(?:cpp|has|seg)_\w+|__tune_\w+__|__(?:core|znver)\w*__"
+    # What the compilers know of a type; where their libraries' types differ, so do these.
+    r"|__is_(?:(?:nothrow|trivially|pointer|bounded|unbounded|layout|scoped|lvalue|rvalue|reference|literal"
+    r"|standard|implicit|member|null|volatile|same|base|convertible|constructible|assignable|destructible|empty"
+    r"|class|union|enum|final|pod|trivial|abstract|polymorphic|aggregate|array|bitwise|complete|integral"
+    r"|floating|arithmetic|fundamental|compound|object|scalar|signed|unsigned|void|const|function)(?:_\w+)?)"
+    r"|__underlying_type|__array_(?:rank|extent)|__(?:reference|remove|add|decay|make)_\w+"
 )
 _ALIKE = re.compile(
     r"__NV_(?:E\dM\d\w*|SATFINITE|NOSAT)|__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__"
