@@ -1,7 +1,7 @@
-"""Types of the device libraries have the size, alignment and traits on the emulator that they have with NVRTC.
+"""Library types have the size, alignment and traits on the emulator that they have with NVRTC.
 
-Otherwise a side could be one program on a GPU and another one on the emulator. NVRTC's values are read from its
-PTX, and the emulator's compiler asserts them.
+Otherwise a side could be one program on a GPU and another one on the emulator. NVRTC's values are read from
+its PTX, and the emulator's compiler asserts them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator.compiler import EmulatorCompiler
 
-HEADERS = """
-cooperative_groups.h cuda/atomic cuda/barrier cuda/pipeline mma.h cuda_fp16.h cuda_bf16.h cuda_fp8.h cuComplex.h
-cuda/std/array cuda/std/utility cuda/std/type_traits cuda/std/limits cuda/functional
+WORDS = re.compile(r"\S+")
+HEADERS = WORDS.findall("""
+cooperative_groups.h cuda/atomic cuda/barrier cuda/pipeline mma.h cuda_fp16.h cuda_bf16.h cuda_fp8.h
+cuComplex.h cuda/std/array cuda/std/utility cuda/std/type_traits cuda/std/limits cuda/functional
 cub/block/block_discontinuity.cuh cub/block/block_exchange.cuh cub/block/block_histogram.cuh
 cub/block/block_load.cuh cub/block/block_radix_sort.cuh cub/block/block_reduce.cuh cub/block/block_scan.cuh
 cub/block/block_store.cuh cub/warp/warp_reduce.cuh cub/warp/warp_scan.cuh
-""".split()
+""")
 SIZES = ("sizeof(T)", "alignof(T)")
 TRAITS = (
     "__is_empty(T)", "__is_aggregate(T)", "__is_standard_layout(T)", "__is_trivially_copyable(T)",
@@ -54,13 +55,16 @@ FRAGMENTS = [
 ]  # fmt: skip
 # Whole agreement: size, alignment, traits.
 ALIKE = [
-    *"""cg::thread_block cg::grid_group cg::cluster_group cg::thread_group cg::coalesced_group
-    cg::thread_block_tile<32> cg::thread_block_tile<4> cg::thread_block_tile<1> cg::cluster_group::arrival_token cuda::std::plus<int>
-    cuda::atomic<int> cuda::atomic<double> cuda::pipeline<cuda::thread_scope_thread>
-    cuda::pipeline<cuda::thread_scope_block> cuda::barrier<cuda::thread_scope_device>
-    cuda::aligned_size_t<16> cuda::thread_scope cuda::std::plus<> cuda::maximum<int> __half __half_raw
-    __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8x4_e5m2 cuFloatComplex cuDoubleComplex float4 double4 dim3 uint3 char3
-    longlong2 wchar_t size_t int64_t""".split(),
+    *WORDS.findall("""
+    cg::thread_block cg::grid_group cg::cluster_group cg::thread_group cg::coalesced_group
+    cg::thread_block_tile<32> cg::thread_block_tile<4> cg::thread_block_tile<1>
+    cg::cluster_group::arrival_token cuda::std::plus<int> cuda::atomic<int> cuda::atomic<double>
+    cuda::pipeline<cuda::thread_scope_thread> cuda::pipeline<cuda::thread_scope_block>
+    cuda::barrier<cuda::thread_scope_device> cuda::aligned_size_t<16> cuda::thread_scope
+    cuda::std::plus<> cuda::maximum<int> __half __half_raw __nv_bfloat16 __nv_fp8_e4m3
+    __nv_fp8x4_e5m2 cuFloatComplex cuDoubleComplex float4 double4 dim3 uint3 char3 longlong2 wchar_t
+    size_t int64_t
+    """),
     "decltype(cg::tiled_partition<32>(cg::this_thread_block()))",
     "decltype(cg::tiled_partition<4>(cg::tiled_partition<16>(cg::this_thread_block())))",
     "decltype(cg::tiled_partition(cg::this_thread_block(), 8))",
@@ -109,13 +113,14 @@ ALIKE = [
     "cub::BlockHistogram<unsigned char, 128, 4, 256, cub::BLOCK_HISTO_ATOMIC>::TempStorage",
 ]  # fmt: skip
 # Agreement of size and alignment alone.
-AS_LARGE = """
-cuda::atomic<uint8_t> cuda::atomic<short> cuda::atomic_ref<int> cuda::barrier<cuda::thread_scope_block>
-cuda::pipeline_shared_state<cuda::thread_scope_block,1> cuda::pipeline_shared_state<cuda::thread_scope_block,4>
-cuda::std::pair<int,char> __half2 __nv_bfloat162 cub::KeyValuePair<char,double> cub::WarpReduce<int>
-cub::WarpScan<double,8> cub::BlockReduce<int,128> cub::BlockScan<int,128> cub::BlockScan<int,128,cub::BLOCK_SCAN_WARP_SCANS>
-decltype(threadIdx) decltype(gridDim)
-"""
+AS_LARGE = WORDS.findall("""
+cuda::atomic<uint8_t> cuda::atomic<short> cuda::atomic_ref<int>
+cuda::barrier<cuda::thread_scope_block> cuda::pipeline_shared_state<cuda::thread_scope_block,1>
+cuda::pipeline_shared_state<cuda::thread_scope_block,4> cuda::std::pair<int,char> __half2
+__nv_bfloat162 cub::KeyValuePair<char,double> cub::WarpReduce<int> cub::WarpScan<double,8>
+cub::BlockReduce<int,128> cub::BlockScan<int,128>
+cub::BlockScan<int,128,cub::BLOCK_SCAN_WARP_SCANS> decltype(threadIdx) decltype(gridDim)
+""")
 
 
 def text(types: list[str], questions: tuple[str, ...], values: dict[int, list[int]] | None) -> str:
@@ -151,7 +156,7 @@ def answers(types: list[str], questions: tuple[str, ...]) -> dict[int, list[int]
 
 @pytest.mark.parametrize(
     ("types", "questions"),
-    [(ALIKE, SIZES + TRAITS), (AS_LARGE.split(), SIZES)],
+    [(ALIKE, SIZES + TRAITS), (AS_LARGE, SIZES)],
     ids=["all of it", "size and alignment"],
 )
 def test_library_types_are_as_with_nvrtc(types: list[str], questions: tuple[str, ...]) -> None:

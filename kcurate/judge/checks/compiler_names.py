@@ -1,9 +1,9 @@
 """Names by which code could tell the compilers apart, NVRTC from the emulator's (the check `compilers`).
 
-A side must be the same program to both. Refused are built-in type traits, macros that a compiler or its headers
-define (other than CUDA's and the standard's), names of the emulator's own, conditions on them, text made of code
-(`#x` shows what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the emulator in 80.
-Not covered: other ways to notice the emulator (docs/judge.md).
+A side must be the same program to both. Refused are built-in type traits, macros that a compiler or its
+headers define (other than CUDA's and the standard's), names of the emulator's own, conditions on them, text
+made of code (`#x` shows what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the
+emulator in 80. Not covered: other ways to notice the emulator (docs/judge.md).
 """
 
 from __future__ import annotations
