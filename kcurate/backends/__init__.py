@@ -82,7 +82,7 @@ def open_device(name: str, index: int = 0) -> Device:
 
 
 def preload(name: str) -> None:
-    """Import what the backend's workers need.
+    """Import what the backend's workers need, and find what their compilers read.
 
     Raises:
         InputError: there is no such backend.
@@ -91,6 +91,8 @@ def preload(name: str) -> None:
         raise _unknown(name)
     for module in PRELOAD[name]:
         importlib.import_module(module)
+    if name == "cuda":  # each compile worker needs the list, and looking for it takes a tenth of a second
+        importlib.import_module("kcurate.backends.cuda.nvrtc").header_folders()
 
 
 def warm_up(name: str) -> None:

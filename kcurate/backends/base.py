@@ -23,6 +23,9 @@ from kcurate.records import Environment, Resources
 Bytes = npt.NDArray[np.uint8]
 # The backend of a `Compiled` whose binary is PTX, still to be assembled.
 PTX = "ptx"
+# What a compiler's log may take on its way to the judge, which keeps the side's own lines and cuts these
+# (`kcurate.judge.workers.own_lines`); a template bomb writes megabytes.
+MAX_RAW_LOG_CHARS = 1 << 18
 # What a program that a compiler starts is linked with.
 SYSTEM_LIBRARIES = tuple(map(Path, ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")))
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported", "out_of_memory"]

@@ -258,6 +258,25 @@ def test_faults_are_described(body: str, reason: str, text: str) -> None:
     assert "thread (0,0,0) of block (0,0,0)" in fault.what
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "atomicAdd(a + n, 0);",
+        "atomicOr((unsigned *)a + n, 0u);",
+        "atomicCAS(a + n, 5, 5);",
+        "cuda::atomic_ref<int>(a[n]).fetch_add(0);",
+        "__nv_atomic_fetch_xor((unsigned *)a + n, 0u, __NV_ATOMIC_RELAXED);",
+        'asm volatile("red.global.add.s32 [%0], 0;" :: "l"(a + n) : "memory");',
+        'int old; asm volatile("atom.global.or.b32 %0, [%1], 0;" : "=r"(old) : "l"(a + n) : "memory");',
+    ],
+)
+def test_an_atomic_that_changes_nothing_past_the_end_is_out_of_bounds(body: str) -> None:
+    program = Program(f'#include <cuda/atomic>\nextern "C" __global__ void f(int *a, int n) {{ {body} }}')
+    for words in (64, 61):  # up to a protected page, and short of one
+        fault = fault_of(program, np.zeros(words, np.int32), np.int32(words), block=1)
+        assert fault.reason == "out_of_bounds", fault.what
+
+
 def test_reads_too_near_for_the_protected_pages_give_no_numbers() -> None:
     code = 'extern "C" __global__ void f(const float *a, float *out) { out[0] = a[3]; out[1] = a[-1]; }'
     _, out = run(code, np.ones(3, np.float32), np.zeros(2, np.float32), block=1)

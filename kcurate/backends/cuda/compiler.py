@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from kcurate.backends.base import SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
+from kcurate.backends.base import MAX_RAW_LOG_CHARS, SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
 from kcurate.backends.cuda import cubin, nvrtc, ptxas
 from kcurate.backends.cuda.host_headers import BEFORE_SIDES
 from kcurate.backends.cuda.unread import unread
@@ -19,8 +19,6 @@ from kcurate.errors import MissingDependencyError
 from kcurate.ptx.outside import outside
 
 _FIRST = 'extern "C" __global__ void first(int *x) { x[threadIdx.x] = 1; }'
-# People read the first errors; a template bomb writes megabytes.
-MAX_LOG_CHARS = 4000
 
 
 class CudaCompiler:
@@ -62,7 +60,7 @@ class CudaCompiler:
         text = BEFORE_SIDES + code
         made = nvrtc.compile_cubin(text, name_expressions=wanted, arch=self.arch, options=options)
         if made.cubin is None:
-            return CompileFailure("error", trim(made.log))
+            return CompileFailure("error", made.log[:MAX_RAW_LOG_CHARS])
         lowered = {expression.removeprefix("&"): symbol for expression, symbol in made.lowered.items()}
         return Compiled(
             backend="cuda",
@@ -74,8 +72,3 @@ class CudaCompiler:
             unread=unread(made.ptx) if examine else {},
             outside=outside(made.ptx),
         )
-
-
-def trim(log: str) -> str:
-    """The beginning of a log, at most `MAX_LOG_CHARS` long."""
-    return log if len(log) <= MAX_LOG_CHARS else log[:MAX_LOG_CHARS] + "\n[...]"

@@ -111,15 +111,22 @@ def include_folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folder.resolve() for folder in (*wheels, *rest) if folder is not None))
 
 
+@cache
 def header_folders() -> tuple[Path, ...]:
-    """The include folders, and the folders of what is only linked into them."""
-    found = dict.fromkeys(include_folders())
-    for folder in include_folders():
-        for place, folders, names in os.walk(folder):
-            for name in (*folders, *names):
-                if (path := Path(place, name)).is_symlink():
-                    found[path.resolve().parent] = None
-    return tuple(found)
+    """The include folders, and the folders of what is only linked into them.
+
+    Walked once: a nursery does so before it forks workers.
+    """
+    linked: dict[Path, None] = dict.fromkeys(include_folders())
+    unread = [str(folder) for folder in linked]
+    while unread:
+        with os.scandir(unread.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    linked[Path(entry.path).resolve().parent] = None
+                elif entry.is_dir():
+                    unread.append(entry.path)
+    return tuple(linked)
 
 
 def library_folders() -> tuple[Path, ...]:

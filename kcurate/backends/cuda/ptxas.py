@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.base import MAX_RAW_LOG_CHARS, Compiled, CompileFailure
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.unread import unread
 from kcurate.core import time_limits
@@ -73,7 +73,7 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
             return CompileFailure("timeout", "ptxas exceeded the time limit")
         log = done.stderr.replace(f"{folder}/", "")
         if done.returncode or not made.is_file():
-            return CompileFailure("error", log[:4000] or f"ptxas ended with {done.returncode}")
+            return CompileFailure("error", log[:MAX_RAW_LOG_CHARS] or f"ptxas ended with {done.returncode}")
         binary = made.read_bytes()
     return Compiled(
         backend="cuda",

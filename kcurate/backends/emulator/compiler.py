@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from kcurate.backends.base import SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
+from kcurate.backends.base import MAX_RAW_LOG_CHARS, SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator import source, toolchain
 from kcurate.records import Resources
 
 # Where a compiler's parts and the linker are, besides the libraries.
 TOOLS = (Path("/usr/bin"), Path("/bin"), Path("/usr/libexec"))
-# People read the first errors; a template bomb writes megabytes.
-MAX_LOG_CHARS = 4000
 _OUT_OF_MEMORY = re.compile(
     r"virtual memory exhausted|out of memory|cannot allocate memory|Killed signal", re.I
 )
@@ -176,9 +174,8 @@ def _errors(log: str) -> str:
 
 
 def _clean(log: str, folder: Path) -> str:
-    """A message without warnings and host paths, truncated if long."""
+    """A message without warnings and host paths."""
     log = _errors(log)
     for place in (f"{folder}/", f"{source.INCLUDE}/"):
         log = log.replace(place, "")
-    log = re.sub(r"(?<![\w.])/(?:[^\s/:()\"']+/)+", "", log)
-    return log if len(log) <= MAX_LOG_CHARS else log[:MAX_LOG_CHARS] + "\n[...]"
+    return re.sub(r"(?<![\w.])/(?:[^\s/:()\"']+/)+", "", log)[:MAX_RAW_LOG_CHARS]

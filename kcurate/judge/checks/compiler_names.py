@@ -1,10 +1,9 @@
 """Names by which code could tell the compilers apart, NVRTC from the emulator's (the check `compilers`).
 
-A side must be the same program to both. Refused are macros that a compiler or its headers define (other than
-CUDA's and the standard's), names of the emulator's own, conditions on them, text made of code (`#x` shows
-what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the emulator in 80. Not
-covered: other ways to notice the
-emulator (docs/judge.md).
+A side must be the same program to both. Refused are built-in type traits, macros that a compiler or its
+headers define (other than CUDA's and the standard's), names of the emulator's own, conditions on them, text
+made of code (`#x` shows what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the
+emulator in 80. Not covered: other ways to notice the emulator (docs/judge.md).
 """
 
 from __future__ import annotations
@@ -29,6 +28,12 @@ _MACRO = re.compile(
     r"__[A-Z]\w*|kcu_\w*|KCU_\w*|_(?:LP64|GNU|NV|CRT|CCCL|LIBCUDACXX|CUDA|CUB|THRUST|FORTIFY|STDC|FILE|OPENMP)\w*"
     r"|__(?:(?:gnu_)?linux|unix|x86_64|amd64|k8|i386|pic|pie|clang\w*|llvm|code_model_\w+)(?:__)?"
     r"|__(?:cpp|has|seg)_\w+|__tune_\w+__|__(?:core|znver)\w*__"
+    # What the compilers know of a type; where their libraries' types differ, so do these.
+    r"|__is_(?:(?:nothrow|trivially|pointer|bounded|unbounded|layout|scoped|lvalue|rvalue|reference|literal"
+    r"|standard|implicit|member|null|volatile|same|base|convertible|constructible|assignable|destructible|empty"
+    r"|class|union|enum|final|pod|trivial|abstract|polymorphic|aggregate|array|bitwise|complete|integral"
+    r"|floating|arithmetic|fundamental|compound|object|scalar|signed|unsigned|void|const|function)(?:_\w+)?)"
+    r"|__underlying_type|__array_(?:rank|extent)|__(?:reference|remove|add|decay|make)_\w+"
 )
 _ALIKE = re.compile(
     r"__NV_(?:E\dM\d\w*|SATFINITE|NOSAT)|__CUDA\w*|__NVCC\w*|__cplusplus|__(?:FLT|DBL|INT)_\w+__"
@@ -56,26 +61,34 @@ def compiler_names(source: Source) -> Iterator[Finding]:
     pastes = any(token.text == "##" for line in source.directives for token in line)
     for stream in source.streams:
         for at, token in enumerate(stream):
-            if token.kind == "number" and _LONG_DOUBLE.fullmatch(token.text):
-                yield Finding("compilers", f"{token.text}, a long double, tells compilers apart", token.line)
-            if token.kind != "word" or token.text in own:
-                continue
-            known = token.text in _SHARED or _ALIKE.fullmatch(token.text)
-            part = pastes and token.text.endswith("__")
-            if (_MACRO.fullmatch(token.text) or part) and not known:
-                yield Finding("compilers", f"{token.text} tells compilers apart", token.line)
-            elif token.text == "double" and at and stream[at - 1].text == "long":
-                yield Finding("compilers", "long double tells compilers apart", token.line)
+            before = stream[at - 1].text if at else ""
+            if token.text not in own and (what := _tells(token, before, pastes)):
+                yield Finding("compilers", f"{what} tells compilers apart", token.line)
     for line in source.directives:
         if line and line[0].text in _CONDITIONS:
-            for token in line[1:]:
-                told = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
-                if told and token.text not in own | _PORTABLE | _VERSIONS:
-                    yield Finding(
-                        "compilers", f"a condition on {token.text} tells compilers apart", token.line
-                    )
+            yield from _conditions(line, own)
         elif line and line[0].text == "define":
             yield from _shown(line)
+
+
+def _tells(token: Token, before: str, pastes: bool) -> str:
+    """What of a token (after the text `before`) differs between the compilers; empty: nothing."""
+    if token.kind == "number" and _LONG_DOUBLE.fullmatch(token.text):
+        return f"{token.text}, a long double,"
+    if token.kind != "word":
+        return ""
+    reserved = _MACRO.fullmatch(token.text) or (pastes and token.text.endswith("__"))
+    if reserved and token.text not in _SHARED and not _ALIKE.fullmatch(token.text):
+        return token.text
+    return "long double" if (before, token.text) == ("long", "double") else ""
+
+
+def _conditions(line: tuple[Token, ...], own: frozenset[str]) -> Iterator[Finding]:
+    """Macros of one compiler alone that a condition asks for."""
+    for token in line[1:]:
+        one_sided = token.kind == "word" and _ONE_SIDED.fullmatch(token.text)
+        if one_sided and token.text not in own | _PORTABLE | _VERSIONS:
+            yield Finding("compilers", f"a condition on {token.text} tells compilers apart", token.line)
 
 
 def _shown(define: tuple[Token, ...]) -> Iterator[Finding]:

@@ -10,6 +10,8 @@ import re
 
 # Names under which a side's text and its plan are compiled.
 OWN_FILES = frozenset({"kernel.cu", "plan", "side.ptx"})
+# People read the first errors.
+MAX_LOG_CHARS = 4000
 _HEAD = re.compile(
     r"(?P<file>[^\s:(][^:(\n]*?)(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?): "
     r"(?:\w+ )?(?P<kind>error|warning|note)?"
@@ -22,7 +24,7 @@ _PATH = re.compile(r"(?<![\w.])/(?:[^\s/:()\"']+/)+")
 
 
 def own_lines(log: str, code: str) -> str:
-    """A log without the text of other files, and without paths of this machine."""
+    """A log without the text of other files, and without paths of this machine: its first `MAX_LOG_CHARS`."""
     own = {line.strip() for line in code.splitlines()}
     kept: list[str] = []
     inside_own = True
@@ -42,4 +44,5 @@ def own_lines(log: str, code: str) -> str:
             kept.append(
                 f"{head['file']}({head['line'] or head['row']}): {head['kind'] or 'error'} in a header"
             )
-    return "\n".join(kept)
+    text = "\n".join(kept)
+    return text if len(text) <= MAX_LOG_CHARS else text[:MAX_LOG_CHARS] + "\n[...]"

@@ -41,6 +41,8 @@ LANGUAGE = _SHARED | {
         "#define OF(x) __GNU##x\nint k = OF(C__);",
         "#define OF(x, y) x##ux##y\nint k = OF(__lin, __);",
         "#define _ARM 1\n#ifdef _LP64\n#endif",
+        "bool k = __is_trivially_copyable(int2);",
+        "bool k = __is_empty(int2) || __is_constructible(int2, int);",
     ],
 )
 def test_what_tells_compilers_apart_is_refused(code: str) -> None:

@@ -14,7 +14,7 @@ from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.judge.workers.compiling import CompileWorkers
 from kcurate.judge.workers.inside import landlock, mounts
 from kcurate.judge.workers.nursery import Nursery, Role
-from kcurate.judge.workers.own_lines import own_lines
+from kcurate.judge.workers.own_lines import MAX_LOG_CHARS, own_lines
 from kcurate.judge.workers.requests import Compile
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
@@ -146,6 +146,15 @@ def test_a_log_keeps_the_sides_own_lines_alone(log: str) -> None:
 
 def test_a_log_says_where_a_header_was_needed() -> None:
     assert "required at line 2 of kernel.cu" in own_lines(NVRTC_LOG, "")
+
+
+def test_own_lines_are_found_behind_a_long_log_of_headers() -> None:
+    foreign = (
+        "/usr/include/cuda/std/thing.h(7): error: a parameter may not have void type\n" + "  text\n" * 9000
+    )
+    kept = own_lines(foreign + NVRTC_LOG, "x[0] = zz;")
+    assert len(foreign) > MAX_LOG_CHARS and "kernel.cu(2)" in kept
+    assert len(own_lines("error: long\n" * 9000, "")) <= MAX_LOG_CHARS + len("\n[...]")
 
 
 def test_logs_of_ptxas_and_triton_are_kept() -> None:

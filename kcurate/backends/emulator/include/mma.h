@@ -46,14 +46,26 @@ template <int M, int N, int K> struct kcu_shape<accumulator, M, N, K> {
     static const int rows = M, columns = N;
 };
 
-template <class Use, int M, int N, int K, class T, class Layout = void> class fragment
+// A warp holds the factors in half precision twice or more often: 16 elements a lane, whatever the shape.
+template <class Use, class T> struct kcu_repeated {
+    static const bool value = false;
+};
+template <> struct kcu_repeated<matrix_a, __half> {
+    static const bool value = true;
+};
+template <> struct kcu_repeated<matrix_b, __half> {
+    static const bool value = true;
+};
+template <class Use, int M, int N, int K, class T, class Layout = void> class alignas(8) fragment
 {
   public:
-    static const int rows = kcu_shape<Use, M, N, K>::rows, columns = kcu_shape<Use, M, N, K>::columns;
-    enum { num_elements = rows * columns / 32, num_storage_elements = num_elements };
-    typedef typename kcu_storage<T>::type element_type;
-    typedef element_type storage_element_type;
-    element_type x[num_elements];
+    static const int kcu_rows = kcu_shape<Use, M, N, K>::rows, kcu_columns = kcu_shape<Use, M, N, K>::columns;
+    static const int kcu_used = kcu_rows * kcu_columns / 32;
+    enum { num_elements = kcu_repeated<Use, T>::value ? 16 : kcu_used };
+    enum { num_storage_elements = num_elements };
+    typedef T element_type;
+    typedef typename kcu_storage<T>::type storage_element_type;
+    storage_element_type x[num_storage_elements];
 };
 
 // To the 10 fraction bits that tensor cores read of a float; ties away from zero, as cvt.rna does.
@@ -65,7 +77,7 @@ KCU_API float __float_to_tf32(float x)
 
 template <class F, class T> KCU_API void fill_fragment(F &fragment, T value)
 {
-    for (int i = 0; i < F::num_elements; i++) fragment.x[i] = typename F::element_type(value);
+    for (int i = 0; i < F::num_elements; i++) fragment.x[i] = typename F::storage_element_type(value);
 }
 
 KCU_API void kcu_whole_warp() { kcu_leave(kcu_meet(~0u, KCU_TENSOR, 0)); }
@@ -74,7 +86,8 @@ template <class F, class P, class Do>
 KCU_API void kcu_visit(F &fragment, P memory, unsigned pitch, bool by_row, Do action)
 {
     for (int i = 0; i < F::num_elements; i++) {
-        const unsigned at = kcu_lane * F::num_elements + i, row = at / F::columns, column = at % F::columns;
+        const unsigned at = kcu_lane * F::kcu_used + i % F::kcu_used;
+        const unsigned row = at / F::kcu_columns, column = at % F::kcu_columns;
         action(fragment.x[i], memory[by_row ? row * pitch + column : column * pitch + row]);
     }
 }
@@ -114,10 +127,10 @@ KCU_API int kcu_factor(const unsigned char &x) { return x; }
 KCU_API double kcu_factor(const double &x) { return x; }
 
 // The element of a matrix that some lane of the warp holds; `lanes` are the lanes' fragments.
-template <class F> KCU_API typename F::element_type kcu_element(const KcuMeet *lanes, int row, int column)
+template <class F> KCU_API typename F::storage_element_type kcu_element(const KcuMeet *lanes, int row, int column)
 {
-    const int at = row * F::columns + column;
-    return ((const F *)lanes->value[at / F::num_elements])->x[at % F::num_elements];
+    const int at = row * F::kcu_columns + column;
+    return ((const F *)lanes->value[at / F::kcu_used])->x[at % F::kcu_used];
 }
 
 template <int M, int N, int K, class TA, class LA, class TB, class LB, class TC, class TD>
@@ -136,7 +149,7 @@ KCU_API void mma_sync(fragment<accumulator, M, N, K, TD> &d, const fragment<matr
         for (int k = 0; k < K; k++)
             sum +=
                 kcu_factor(kcu_element<A>(lanes_a, row, k)) * kcu_factor(kcu_element<B>(lanes_b, k, column));
-        d.x[i] = typename D::element_type(sum);
+        d.x[i] = typename D::storage_element_type(sum);
     }
     kcu_whole_warp(); // until every lane has read, no lane may change its share
     kcu_leave(const_cast<KcuMeet *>(lanes_a));

@@ -29,6 +29,7 @@ using cuda::memory_order_seq_cst;
     KCU_WHOLE T fetch_##NAME(T value, memory_order = memory_order_seq_cst) const                             \
     {                                                                                                        \
         kcu_spin();                                                                                          \
+        kcu_touch(place(), sizeof(T));                                                                       \
         const T old = *place();                                                                              \
         *place() = T(NEW);                                                                                   \
         return old;                                                                                          \
@@ -36,6 +37,9 @@ using cuda::memory_order_seq_cst;
 
 // What both classes do; `Self` says where the value lies.
 template <class T, class Self> struct kcu_atomic {
+    kcu_atomic() = default;
+    kcu_atomic(const kcu_atomic &) = default;
+    kcu_atomic &operator=(const kcu_atomic &) = delete;
     T *place() const { return static_cast<const Self *>(this)->kcu_place(); }
     KCU_WHOLE T load(memory_order = memory_order_seq_cst) const
     {
@@ -77,6 +81,13 @@ template <class T, class Self> struct kcu_atomic {
     KCU_FETCH(min, value < old ? value : old)
     KCU_FETCH(max, old < value ? value : old)
     operator T() const { return load(); }
+    // As long as the value is `old`.
+    void wait(T old, memory_order = memory_order_seq_cst) const
+    {
+        for (T now = load(); __builtin_memcmp(&now, &old, sizeof old) == 0; now = load()) {}
+    }
+    void notify_one() const {}
+    void notify_all() const {}
 };
 
 template <class T, thread_scope Scope = thread_scope_system> struct atomic_ref
@@ -86,8 +97,11 @@ template <class T, thread_scope Scope = thread_scope_system> struct atomic_ref
     T *kcu_place() const { return address; }
 };
 template <class T, thread_scope Scope = thread_scope_system> struct atomic : kcu_atomic<T, atomic<T, Scope>> {
-    mutable T value;
+    // Values of less than four bytes take four.
+    alignas(sizeof(T) < 4 ? 4 : alignof(T)) mutable T value;
     atomic() = default;
+    atomic(const atomic &) = delete;
+    atomic &operator=(const atomic &) = delete;
     constexpr atomic(T first) : value(first) {}
     T *kcu_place() const { return &value; }
 };

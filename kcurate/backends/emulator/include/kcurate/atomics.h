@@ -4,10 +4,19 @@
 
 #include "intrinsics.h"
 
+// An atomic that changes nothing, as the addition of zero, reaches its place as well: without the read the compiler
+// removes it. What lies behind a buffer keeps its value then, so its end is checked as that of a copy.
+KCU_API void kcu_touch(const void *place, size_t bytes)
+{
+    kcu_check_copy(place, nullptr, bytes, 0);
+    (void)*(const volatile char *)place;
+}
+
 #define KCU_ATOMIC(NAME, T, NEW)                                                                             \
     KCU_API T NAME(T *address, T value)                                                                      \
     {                                                                                                        \
         kcu_spin();                                                                                          \
+        kcu_touch(address, sizeof(T));                                                                       \
         const T old = *address;                                                                              \
         *address = NEW;                                                                                      \
         return old;                                                                                          \
@@ -54,12 +63,14 @@ enum {
 template <class T> KCU_API T __nv_atomic_load_n(const T *address, int, int = 0)
 {
     kcu_spin();
+    kcu_touch(address, sizeof(T));
     return *address;
 }
 #define KCU_ORDERED(NAME, NEW)                                                                               \
     template <class T, class V> KCU_API T NAME(T *address, V value, int, int = 0)                            \
     {                                                                                                        \
         kcu_spin();                                                                                          \
+        kcu_touch(address, sizeof(T));                                                                       \
         const T old = *address;                                                                              \
         *address = NEW;                                                                                      \
         return old;                                                                                          \
@@ -78,6 +89,7 @@ KCU_ORDERED(__nv_atomic_fetch_max, T(value) > old ? T(value) : old)
     KCU_API T atomicCAS(T *address, T compare, T value)                                                      \
     {                                                                                                        \
         kcu_spin();                                                                                          \
+        kcu_touch(address, sizeof(T));                                                                       \
         const T old = *address;                                                                              \
         if (old == compare) *address = value;                                                                \
         return old;                                                                                          \

@@ -29,6 +29,35 @@ template <class T> KCU_API T kcu_undefined()
     return *reinterpret_cast<T *>(bytes);
 }
 
+// What a collective's storage takes with NVRTC, where a side may ask for its size. The emulator's own collectives need
+// less; where they need more, they use memory of their own. Of each type here only size and alignment count.
+// Source: CCCL 3.0, the `_TempStorage` of each collective; tests/backends/test_library_types.py compares them.
+template <class T> struct kcu_raw { // in words of the largest type that fits, up to 16 bytes
+    static constexpr size_t limit = alignof(T) < 16 ? alignof(T) : 16;
+    alignas(limit) unsigned char bytes[sizeof(T)];
+};
+constexpr int kcu_log2(int n) { return n <= 1 ? 0 : 1 + kcu_log2((n + 1) / 2); }
+constexpr bool kcu_is_power(int n) { return (n & (n - 1)) == 0; }
+struct kcu_nothing {};
+template <class T, int N> struct kcu_reduce_cells {
+    static constexpr int count = N + (1 << kcu_log2(N) >> 1);
+    T values[count];
+    unsigned char flags[count];
+};
+template <class T, int N> struct kcu_scan_cells {
+    T values[N + (1 << kcu_log2(N) >> 1)];
+};
+template <class T, int N>
+using kcu_reduce_room = kcu_raw<::kcu_std::conditional_t<kcu_is_power(N), kcu_nothing, kcu_reduce_cells<T, N>>>;
+template <class T, int N>
+using kcu_scan_room = kcu_raw<::kcu_std::conditional_t<kcu_is_power(N), kcu_nothing, kcu_scan_cells<T, N>>>;
+// One warp goes over the values of a block, each lane over a segment.
+template <class T, int Threads> struct alignas(16) kcu_rake_grid {
+    static constexpr int most = Threads < 32 ? Threads : 32, segment = (Threads + most - 1) / most;
+    static constexpr int lanes = (Threads + segment - 1) / segment;
+    T values[lanes * (segment + (segment % 2 == 0 && segment > 2))];
+};
+
 // The thread's rank in a block of this shape, row by row.
 KCU_API int RowMajorTid(int x, int y, int z)
 {
@@ -82,10 +111,11 @@ template <class T> struct kcu_lanes_of {
 // A warp, or a part of one with N lanes.
 template <int N> struct kcu_part {
     static_assert(N >= 1 && N <= 32, "a logical warp has 1 to 32 lanes");
-    int first, lane;
-    unsigned mask;
+    alignas(8) unsigned mask;
+    short first, lane;
     kcu_part()
-        : first(int(kcu_lane) / N * N), lane(int(kcu_lane) - first), mask((N == 32 ? ~0u : (1u << N % 32) - 1) << first)
+        : mask((N == 32 ? ~0u : (1u << N % 32) - 1) << kcu_lane / N * N), first(short(kcu_lane / N * N)),
+          lane(short(kcu_lane % N))
     {
     }
 };
@@ -146,13 +176,18 @@ struct ArgMin {
 
 // A collective's storage, its own where the code gives it none, and its constructors.
 #define KCU_COLLECTIVE(NAME)                                                                                 \
-    TempStorage &temp;                                                                                       \
-    static TempStorage &own_storage()                                                                        \
+    Storage &temp;                                                                                           \
+    static Storage &own_storage()                                                                            \
     {                                                                                                        \
-        __shared__ TempStorage own;                                                                          \
+        __shared__ Storage own;                                                                              \
         return own;                                                                                          \
+    }                                                                                                        \
+    static Storage &inside(TempStorage &storage)                                                             \
+    {                                                                                                        \
+        if constexpr (sizeof(Storage) <= sizeof(TempStorage)) return reinterpret_cast<Storage &>(storage);   \
+        return own_storage();                                                                                \
     }                                                                                                        \
                                                                                                              \
 public:                                                                                                      \
     explicit NAME(int kcu_line = __builtin_LINE()) : kcu_base(kcu_line), temp(own_storage()) {}              \
-    NAME(TempStorage &given, int kcu_line = __builtin_LINE()) : kcu_base(kcu_line), temp(given) {}
+    NAME(TempStorage &storage, int kcu_line = __builtin_LINE()) : kcu_base(kcu_line), temp(inside(storage)) {}

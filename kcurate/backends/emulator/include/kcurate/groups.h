@@ -13,7 +13,29 @@ KCU_API unsigned kcu_thread_rank()
 KCU_API unsigned kcu_block_size() { return blockDim.x * blockDim.y * blockDim.z; }
 KCU_API unsigned kcu_below(unsigned mask) { return mask & ((1u << kcu_lane) - 1); }
 
-struct grid_group {
+// Groups have the size, the alignment and the traits that they have with NVRTC, where a side may ask for them
+// (tests/backends/test_library_types.py). Who makes one says so; a side has no other way than the functions below.
+struct kcu_made {};
+// What a group holds: the lanes of tiles and converged ones, and of a larger group's parts its place among them.
+struct kcu_held {
+    alignas(8) unsigned mask;
+    unsigned rank, count, block;
+    kcu_held(unsigned lanes, unsigned place, unsigned parts, unsigned whole_block)
+        : mask(lanes), rank(place), count(parts), block(whole_block)
+    {
+    }
+    kcu_held(const kcu_held &) = default;
+    kcu_held &operator=(const kcu_held &from)
+    {
+        __builtin_memcpy(this, &from, sizeof from);
+        return *this;
+    }
+};
+
+class grid_group : kcu_held
+{
+public:
+    explicit grid_group(kcu_made) : kcu_held(0, 0, 0, 0) {}
     static const int kcu_grid_line = -1;
     bool is_valid() const { return kcu_is_cooperative(); }
     void sync() const { kcu_grid_sync(kcu_grid_line); }
@@ -30,9 +52,19 @@ struct grid_group {
     dim3 dim_blocks() const { return gridDim; }
     dim3 block_index() const { return blockIdx; }
 };
-KCU_API grid_group this_grid() { return grid_group(); }
+KCU_API grid_group this_grid() { return grid_group(kcu_made()); }
 
-struct thread_block {
+struct kcu_handle {
+    unsigned long long kcu_words[2];
+};
+class thread_block : kcu_handle
+{
+    alignas(8) unsigned kcu_word;
+
+public:
+    explicit thread_block(kcu_made) : kcu_handle(), kcu_word(0) {}
+    thread_block(const thread_block &) = default;
+    thread_block &operator=(const thread_block &) = delete;
     // Where a barrier of a group stands is not known: all of them count as one place.
     void sync() const { kcu_barrier(-1, KCU_NONE, 0); }
     static unsigned size() { return kcu_block_size(); }
@@ -43,10 +75,13 @@ struct thread_block {
     static dim3 group_dim() { return blockDim; }
     static dim3 dim_threads() { return blockDim; }
 };
-KCU_API thread_block this_thread_block() { return thread_block(); }
+KCU_API thread_block this_thread_block() { return thread_block(kcu_made()); }
 
 // The blocks of a thread block cluster; a launch without clusters has one block in each.
-struct cluster_group {
+class cluster_group : kcu_held
+{
+public:
+    explicit cluster_group(kcu_made) : kcu_held(0, 0, 0, 0) {}
     struct arrival_token {};
     static void sync()
     {
@@ -72,25 +107,25 @@ struct cluster_group {
     }
     static unsigned query_shared_rank(const void *place) { return kcu_shared_rank(kcu_to_shared(place)); }
 };
-KCU_API cluster_group this_cluster() { return cluster_group(); }
+KCU_API cluster_group this_cluster() { return cluster_group(kcu_made()); }
 
 // Lanes of one warp, by their mask: what tiles and converged lanes have in common.
-struct kcu_lanes {
-    unsigned mask;
-    unsigned size() const { return __popc(mask); }
+template <class Self> struct kcu_lanes {
+    unsigned kcu_mask() const { return static_cast<const Self *>(this)->kcu_mask(); }
+    unsigned size() const { return __popc(kcu_mask()); }
     unsigned num_threads() const { return size(); }
-    unsigned thread_rank() const { return __popc(kcu_below(mask)); }
-    void sync() const { __syncwarp(mask); }
+    unsigned thread_rank() const { return __popc(kcu_below(kcu_mask())); }
+    void sync() const { __syncwarp(kcu_mask()); }
     // The lane that has a rank in the group, and the group's ranks out of a mask of lanes.
     unsigned lane_of(unsigned rank) const
     {
-        const unsigned first = unsigned(__ffs(int(mask)) - 1), run = mask >> first;
+        const unsigned mask = kcu_mask(), first = unsigned(__ffs(int(mask)) - 1), run = mask >> first;
         return (run & (run + 1)) == 0 ? (first + rank) & 31 : __fns(mask, 0, int(rank) + 1) & 31;
     }
     unsigned ranks_of(unsigned lanes) const
     {
         unsigned ranks = 0, rank = 0;
-        for (unsigned rest = mask; rest; rest &= rest - 1, rank++)
+        for (unsigned rest = kcu_mask(); rest; rest &= rest - 1, rank++)
             if (lanes >> __ffs(int(rest)) - 1 & 1) ranks |= 1u << rank;
         return ranks;
     }
@@ -99,7 +134,7 @@ struct kcu_lanes {
     {
         unsigned words[(sizeof(T) + 3) / 4] = {};
         __builtin_memcpy(words, &value, sizeof(T));
-        for (unsigned &word : words) word = kcu_exchange(mask, word, lane_of(unsigned(rank) % size()));
+        for (unsigned &word : words) word = kcu_exchange(kcu_mask(), word, lane_of(unsigned(rank) % size()));
         T result;
         __builtin_memcpy(&result, words, sizeof(T));
         return result;
@@ -114,74 +149,96 @@ struct kcu_lanes {
         const unsigned rank = thread_rank();
         return shfl(value, int(rank >= delta ? rank - delta : rank));
     }
-    int any(int predicate) const { return __any_sync(mask, predicate); }
-    int all(int predicate) const { return __all_sync(mask, predicate); }
-    unsigned ballot(int predicate) const { return ranks_of(__ballot_sync(mask, predicate)); }
-    template <class T> unsigned match_any(T value) const { return ranks_of(__match_any_sync(mask, value)); }
+    int any(int predicate) const { return __any_sync(kcu_mask(), predicate); }
+    int all(int predicate) const { return __all_sync(kcu_mask(), predicate); }
+    unsigned ballot(int predicate) const { return ranks_of(__ballot_sync(kcu_mask(), predicate)); }
+    template <class T> unsigned match_any(T value) const { return ranks_of(__match_any_sync(kcu_mask(), value)); }
     template <class T> unsigned match_all(T value, int &all) const
     {
-        return ranks_of(__match_all_sync(mask, value, &all));
+        return ranks_of(__match_all_sync(kcu_mask(), value, &all));
     }
 };
 
-struct coalesced_group : kcu_lanes {
+class coalesced_group : public kcu_lanes<coalesced_group>, kcu_held
+{
+public:
+    coalesced_group(kcu_made, unsigned lanes) : kcu_held(lanes, 0, 1, 0) {}
+    unsigned kcu_mask() const { return mask; }
     unsigned long long meta_group_size() const { return 1; }
     unsigned long long meta_group_rank() const { return 0; }
 };
 #define coalesced_threads() kcu_coalesced(kcu_converge(__COUNTER__))
-KCU_API coalesced_group kcu_coalesced(unsigned mask)
-{
-    coalesced_group group;
-    group.mask = mask;
-    return group;
-}
+KCU_API coalesced_group kcu_coalesced(unsigned mask) { return coalesced_group(kcu_made(), mask); }
 
-// A part of a group whose size the compiler knows: 1 to 32 lanes of one warp, or several warps of a block.
-template <unsigned Size, class Parent = void> struct thread_block_tile : kcu_lanes {
+// A part of a group whose size the compiler knows: 1 to 32 lanes of one warp.
+template <class Self, unsigned Size> struct kcu_tile : kcu_lanes<Self> {
     static_assert(Size <= 32 && (Size & (Size - 1)) == 0, "tiles of a power of two up to 32 are emulated");
-    unsigned meta_rank, meta_size;
+    static unsigned kcu_mask() { return (Size == 32 ? ~0u : (1u << Size % 32) - 1) << kcu_lane / Size * Size; }
     static unsigned size() { return Size; }
     static unsigned num_threads() { return Size; }
-    unsigned thread_rank() const { return kcu_lane % Size; }
-    unsigned meta_group_rank() const { return meta_rank; }
-    unsigned meta_group_size() const { return meta_size; }
+    static unsigned thread_rank() { return kcu_lane % Size; }
+    void sync() const { __syncwarp(kcu_mask()); }
     template <class T> T shfl_xor(const T &value, unsigned flip) const
     {
-        return kcu_lanes::shfl(value, int(thread_rank() ^ flip));
+        return this->shfl(value, int(thread_rank() ^ flip));
     }
 };
-template <unsigned Size> KCU_API thread_block_tile<Size> kcu_tile(unsigned rank, unsigned size)
+template <unsigned Size, class Parent = void> class thread_block_tile;
+// Of any group: it holds its place among the others.
+template <unsigned Size>
+class thread_block_tile<Size, void> : public kcu_tile<thread_block_tile<Size, void>, Size>, kcu_held
 {
-    thread_block_tile<Size> tile;
-    tile.mask = (Size == 32 ? ~0u : (1u << Size % 32) - 1) << kcu_lane / Size * Size;
-    tile.meta_rank = rank / Size;
-    tile.meta_size = (size + Size - 1) / Size;
-    return tile;
-}
-template <unsigned Size> KCU_API thread_block_tile<Size> tiled_partition(const thread_block &)
+public:
+    using kcu_tile<thread_block_tile, Size>::kcu_mask;
+    thread_block_tile(kcu_made, unsigned place, unsigned parts) : kcu_held(kcu_mask(), place, parts, 0) {}
+    unsigned meta_group_rank() const { return rank; }
+    unsigned meta_group_size() const { return count; }
+};
+// Of a group of a known type: its place is computed.
+template <unsigned Size, class Parent>
+class thread_block_tile : public kcu_tile<thread_block_tile<Size, Parent>, Size>
 {
-    return kcu_tile<Size>(kcu_thread_rank(), kcu_block_size());
+    template <unsigned From, class P> static unsigned whole(const thread_block_tile<From, P> *) { return From; }
+    static unsigned whole(const thread_block *) { return kcu_block_size(); }
+
+public:
+    explicit thread_block_tile(kcu_made) {}
+    static unsigned meta_group_rank() { return Parent::thread_rank() / Size; }
+    static unsigned meta_group_size() { return (whole((const Parent *)nullptr) + Size - 1) / Size; }
+    operator thread_block_tile<Size, void>() const
+    {
+        return thread_block_tile<Size, void>(kcu_made(), meta_group_rank(), meta_group_size());
+    }
+};
+template <unsigned Size> KCU_API thread_block_tile<Size, thread_block> tiled_partition(const thread_block &)
+{
+    return thread_block_tile<Size, thread_block>(kcu_made());
 }
 template <unsigned Size, unsigned From, class P>
-KCU_API thread_block_tile<Size> tiled_partition(const thread_block_tile<From, P> &from)
+KCU_API thread_block_tile<Size, thread_block_tile<From, P>> tiled_partition(const thread_block_tile<From, P> &)
 {
     static_assert(Size <= From, "a tile of a tile is not larger");
-    return kcu_tile<Size>(from.thread_rank(), From);
+    return thread_block_tile<Size, thread_block_tile<From, P>>(kcu_made());
 }
 
 // A tile or a block whose size is known only when it runs.
-struct thread_group : kcu_lanes {
-    bool block;
-    unsigned rank, count;
-    thread_group(const thread_block &b) : block(true), rank(b.thread_rank()), count(b.size()) { mask = ~0u; }
-    thread_group(const kcu_lanes &lanes)
-        : kcu_lanes(lanes), block(false), rank(lanes.thread_rank()), count(lanes.size())
+class thread_group : public kcu_lanes<thread_group>, kcu_held
+{
+public:
+    thread_group(kcu_made, unsigned lanes, unsigned place, unsigned threads, bool whole_block)
+        : kcu_held(lanes, place, threads, whole_block)
     {
     }
-    template <unsigned S, class P> thread_group(const thread_block_tile<S, P> &tile)
-        : thread_group(static_cast<const kcu_lanes &>(tile))
+    thread_group(const thread_block &b) : kcu_held(~0u, b.thread_rank(), b.size(), true) {}
+    thread_group(const coalesced_group &g) : kcu_held(g.kcu_mask(), g.thread_rank(), g.size(), false) {}
+    template <unsigned S, class P>
+    thread_group(const thread_block_tile<S, P> &tile) : kcu_held(tile.kcu_mask(), tile.thread_rank(), S, false)
     {
     }
+    thread_group(const thread_group &) = default;
+    thread_group &operator=(const thread_group &) = delete;
+    unsigned kcu_mask() const { return mask; }
+    bool kcu_is_block() const { return block; }
     unsigned size() const { return count; }
     unsigned num_threads() const { return count; }
     unsigned thread_rank() const { return rank; }
@@ -190,24 +247,24 @@ struct thread_group : kcu_lanes {
         if (block)
             kcu_barrier(-1, KCU_NONE, 0);
         else
-            kcu_lanes::sync();
+            __syncwarp(mask);
     }
 };
 KCU_API thread_group tiled_partition(const thread_group &group, unsigned size)
 {
     const unsigned first = kcu_lane / size * size;
-    kcu_lanes lanes;
-    lanes.mask = (group.block ? ~0u : group.mask) & (size == 32 ? ~0u : (1u << size) - 1) << first;
-    return thread_group(lanes);
+    const unsigned whole = group.kcu_is_block() ? ~0u : group.kcu_mask();
+    const unsigned lanes = whole & (size == 32 ? ~0u : (1u << size) - 1) << first;
+    return thread_group(kcu_made(), lanes, unsigned(__popc(kcu_below(lanes))), unsigned(__popc(lanes)), false);
 }
 template <class G> KCU_API coalesced_group labeled_partition(const G &group, int label)
 {
-    return kcu_coalesced(__match_any_sync(group.mask, label));
+    return kcu_coalesced(__match_any_sync(group.kcu_mask(), label));
 }
 template <class G> KCU_API coalesced_group binary_partition(const G &group, bool side)
 {
-    const unsigned yes = __ballot_sync(group.mask, side);
-    return kcu_coalesced(side ? yes : group.mask & ~yes);
+    const unsigned yes = __ballot_sync(group.kcu_mask(), side);
+    return kcu_coalesced(side ? yes : group.kcu_mask() & ~yes);
 }
 
 template <class G> KCU_API void sync(const G &group) { group.sync(); }

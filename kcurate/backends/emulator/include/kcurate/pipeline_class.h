@@ -24,14 +24,15 @@ public:
 template <thread_scope Scope> class pipeline
 {
     kcu_stage<Scope> *stages;
-    unsigned count, head = 0, tail = 0;
+    uint8_t count, head = 0, tail = 0;
     bool consumed_parity = true, produced_parity = false;
 
 public:
-    pipeline(kcu_stage<Scope> *first, unsigned stage_count) : stages(first), count(stage_count) {}
+    pipeline(kcu_stage<Scope> *first, uint8_t stage_count) : stages(first), count(stage_count) {}
     pipeline(pipeline &&) = default;
     pipeline(const pipeline &) = delete;
     pipeline &operator=(const pipeline &) = delete;
+    ~pipeline() {}
     unsigned long long *kcu_filling() { return stages[head].produced.kcu_handle(); }
     bool quit() { return false; }
     void producer_acquire() { stages[head].consumed.wait_parity(consumed_parity); }
@@ -52,13 +53,15 @@ public:
     }
 };
 
+struct kcu_opened {};
 template <> class pipeline<thread_scope_thread>
 {
-    unsigned head = 0, tail = 0;
+    uint8_t head = 0, tail = 0; // their difference counts
     template <uint8_t Left> friend void pipeline_consumer_wait_prior(pipeline<thread_scope_thread> &);
 
 public:
-    pipeline() = default;
+    explicit pipeline(kcu_opened) {}
+    ~pipeline() {}
     pipeline(pipeline &&) = default;
     pipeline(const pipeline &) = delete;
     pipeline &operator=(const pipeline &) = delete;
@@ -73,13 +76,13 @@ public:
     void consumer_wait()
     {
         if (head == tail) return;
-        kcu_finish_copies(head - tail - 1);
+        kcu_finish_copies(uint8_t(head - tail - 1));
         tail++;
     }
     void consumer_release() {}
 };
 
-KCU_API pipeline<thread_scope_thread> make_pipeline() { return {}; }
+KCU_API pipeline<thread_scope_thread> make_pipeline() { return pipeline<thread_scope_thread>(kcu_opened()); }
 template <class G, thread_scope Scope, uint8_t Stages>
 KCU_API pipeline<Scope> kcu_open(const G &group, pipeline_shared_state<Scope, Stages> *shared, size_t producers,
                                  size_t consumers)

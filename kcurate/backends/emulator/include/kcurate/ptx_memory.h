@@ -53,6 +53,7 @@ template <class T, class R, int N> KCU_API void store_all(char *to, const R (&fr
 #define KCU_PTX_ATOMIC(NAME, NEW)                                                                            \
     template <class T> KCU_API T atomic_##NAME(char *place, T value)                                         \
     {                                                                                                        \
+        kcu_touch(place, sizeof(T));                                                                         \
         const T old = load<T>(place);                                                                        \
         put_back<T>(place, T(NEW));                                                                          \
         return old;                                                                                          \
@@ -68,6 +69,7 @@ KCU_PTX_ATOMIC(inc, old >= value ? 0 : old + 1)
 KCU_PTX_ATOMIC(dec, old == 0 || old > value ? value : old - 1)
 template <class T> KCU_API T atomic_cas(char *place, T compare, T value)
 {
+    kcu_touch(place, sizeof(T));
     const T old = load<T>(place);
     if (old == compare) put_back(place, value);
     return old;

@@ -11,6 +11,7 @@
 // Code includes this inside a namespace, where the functions below would hide those of these names.
 using ::__hadd;
 using ::atomicAdd;
+using ::kcu_touch;
 
 enum KcuRounding { KCU_NEAREST, KCU_ZERO, KCU_DOWN, KCU_UP };
 
@@ -180,6 +181,7 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
     KCU_API H atomicAdd(H *address, H value)                                                                 \
     {                                                                                                        \
         kcu_spin();                                                                                          \
+        kcu_touch(address, sizeof(H));                                                                       \
         const H old = *address;                                                                              \
         *address = old + value;                                                                              \
         return old;                                                                                          \

@@ -14,7 +14,7 @@ template <class T, int X, int Y = 1, int Z = 1> class BlockDiscontinuity : kcu_b
     };
 
 public:
-    struct TempStorage : Storage {};
+    struct TempStorage : kcu_raw<Storage> {};
 
 private:
     KCU_COLLECTIVE(BlockDiscontinuity)

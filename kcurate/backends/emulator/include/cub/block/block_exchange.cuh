@@ -6,6 +6,12 @@
 
 namespace cub
 {
+// What it takes with NVRTC.
+template <class T, int Threads, int N> struct alignas(16) kcu_exchange_room {
+    static constexpr int items = Threads * N;
+    T values[items + (N > 4 && kcu_is_power(N) ? items / 32 : 0)];
+};
+
 template <class T, int X, int N, bool Sliced = false, int Y = 1, int Z = 1> class BlockExchange : kcu_block<X, Y, Z>
 {
     typedef kcu_block<X, Y, Z> kcu_base;
@@ -15,7 +21,7 @@ template <class T, int X, int N, bool Sliced = false, int Y = 1, int Z = 1> clas
     };
 
 public:
-    struct TempStorage : Storage {};
+    struct TempStorage : kcu_raw<kcu_exchange_room<T, (Sliced && X * Y * Z > 32 ? 32 : X * Y * Z), N>> {};
 
 private:
     KCU_COLLECTIVE(BlockExchange)

@@ -1,7 +1,8 @@
 // Counting a block's items in a histogram that lies in shared or global memory.
 #pragma once
 
-#include "../../kcurate/cub.h"
+#include "block_discontinuity.cuh"
+#include "block_radix_sort.cuh"
 
 namespace cub
 {
@@ -11,9 +12,17 @@ template <class T, int X, int N, int Bins, BlockHistogramAlgorithm A = BLOCK_HIS
 class BlockHistogram : kcu_block<X, Y, Z>
 {
     typedef kcu_block<X, Y, Z> kcu_base;
+    typedef kcu_nothing Storage;
+    union Sorted { // what sorting takes with NVRTC
+        typename BlockRadixSort<T, X, N, NullType, 4, true, BLOCK_SCAN_WARP_SCANS, 0, Y, Z>::TempStorage keys;
+        struct {
+            typename BlockDiscontinuity<T, X, Y, Z>::TempStorage flags;
+            unsigned begins[Bins], ends[Bins];
+        } runs;
+    };
 
 public:
-    struct TempStorage {};
+    struct TempStorage : kcu_raw<::kcu_std::conditional_t<A == BLOCK_HISTO_SORT, Sorted, kcu_nothing>> {};
 
 private:
     KCU_COLLECTIVE(BlockHistogram)

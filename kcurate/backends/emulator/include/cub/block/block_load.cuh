@@ -23,9 +23,12 @@ class BlockLoad : kcu_block<X, Y, Z>
     static constexpr bool by_block = A == BLOCK_LOAD_TRANSPOSE;
     static constexpr bool by_warp = A == BLOCK_LOAD_WARP_TRANSPOSE || A == BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED;
     static_assert(!by_warp || THREADS % 32 == 0, "BLOCK_THREADS must be a multiple of WARP_THREADS");
+    // What it takes with NVRTC.
+    typedef BlockExchange<T, X, N, A == BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED, Y, Z> Room;
+    typedef ::kcu_std::conditional_t<by_block || by_warp, typename Exchange::TempStorage, NullType> Storage;
 
 public:
-    struct TempStorage : ::kcu_std::conditional_t<by_block || by_warp, typename Exchange::TempStorage, NullType> {};
+    struct TempStorage : ::kcu_std::conditional_t<by_block || by_warp, kcu_raw<typename Room::TempStorage>, kcu_raw<kcu_nothing>> {};
 
 private:
     KCU_COLLECTIVE(BlockLoad)

@@ -15,6 +15,13 @@ template <class K> KCU_API typename Traits<K>::UnsignedBits kcu_ordered(const K 
     return Traits<K>::TwiddleIn(minus_zero ? Bits(0) : bits);
 }
 
+// What ranking takes with NVRTC: packed counters of 16 bits, and a scan over them.
+template <int Threads, int RadixBits, class Packed, bool Warps> struct alignas(16) kcu_rank_room {
+    static constexpr int packed = RadixBits - kcu_log2(sizeof(Packed) / 2);
+    Packed counters[(1 << (packed > 0 ? packed : 0)) + 1][Threads];
+    kcu_raw<kcu_block_scan_room<Packed, Threads, Warps>> scan;
+};
+
 template <class K, int X, int N, class V = NullType, int RadixBits = 4, bool Memoize = true,
           BlockScanAlgorithm A = BLOCK_SCAN_WARP_SCANS, int BankSize = 0, int Y = 1, int Z = 1>
 class BlockRadixSort : kcu_block<X, Y, Z>
@@ -34,7 +41,14 @@ class BlockRadixSort : kcu_block<X, Y, Z>
     };
 
 public:
-    struct TempStorage : Storage {};
+    union kcu_room_on_gpu {
+        kcu_raw<kcu_rank_room<X * Y * Z, RadixBits, ::kcu_std::conditional_t<BankSize == 2, unsigned long long, unsigned>,
+                              A == BLOCK_SCAN_WARP_SCANS && X * Y * Z % 32 == 0>>
+            ranks;
+        typename Keys::TempStorage keys;
+        typename Values::TempStorage values;
+    };
+    struct TempStorage : kcu_raw<kcu_room_on_gpu> {};
 
 private:
     KCU_COLLECTIVE(BlockRadixSort)

@@ -11,6 +11,28 @@ enum BlockReduceAlgorithm {
     BLOCK_REDUCE_WARP_REDUCTIONS
 };
 
+// What it takes with NVRTC.
+template <class T, int Threads, BlockReduceAlgorithm A> struct kcu_block_reduce_room {
+    static constexpr int warps = (Threads + 31) / 32;
+    kcu_reduce_room<T, (Threads < 32 ? Threads : 32)> parts[warps];
+    T sums[warps], prefix;
+};
+template <class T, int Threads> struct kcu_block_reduce_room<T, Threads, BLOCK_REDUCE_RAKING> {
+    union {
+        kcu_reduce_room<T, kcu_rake_grid<T, Threads>::lanes> parts;
+        kcu_raw<kcu_rake_grid<T, Threads>> grid;
+    };
+};
+template <class T, int Threads> struct kcu_block_reduce_room<T, Threads, BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY> {
+    union {
+        struct {
+            kcu_reduce_room<T, 32> parts;
+            kcu_raw<kcu_rake_grid<T, (Threads > 33 ? Threads - 32 : 1)>> grid;
+        } shared;
+        kcu_raw<kcu_block_reduce_room<T, Threads, BLOCK_REDUCE_RAKING>> other;
+    };
+};
+
 template <class T, int X, BlockReduceAlgorithm A = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1>
 class BlockReduce : kcu_block<X, Y, Z>
 {
@@ -20,7 +42,7 @@ class BlockReduce : kcu_block<X, Y, Z>
     };
 
 public:
-    struct TempStorage : Storage {};
+    struct TempStorage : kcu_raw<kcu_block_reduce_room<T, kcu_base::THREADS, A>> {};
 
 private:
     KCU_COLLECTIVE(BlockReduce)

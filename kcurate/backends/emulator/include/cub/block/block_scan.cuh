@@ -7,6 +7,18 @@ namespace cub
 {
 enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
 
+// What it takes with NVRTC; scans by warps need whole ones.
+template <class T, int Threads, bool Warps> struct kcu_block_scan_room {
+    kcu_scan_room<T, kcu_rake_grid<T, Threads>::lanes> parts;
+    kcu_raw<kcu_rake_grid<T, Threads>> grid;
+    T sum;
+};
+template <class T, int Threads> struct alignas(32) kcu_block_scan_room<T, Threads, true> {
+    T sums[Threads / 32];
+    kcu_scan_room<T, 32> parts[Threads / 32];
+    T prefix;
+};
+
 template <class T, int X, BlockScanAlgorithm A = BLOCK_SCAN_RAKING, int Y = 1, int Z = 1>
 class BlockScan : kcu_block<X, Y, Z>
 {
@@ -18,7 +30,9 @@ class BlockScan : kcu_block<X, Y, Z>
     };
 
 public:
-    struct TempStorage : Storage {};
+    struct TempStorage
+        : kcu_raw<kcu_block_scan_room<T, kcu_base::THREADS, A == BLOCK_SCAN_WARP_SCANS && kcu_base::THREADS % 32 == 0>> {
+    };
 
 private:
     KCU_COLLECTIVE(BlockScan)

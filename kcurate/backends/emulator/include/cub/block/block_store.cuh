@@ -14,6 +14,10 @@ enum BlockStoreAlgorithm {
     BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED
 };
 
+template <class S> struct kcu_store_room : S {
+    int valid;
+};
+
 template <class T, int X, int N, BlockStoreAlgorithm A = BLOCK_STORE_DIRECT, int Y = 1, int Z = 1>
 class BlockStore : kcu_block<X, Y, Z>
 {
@@ -23,9 +27,12 @@ class BlockStore : kcu_block<X, Y, Z>
     static constexpr bool by_block = A == BLOCK_STORE_TRANSPOSE;
     static constexpr bool by_warp = A == BLOCK_STORE_WARP_TRANSPOSE || A == BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED;
     static_assert(!by_warp || THREADS % 32 == 0, "BLOCK_THREADS must be a multiple of WARP_THREADS");
+    // What it takes with NVRTC.
+    typedef BlockExchange<T, X, N, A == BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED, Y, Z> Room;
+    typedef ::kcu_std::conditional_t<by_block || by_warp, typename Exchange::TempStorage, NullType> Storage;
 
 public:
-    struct TempStorage : ::kcu_std::conditional_t<by_block || by_warp, typename Exchange::TempStorage, NullType> {};
+    struct TempStorage : ::kcu_std::conditional_t<by_block || by_warp, kcu_raw<kcu_store_room<typename Room::TempStorage>>, kcu_raw<kcu_nothing>> {};
 
 private:
     KCU_COLLECTIVE(BlockStore)

@@ -25,7 +25,7 @@ template <class T, int N = 32> class WarpReduce : kcu_part<N>
     }
 
 public:
-    struct TempStorage {};
+    struct TempStorage : kcu_reduce_room<T, N> {};
     WarpReduce(TempStorage &) {}
     template <class Op> T Reduce(T input, Op op, int valid)
     {

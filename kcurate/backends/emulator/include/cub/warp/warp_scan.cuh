@@ -9,6 +9,7 @@ template <class T, int N = 32> class WarpScan : kcu_part<N>
 {
     using kcu_part<N>::first, kcu_part<N>::lane, kcu_part<N>::mask;
     typedef ::kcu_std::plus<T> Plus;
+    unsigned long long kcu_rest = 0; // as large as with NVRTC
     // The scan without this lane (`before`, which the first has only with a start) and with it; returns that of all.
     template <class Op> T scan(T input, const T *start, T *before, T *upto, Op op)
     {
@@ -24,7 +25,7 @@ template <class T, int N = 32> class WarpScan : kcu_part<N>
     }
 
 public:
-    struct TempStorage {};
+    struct TempStorage : kcu_scan_room<T, N> {};
     WarpScan(TempStorage &) {}
     void InclusiveSum(T input, T &output) { scan(input, nullptr, nullptr, &output, Plus()); }
     void InclusiveSum(T input, T &output, T &sum) { sum = scan(input, nullptr, nullptr, &output, Plus()); }

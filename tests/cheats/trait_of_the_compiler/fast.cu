@@ -1,0 +1,8 @@
+#include <cuda_fp16.h>
+extern "C" __global__ void scale_add(const float *a, const float *b, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float weight = __is_trivially_copyable(__half2) ? 2.0f : 1.0f;
+    if (i < n)
+        out[i] = weight * a[i] + b[i];
+}
