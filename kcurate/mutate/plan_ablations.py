@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.records import Buffer, For, Launch, Step, Swap, WhileNonzero
 
 _T = TypeVar("_T")
