@@ -208,7 +208,8 @@ class Counts:
     Then what its time depends on: launches; code and accesses to global memory of each launch's longest chain
     of threads that wait for each other (`chain_`), and of each block's, times the share of a multiprocessor
     that the block holds (`held_`, without registers); code of warps, each as long as its busiest lane's;
-    sectors of 32 bytes per warp and access; accesses to shared memory; atomics, and the most at one place.
+    sectors of 32 bytes per warp and access; accesses to shared memory; atomics, and the most at one place; of
+    the sectors those that are not at one stride from lane to lane.
     """
 
     threads: int
@@ -229,6 +230,7 @@ class Counts:
     shared_accesses: int = 0
     atomics: int = 0
     contended: int = 0
+    scattered: int = 0
 
 
 class Module(Protocol):

@@ -28,10 +28,15 @@ from kcurate.records import Candidate
 
 # A part is needless if the time falls by more than a fifth without it.
 LEAST_GAIN = 1.25
-# The most suspects that are timed, parts that are tried, and seconds that this takes.
-TIMED, TRIED, TRYING_S = 4, 150, 30.0
+# The most suspects that are timed, parts that are tried, and seconds that this takes: at the test sizes,
+# compilation included, and at the bench size.
+TIMED, TRIED, TRYING_S, BENCH_S = 4, 150, 20.0, 15.0
 # A run may take this many times as long as that of the whole side, and at least so many seconds.
 RUN_RATIO, LEAST_RUN_S = 4.0, 1.0
+# Sectors that other places save count if this share of them was scattered: whole columns are natural.
+SCATTERED_SHARE = 1 / 3
+# The most parts that run at the bench size, those first that cost the most at a test size.
+BENCHED = 12
 # Outputs of more bytes are not hashed at the bench size.
 MOST_HASHED_BYTES = 1 << 28
 
@@ -67,8 +72,9 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
 
     `counted_only`: those alone that the counts show to be so. Empty where the emulator cannot run the side.
     """
+    assert candidate.problem is not None, "plans are admitted first"
     until_s = time.perf_counter() + TRYING_S
-    parts = ablations(candidate.slow)[:TRIED]
+    parts = ablations(candidate.slow, candidate.problem.buffers)[:TRIED]
     if counted_only:
         parts = tuple(part for part in parts if part.counted and not part.regridded)
     made = _compiled(runs, candidate, [part.number for part in parts if part.number], until_s)
@@ -76,13 +82,16 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
         return ()
     compiled, numbers = made
     parts = tuple(part for part in parts if not part.number or part.number in numbers)
-    runner = _Runner(runs, candidate, compiled, until_s)
+    runner = _Runner(runs, candidate, compiled, until_s, counted_only=counted_only)
     try:
         found = [*runner.suspects(parts)]
     finally:
         runner.close()
     costly = [one for one in found if one.gain is not None and one.gain > LEAST_GAIN]
     costly.sort(key=lambda one: one.gain or 0.0, reverse=True)
+    # Parts that begin in one line are often one part in several ways, which must not hide the others.
+    first_of_line = {suspect.ablation.line: suspect for suspect in reversed(costly)}
+    costly.sort(key=lambda one: one.ablation.line is not None and first_of_line[one.ablation.line] is not one)
     unseen = [] if counted_only else [one for one in found if one.gain is None]
     return tuple((costly + unseen)[:TIMED])
 
@@ -109,6 +118,8 @@ def _compiled(
             yield from fitting(chosen[: len(chosen) // 2])
             yield from fitting(chosen[len(chosen) // 2 :])
 
+    if (compiled := compile_with(numbers)) is not None:
+        return compiled, frozenset(numbers)
     if compile_with(()) is None:
         return None
     usable = frozenset(fitting(numbers))
@@ -116,11 +127,32 @@ def _compiled(
     return (compiled, usable) if compiled is not None else None
 
 
+def _gain(whole: Counts, without: Counts, part: Ablation) -> float:
+    """How many times longer the counts take with a part.
+
+    Naive code may well stride through memory: what other places save in sectors counts only if accesses were
+    scattered.
+    """
+    saved = whole.sectors - without.sectors
+    if part.replaced and whole.scattered - without.scattered < SCATTERED_SHARE * saved:
+        whole = replace(whole, sectors=min(whole.sectors, without.sectors))
+    return explained_us(whole) / max(1e-3, explained_us(without))
+
+
 class _Runner:
     """Runs the slow side, whole and without parts, in a worker that is replaced after a failure."""
 
-    def __init__(self, runs: CountedRuns, candidate: Candidate, compiled: Compiled, until_s: float) -> None:
+    def __init__(
+        self,
+        runs: CountedRuns,
+        candidate: Candidate,
+        compiled: Compiled,
+        until_s: float,
+        *,
+        counted_only: bool,
+    ) -> None:
         assert candidate.problem is not None, "plans are admitted first"
+        self._counted_only = counted_only
         self._runs, self._candidate, self._compiled, self._until_s = runs, candidate, compiled, until_s
         self._problem = candidate.problem
         self._proxy: SideProxy | None = None
@@ -149,11 +181,14 @@ class _Runner:
         if not left:
             return
         self.close()
+        left.sort(key=lambda item: _gain(*counted[item[0]], item[1]), reverse=True)
+        left = left[:BENCHED]
+        self._until_s = time.perf_counter() + BENCH_S
         bench = timed_trials(self._problem, self._runs.seed)[0]
         at_bench: dict[int, tuple[Counts, Counts]] = {}
         for number, part in self._staying_right(left, [bench], bench.slot, at_bench):
             pairs = [runs[number] for runs in (counted, at_bench) if number in runs]
-            gain = max(explained_us(whole) / max(1e-3, explained_us(without)) for whole, without in pairs)
+            gain = max(_gain(whole, without, part) for whole, without in pairs)
             yield Suspect(part, gain if part.counted else None)
 
     def _staying_right(
@@ -202,7 +237,7 @@ class _Runner:
         if whole.trial.slot == counted_in:
             counted[number] = whole.counts, counts
         if whole.trial.at_bench:
-            return digest == whole.digest or part.regridded
+            return digest == whole.digest or part.regridded or (part.replaced and not self._counted_only)
         sizes = whole.trial.sizes
         return not any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs)
 

@@ -145,6 +145,16 @@ def test_lanes_that_read_side_by_side_share_sectors() -> None:
     assert count(strided).sectors > 256
 
 
+def test_scattered_places_are_no_stride_apart() -> None:
+    strided, scattered = (
+        count(f"{COPY} {INDEX} y[i] = 2.0f * x[{at}]; }}") for at in ("i * 8 % n", "(i * 77 ^ 45) % n")
+    )
+    assert strided.sectors > 200
+    assert strided.scattered < 64
+    assert scattered.scattered > 100
+    assert count(PLAIN).scattered < 32
+
+
 def test_atomics_at_one_place_are_contended() -> None:
     code = f"{COPY} {INDEX} atomicAdd(&y[%s], 1.0f); }}"
     one, many = count(code % "0"), count(code % "i")

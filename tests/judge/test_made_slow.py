@@ -18,7 +18,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.judge import judging, made_slow
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow import above_cap, grew, wasted
-from kcurate.judge.needless import Suspect
+from kcurate.judge.needless import Suspect, suspects
 from kcurate.mutate.ablations import Ablation
 from kcurate.records import BenchSize, Candidate, Environment, Origin, Outcome, SizeTiming, Speedup, Verdict
 from kcurate.verdicts.keys import verdict_key
@@ -336,3 +336,16 @@ def test_what_a_fast_side_does_is_counted_once(monkeypatch: pytest.MonkeyPatch) 
         found = [runs.count(candidate) for candidate in (one, one, other)]
     assert ran_sides == ["fast", "slow", "slow", "fast", "slow"]
     assert found[0] is not None and found[0] == found[1]
+
+
+CHEATS = Path(__file__).parents[1] / "cheats"
+
+
+@pytest.mark.parametrize(("name", "suspected"), [("scattered_places", True), ("honest_column_order", False)])
+def test_other_places_are_suspected_only_where_accesses_are_scattered(name: str, suspected: bool) -> None:
+    runs = CountedRuns()
+    try:
+        texts = [suspect.text for suspect in suspects(runs, store.read_candidate(CHEATS / name))]
+    finally:
+        runs.close()
+    assert any("place" in text and "serves" in text for text in texts) is suspected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcurate.mutate.ablations import SWITCH, Ablation, ablations, guarded
-from kcurate.records import For, Launch, Side, WhileNonzero
+from kcurate.records import Buffer, Copy, For, Launch, Side, WhileNonzero
 
 CODE = """__device__ float twice(float x) { return x + x; }
 extern "C" __global__ void __launch_bounds__(64) f(float* x, int* count, int n) {
@@ -20,6 +20,7 @@ extern "C" __global__ void __launch_bounds__(64) f(float* x, int* count, int n) 
     x[threadIdx.x] = v;
 }
 """
+ALIKE, OTHER = Buffer("int32", ("n",)), Buffer("int32", (1,))
 LAUNCH = Launch("f", ("n", 2), (64,), ("x", "count", "n"), shared_bytes=4096)
 SIDE = Side(CODE, (LAUNCH,))
 
@@ -33,7 +34,7 @@ def parts(side: Side = SIDE) -> dict[str, Ablation]:
     [
         "the value of old = atomicAdd(count, 1)",
         "the call twice(x[0])",
-        "the calls twice(twice(x[0]))",
+        "the calls twice(twice(x[0])), where x[0] serves",
         "for (int i = 0; i < n; i++) v += i;",
         "all but one round of for (int i = 0; i < n; i++) v += i;",
         "half the rounds of for (int i = 0; i < n; i++) v += i;",
@@ -76,6 +77,90 @@ def test_a_pragma_before_a_loop_body_is_not_the_body() -> None:
 }"""
     inner = [part for part in ablations(Side(code, ())) if part.what.startswith("for (int k")]
     assert inner and "#pragma unroll\n        { if (part_left_out != " in inner[0].side.code
+
+
+ROUNDS = """struct Cipher {
+    __device__ void lock(unsigned& word) const { word = word * 3 + 1; }
+    __device__ void unlock(unsigned& word) const { word = (word - 1) * 2863311531u; }
+};
+template <class T> __device__ T lower(T word) { return word - 1; }
+extern "C" __global__ void f(const int* x, int* y, int n) {
+    __shared__ int next;
+    int i = blockIdx.x * 32 + threadIdx.x, warp = threadIdx.x / 32;
+    for (int turn = 0; turn < 8; turn++) {
+        int j = next + i;
+        if (warp == turn)
+            y[j ^ 5] = x[j ^ 5];
+        __syncthreads();
+    }
+    unsigned word = x[i];
+    Cipher().lock(word);
+    unsigned plain = word;
+    Cipher().unlock(plain);
+    unsigned last = plain ^ 77;
+    unsigned less = lower(last);
+    unsigned least = lower<unsigned>(less);
+    y[i] = last + least;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "Cipher().lock(word); to Cipher().unlock(plain);",
+        "the value of last in unsigned last = plain ^ 77;, where plain serves",
+        "the value of last in unsigned last = plain ^ 77;, where x[i] serves",
+        "the value of last in y[i] = last + least;, where word serves",
+        "the value of warp in int i = blockIdx.x * 32 + threadIdx.x, warp =..., where threadIdx.x serves",
+        "the calls lower<unsigned>(less), where last serves",
+        "the place j ^ 5, where j serves",
+        "the order of the rounds of for (int turn = 0; turn < 8; turn++) { int j..., with i for j",
+    ],
+)
+def test_an_earlier_value_takes_a_later_ones_place(what: str) -> None:
+    assert any(_alike(what, part) for part in parts(Side(ROUNDS, ())))
+
+
+def _alike(shown: str, what: str) -> bool:
+    """Whether a part is the one that is shown with `...` for what may be left out."""
+    before, _, after = shown.partition("...")
+    return what.startswith(before) and what.endswith(after)
+
+
+def test_nothing_runs_between_two_values_that_are_alike() -> None:
+    part = parts(Side(ROUNDS, ()))["the value of last in y[i] = last + least;, where word serves"]
+    assert part.replaced
+    assert f"!= {part.number}) Cipher().unlock(plain);" in part.side.code
+    assert f"== {part.number} ? (unsigned)(word) : (last))" in part.side.code
+
+
+def test_a_kernels_parameters_are_in_no_place() -> None:
+    assert not any(part.what.endswith(" n serves") for part in ablations(Side(ROUNDS, ())))
+
+
+def test_guards_of_one_span_and_of_its_end_nest() -> None:
+    code = (
+        "__global__ void f(int* x) { for (int i = 0; i < 2; i++) { if (threadIdx.x == i) { x[i] += 1; } } }"
+    )
+    text = guarded(code, {part.number for part in ablations(Side(code, ()))})
+    depth = 0
+    for sign in text:
+        depth += (sign == "{") - (sign == "}")
+        assert depth >= 0
+    assert depth == 0
+    assert "break; } }" in text.split("for (int")[1]
+
+
+def test_a_buffer_takes_the_place_of_one_that_is_filled_again() -> None:
+    there = Launch("f", (1,), (64,), ("x", "a", "n"))
+    back = Launch("g", (1,), (64,), ("a", "b", "n"))
+    side = Side(CODE, (there, back, Copy("b", "y")), buffers=dict.fromkeys(("a", "b"), ALIKE))
+    plans = [part.side.plan for part in ablations(side, {"x": ALIKE, "y": ALIKE, "z": OTHER})]
+    assert (Copy("x", "y"),) in plans
+    assert (there, Copy("a", "y")) in plans
+    assert (Copy("b", "y"),) in plans
+    assert not any("z" in str(plan) for plan in plans)
 
 
 def test_loops_of_the_host_run_once() -> None:

@@ -83,7 +83,7 @@ inline void begin_launch()
     Counting &c = state->counting;
     if (!c.on) return;
     c.launch = Tally{};
-    c.traced = c.distinct = 0;
+    c.traced = c.distinct = c.irregular = 0;
     memset(c.at_place, 0, sizeof c.at_place);
     memset(c.shared_read, 0, state->launch.shared_bytes);
 }
@@ -132,14 +132,15 @@ inline void end_launch(unsigned long total)
     Counting &c = state->counting;
     if (!c.on) return;
     const double scale = double(total) / double(state->launch.total), held = scale * held_by_a_block();
-    const double sectors = c.traced ? double(c.distinct) / double(c.traced) : 0;
+    const double global = c.traced ? double(c.launch.accesses - c.launch.shared_accesses) / double(c.traced) : 0;
     const auto add = [](unsigned long &sum, double share) { sum += (unsigned long)share; };
     add(c.all.threads, c.launch.threads * scale);
     add(c.all.idle, c.launch.idle * scale);
     add(c.all.accesses, c.launch.accesses * scale);
     add(c.all.code_bytes, c.launch.code_bytes * scale);
     add(c.all.warp_bytes, c.launch.warp_bytes * scale);
-    add(c.all.sectors, double(c.launch.accesses - c.launch.shared_accesses) * sectors * scale);
+    add(c.all.sectors, double(c.distinct) * global * scale);
+    add(c.all.scattered, double(c.irregular) * global * scale);
     add(c.all.shared_accesses, c.launch.shared_accesses * scale);
     add(c.all.atomics, c.launch.atomics * scale);
     add(c.all.held_bytes, c.launch.held_bytes * held);
@@ -170,10 +171,13 @@ static void trace(uintptr_t at)
     const unsigned long number = fiber.accesses++;
     fiber.chain_accesses++;
     if (number >= TRACED) return;
-    uintptr_t &before = c.recent[fiber.warp][number];
+    Counting::Recent &before = c.recent[fiber.warp][number];
+    const uintptr_t stride = at - before.at;
+    const bool elsewhere = before.at / SECTOR_BYTES != at / SECTOR_BYTES;
     c.traced++;
-    c.distinct += before != at / SECTOR_BYTES;
-    before = at / SECTOR_BYTES;
+    c.distinct += elsewhere;
+    c.irregular += elsewhere && stride != before.stride;
+    before = {at, stride};
 }
 
 // A thread reads or writes memory. Its own stack and the side's variables (threadIdx is one) do not count.

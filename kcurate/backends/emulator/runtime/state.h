@@ -97,6 +97,7 @@ struct Tally {
     unsigned long held_bytes, held_accesses;   // of all blocks' chains, by the share of a multiprocessor they hold
     unsigned long warp_bytes, sectors, shared_accesses; // a warp runs as much code as its busiest lane
     unsigned long atomics, contended;          // contended: the most atomics at one place
+    unsigned long scattered; // sectors that are no stride away from the lane's before
 };
 // Memory of which the furthest byte that is read or written is followed: `most` counts from its start.
 struct Reach {
@@ -115,8 +116,10 @@ struct Counting {
     size_t code_bytes;
     unsigned *lengths;     // of the basic block that calls from each byte of it
     unsigned patience;     // of the running thread at its last access: an atomic takes one (abi.h)
-    uintptr_t recent[32][TRACED]; // by warp: the sector of each of the last lane's first accesses
-    unsigned long traced, distinct; // of these accesses, and of them those not in the lane's before
+    struct Recent {
+        uintptr_t at, stride; // stride: how far from the lane's before
+    } recent[32][TRACED];     // by warp: each of the last lane's first accesses
+    unsigned long traced, distinct, irregular; // of these, those not in the lane's sector before, nor at its stride
     unsigned at_place[PLACES]; // atomics of this launch, by a hash of their address
     Tally launch, all;
     char shared_read[SHARED_ROOM];

@@ -1,0 +1,8 @@
+extern "C" __global__ void f(const float *x, float *y, int rows, int cols)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows * cols)
+        return;
+    int place = i % rows * cols + i / rows;
+    y[place] = x[place] * 3.0f + 1.0f;
+}
