@@ -120,7 +120,7 @@ class LocalReferee:
     def __init__(self, config: JudgeConfig) -> None:
         self._connection, theirs = multiprocessing.Pipe()
         # Of what it and its workers print, no line is for the user but the last of one that died.
-        self._printed = tempfile.TemporaryFile()
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         command = [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())]
         try:
             self.process = subprocess.Popen(
