@@ -80,6 +80,7 @@ struct Fiber {
     unsigned long chain, chain_accesses; // with what it waited for: the most of any thread at each barrier
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
+    const volatile void *asked; // the place of its last question: an atomic, or a volatile read
     Copies copies, bulk;
     unsigned cluster_arrival; // the generation of the cluster's barrier that it has arrived at, plus one
 };
@@ -152,6 +153,9 @@ struct Block {
     Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
     unsigned long chain, chain_accesses; // the most of any thread
+    unsigned questions, quiet; // asked again in this turn; turns in which nothing else happened anywhere
+    bool late;             // others see what it stores late (stores.h)
+    struct Stores *stores; // that they do not see yet
 };
 
 struct Launch {
@@ -173,6 +177,10 @@ struct Schedule {
     bool told; // the last access but one may have told others something
     struct Block *laggard; // stays behind while other blocks can run, or null
     unsigned long long dice;
+    unsigned long long crowded; // a bit for each kernel of which a GPU cannot hold all blocks at once
+    unsigned long changes;      // of memory, as far as is known, and of the places that threads ask about
+    const volatile unsigned long *watched; // what may change at the running thread's last question, or null
+    unsigned long value;
 };
 
 struct State {
@@ -199,6 +207,7 @@ struct State {
     unsigned used_copies;
     struct Box *boxes, *free_boxes; // room for MAX_BOXES, once there is one
     unsigned used_boxes;
+    struct LateStores *late; // of blocks that have ended
     Counting counting;
 };
 

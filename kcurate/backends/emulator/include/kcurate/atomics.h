@@ -7,7 +7,7 @@
 #define KCU_ATOMIC(NAME, T, NEW)                                                                             \
     KCU_API T NAME(T *address, T value)                                                                      \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address);                                                                                \
         const T old = *address;                                                                              \
         *address = NEW;                                                                                      \
         return old;                                                                                          \
@@ -35,7 +35,7 @@ KCU_ATOMIC_ALL(atomicXor, old ^ value)
 KCU_ATOMIC(atomicInc, unsigned, old >= value ? 0u : old + 1)
 KCU_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 
-// Those with an order and a scope, which add nothing where threads take turns.
+// Those with an order and a scope, whose scope adds nothing here.
 enum {
     __NV_ATOMIC_RELAXED,
     __NV_ATOMIC_CONSUME,
@@ -51,15 +51,15 @@ enum {
     __NV_THREAD_SCOPE_DEVICE,
     __NV_THREAD_SCOPE_SYSTEM
 };
-template <class T> KCU_API T __nv_atomic_load_n(const T *address, int, int = 0)
+template <class T> KCU_API T __nv_atomic_load_n(const T *address, int order, int = 0)
 {
-    kcu_spin();
+    kcu_spin_at(address, order);
     return *address;
 }
 #define KCU_ORDERED(NAME, NEW)                                                                               \
-    template <class T, class V> KCU_API T NAME(T *address, V value, int, int = 0)                            \
+    template <class T, class V> KCU_API T NAME(T *address, V value, int order, int = 0)                      \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address, order);                                                                         \
         const T old = *address;                                                                              \
         *address = NEW;                                                                                      \
         return old;                                                                                          \
@@ -77,7 +77,7 @@ KCU_ORDERED(__nv_atomic_fetch_max, T(value) > old ? T(value) : old)
 #define KCU_CAS(T)                                                                                           \
     KCU_API T atomicCAS(T *address, T compare, T value)                                                      \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address);                                                                                \
         const T old = *address;                                                                              \
         if (old == compare) *address = value;                                                                \
         return old;                                                                                          \
