@@ -74,7 +74,7 @@ static Block *new_block(unsigned long number)
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->questions = block->quiet = 0;
-    block->late = state->schedule.on && launch.cluster == 1 && launch.total > 1 && turn_over(2);
+    block->late = state->schedule.on && launch.cluster == 1 && launch.total > 1 && !turn_over(4);
     block->running = true;
     launch.resident++;
     return block;
@@ -110,10 +110,8 @@ static Outcome turn(Block *block)
     exchange_stores(block);
     const Outcome outcome = run_block(block);
     look_back();
-    // By chance they come earlier.
-    if (block->stores && turn_over(8)) block->stores->used &= (unsigned long)roll() << 32 | roll();
+    if (state->schedule.on) some_arrive(block);
     exchange_stores(block);
-    if (state->late && state->late->count && turn_over(8)) arrive(roll() % state->late->count);
     if (outcome == FINISHED) {
         come_late(block);
         block->running = false;
@@ -192,7 +190,7 @@ static void run_blocks_by_chance(unsigned most)
     Launch &launch = state->launch;
     const bool crowded = state->schedule.crowded >> ((launch.entry - kcu_entries) % 64) & 1;
     const unsigned long stride = crowded ? random_stride(launch.total) : 1, first = crowded ? roll() % launch.total : 0;
-    if (crowded) most = 1 + unsigned(roll() % (launch.total < most ? launch.total : most));
+    if (crowded) most = 1 + unsigned(roll() % (launch.total / 2 + 1 < most ? launch.total / 2 + 1 : most));
     state->schedule.laggard = nullptr;
     while (launch.done < launch.total) {
         while (launch.next < launch.total && launch.resident < most)
@@ -408,7 +406,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
-        const unsigned whole = (threads + 31) / 32 * 32, together = state->schedule.on ? SCHEDULED_THREADS / whole : 1;
+        const unsigned whole = (threads + 31) / 32 * 32, together = (state->schedule.on ? SCHEDULED_THREADS : MEETING_THREADS) / whole;
         const unsigned blocks = total < together ? unsigned(total) : together;
         if (!open_stacks(cooperative ? unsigned(total) * threads : (cluster > blocks ? cluster : blocks) * threads))
             kcu_fault(KCU_LAUNCH, "not enough memory for the stacks of so many threads");

@@ -24,6 +24,7 @@ const size_t SHARED_GUARD = 16 << 20; // protected, on either side
 const size_t DESCRIBED_BYTES = 1 << 18; // what a matrix descriptor can tell apart
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
 const unsigned SCHEDULED_THREADS = 4096; // at once where blocks take random turns
+const unsigned MEETING_THREADS = 1 << 14; // at once where blocks spin until others come
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 
 // In place of a number of batches: also what is not committed.

@@ -6,13 +6,13 @@
 // come early, stores within a cluster, variables of the module, and what the runtime itself copies.
 #pragma once
 
-#include "state.h"
+#include "scheduler.h"
 
 namespace kcu
 {
 
 typedef unsigned __int128 Part;
-const unsigned KEPT_STORES = 64, LATE_STORES = 4096;
+const unsigned KEPT_STORES = 128, LATE_STORES = 4096;
 
 // The bytes of one aligned part of memory that are stored and kept back; no store of a GPU goes beyond such a part.
 struct Stored {
@@ -28,9 +28,9 @@ struct Stored {
     }
 };
 
-// By a hash of their places: a store that finds its slot taken lets the one before go.
+// By a hash of their places: of two in one slot, one goes.
 struct Stores {
-    unsigned long used;
+    Part used; // a bit for each slot
     Stored slots[KEPT_STORES];
 };
 
@@ -49,7 +49,7 @@ inline bool is_global(const void *pointer)
 
 inline unsigned slot_of(const Part *place)
 {
-    return unsigned(reinterpret_cast<uintptr_t>(place) / sizeof(Part) * 0x9E3779B97F4A7C15ull >> 58);
+    return unsigned(reinterpret_cast<uintptr_t>(place) / sizeof(Part) * 0x9E3779B97F4A7C15ull >> 57);
 }
 
 inline Part *part_at(const volatile void *pointer)
@@ -67,11 +67,14 @@ inline void keep_back(const void *pointer, unsigned size)
     Part *place = part_at(pointer);
     const unsigned slot = slot_of(place);
     Stored &stored = block->stores->slots[slot];
-    if (!(block->stores->used >> slot & 1) || stored.place != place) stored = Stored{place, 0, 0};
+    if (!(block->stores->used >> slot & 1) || stored.place != place) {
+        if (block->stores->used >> slot & 1 && turn_over(2)) return;
+        stored = Stored{place, 0, 0};
+    }
     const Part stores = (size == sizeof(Part) ? ~Part(0) : ((Part(1) << size * 8) - 1) << shift);
     stored.other = (stored.other & stored.bytes) | (*place & ~stored.bytes);
     stored.bytes |= stores;
-    block->stores->used |= 1ul << slot;
+    block->stores->used |= Part(1) << slot;
 }
 
 // Others see from now on what the running block has stored in one place, or everywhere.
@@ -82,30 +85,20 @@ inline void let_go(const volatile void *pointer)
     if (!pointer)
         stores->used = 0;
     else if (stores->slots[slot_of(part_at(pointer))].place == part_at(pointer))
-        stores->used &= ~(1ul << slot_of(part_at(pointer)));
+        stores->used &= ~(Part(1) << slot_of(part_at(pointer)));
+}
+
+template <class Action> void for_each_kept(Stores *stores, Action action)
+{
+    for (int half = 0; half < 2; half++)
+        for (unsigned long left = (unsigned long)(stores->used >> 64 * half); left; left &= left - 1)
+            action(stores->slots[64 * half + __builtin_ctzl(left)]);
 }
 
 // Before and after a block's turn.
 inline void exchange_stores(Block *block)
 {
-    if (!block->stores) return;
-    for (unsigned long left = block->stores->used; left; left &= left - 1)
-        block->stores->slots[__builtin_ctzl(left)].exchange();
-}
-
-// What a block that has ended keeps back may come at any later time.
-inline void come_late(Block *block)
-{
-    if (!block->stores) return;
-    if (!state->late) state->late = reserve<LateStores>(1);
-    for (unsigned long left = block->stores->used; left; left &= left - 1) {
-        Stored &stored = block->stores->slots[__builtin_ctzl(left)];
-        if (state->late && state->late->count < LATE_STORES)
-            state->late->stores[state->late->count++] = stored;
-        else
-            stored.exchange();
-    }
-    block->stores->used = 0;
+    if (block->stores) for_each_kept(block->stores, [](Stored &stored) { stored.exchange(); });
 }
 
 inline void arrive(unsigned number)
@@ -113,6 +106,28 @@ inline void arrive(unsigned number)
     LateStores &late = *state->late;
     late.stores[number].exchange();
     late.stores[number] = late.stores[--late.count];
+}
+
+// By chance some come earlier.
+inline void some_arrive(Block *block)
+{
+    if (block->stores && turn_over(256))
+        block->stores->used &= (Part)roll() << 96 | (Part)roll() << 64 | (Part)roll() << 32 | roll();
+    if (state->late && state->late->count && turn_over(8)) arrive(roll() % state->late->count);
+}
+
+// What a block that has ended keeps back may come at any later time.
+inline void come_late(Block *block)
+{
+    if (!block->stores) return;
+    if (!state->late) state->late = reserve<LateStores>(1);
+    for_each_kept(block->stores, [](Stored &stored) {
+        if (state->late && state->late->count < LATE_STORES)
+            state->late->stores[state->late->count++] = stored;
+        else
+            stored.exchange();
+    });
+    block->stores->used = 0;
 }
 
 // At the end of a kernel, and where its whole grid waits: nothing is kept back.
