@@ -14,8 +14,8 @@ import math
 import random
 import time
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.core import time_limits
 from kcurate.judge.case import Ruling
 from kcurate.judge.checks.unread import launches
 from kcurate.judge.trials import Trial, largest_test
