@@ -187,7 +187,8 @@ def _corrupted(tried: Tried, name: str, trial: Trial) -> Outputs:
     if is_float(tried.problem.buffers[name].dtype):
         values = widened(flat)
         size = _rms(values) or 1.0
-        flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size)).astype(flat.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):  # of an infinity it may be NaN, which is wrong too
+            flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size)).astype(flat.dtype)
     else:
         flat[picks] = ~flat[picks] if flat.dtype == bool else flat[picks] ^ 1
     return {**right, name: flat.reshape(right[name].shape)}

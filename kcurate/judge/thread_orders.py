@@ -1,32 +1,39 @@
 """Both sides once more on the emulator, with their threads in random orders: a race changes answers.
 
 CUDA lets lanes of a warp, warps and blocks run in any order between two synchronisations; the usual runs have
-two of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and run
-at the first test size and, where that is quick, at the largest. Not covered: the order
-(`kcurate/backends/emulator/runtime/scheduler.h`).
+two of these. Both sides are compiled so that a thread may lose its turn at any access to memory, and what it
+stores may be seen late by other blocks. They run at the first test size and, where that is quick, at the
+largest. Where a GPU cannot hold all blocks of a kernel at once, these begin in any order, and few at a time.
+Not covered: the order (`kcurate/backends/emulator/runtime/scheduler.h`), late stores (`stores.h` there).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 
-from kcurate.backends.base import Compiled
+from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.core import time_limits
 from kcurate.judge.case import Ruling
+from kcurate.judge.checks.unread import launches
 from kcurate.judge.trials import Trial, largest_test
 from kcurate.judge.verifying import Verification
 from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.requests import Run
+from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs.contents import VARIATIONS
 from kcurate.records import Outcome
 from kcurate.records.pair import SideName
 
-WHY = "depends on the order of threads (a missing barrier?)"
+WHY = "depends on the order of threads (a missing barrier or fence?)"
 SEED_BITS = 32
 # Further orders and the largest test size are tried for so long; one order is always.
 QUICK_S = 0.3
+# More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks and 2048
+# threads (CUDA C++ Programming Guide, "Compute Capabilities").
+MOST_BLOCKS, MOST_THREADS = 192 * 32, 192 * 2048
 
 
 def examine_orders(verification: Verification, compilers: CompileWorkers, count: int) -> None:
@@ -58,10 +65,11 @@ def _keeps_its_answers(verification: Verification, side: SideName, compiled: Com
     proxy = verification.sides[side]
     proxy.load(verification.case.candidate, compiled, "turns")
     dice = random.Random(verification.seed ^ 0x07D3)
+    crowded = _crowded(verification, side)
     until_s = time.monotonic() + QUICK_S
     for trial, _ in itertools.product(_chosen(verification), range(count)):
         try:
-            _run(verification, trial, side, dice.randrange(1, 1 << SEED_BITS))
+            _run(verification, trial, side, dice.randrange(1, 1 << SEED_BITS), crowded)
         except Ruling as failed:
             if failed.outcome is Outcome.TIMEOUT or failed.unexplained:
                 return False
@@ -77,13 +85,38 @@ def _chosen(verification: Verification) -> list[Trial]:
     return [trial for trial in verification.tried if trial.slot in wanted]
 
 
-def _run(verification: Verification, trial: Trial, side: SideName, order: int) -> None:
+def _crowded(verification: Verification, side: SideName) -> tuple[str, ...]:
+    """The kernels of which no GPU holds all blocks at once, at some size of the problem."""
+    problem = verification.problem
+    launched = (
+        launch
+        for sizes in problem.sizes.all
+        for launch in launches(bind_once(problem, getattr(verification.case.candidate, side), sizes))
+    )
+    return tuple(
+        dict.fromkeys(
+            EntryPoint(launch.kernel, launch.template).expression
+            for launch in launched
+            if not launch.cooperative
+            and (
+                math.prod(launch.grid) > MOST_BLOCKS
+                or math.prod(launch.grid) * math.prod(launch.block) > MOST_THREADS
+            )
+        )
+    )
+
+
+def _run(
+    verification: Verification, trial: Trial, side: SideName, order: int, crowded: tuple[str, ...]
+) -> None:
     """Run one side on one trial in an order.
 
     Raises:
         Ruling: it failed, or its answers are not those of the usual orders.
     """
-    verification.sides[side].ask(Run(trial.slot, verification.salts(1), text="turns", orders=(order,)))
+    verification.sides[side].ask(
+        Run(trial.slot, verification.salts(1), text="turns", orders=(order,), crowded=crowded)
+    )
     reply = verification.answer(trial, side, time_limits.ORDERS_S)
     verification.check_integrity(trial, side, reply)
     first = verification.answered[trial.slot][side]

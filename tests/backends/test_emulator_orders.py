@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from emulation import Program
 
+from kcurate.backends.base import KernelFault
+
 SEEDS = range(1, 13)
 PLAIN_COUNT = "__global__ void f(int *c) { volatile int *v = c; v[0] = v[0] + 1; }"
 ATOMIC_COUNT = "__global__ void f(int *c) { atomicAdd(c, 1); }"
@@ -42,6 +44,22 @@ LANES = """__global__ void f(int *c)
     if (threadIdx.x % 32 == 0) atomicAdd(c, (int)sum);
 }"""
 
+HANDED_ON = """__global__ void f(int *c, int *data, int *flag)
+{
+    const int b = blockIdx.x;
+    if (threadIdx.x != 0) return;
+    if (b > 0)
+        while (atomicAdd(flag + b - 1, 0) == 0)
+            ;
+    FENCE
+    data[b] = b > 0 ? __ldcg(data + b - 1) + 1 : 1;
+    FENCE
+    TELL
+    if (b == gridDim.x - 1) c[0] = data[b];
+}"""
+TELL = "atomicExch(flag + b, 1);"
+TELL_IN_PTX = 'asm volatile("st.ORDER.gpu.global.u32 [%0], 1;" ::"l"(flag + b) : "memory");'
+
 
 def answers(code: str, *more: np.ndarray[tuple[int], np.dtype[np.int32]]) -> set[int]:
     program = Program(code, turns=True)
@@ -66,6 +84,60 @@ def test_synchronised_code_gives_one_answer(code: str) -> None:
 
 def test_blocks_that_wait_for_each_other_end() -> None:
     assert len(answers(CHAIN, np.zeros(20, np.int32))) == 1
+
+
+@pytest.mark.parametrize(
+    ("fence", "tell"),
+    [("", TELL), ("__threadfence_block();", TELL), ("", TELL_IN_PTX.replace("ORDER", "relaxed"))],
+)
+def test_stores_without_a_fence_are_seen_late(fence: str, tell: str) -> None:
+    code = HANDED_ON.replace("FENCE", fence).replace("TELL", tell)
+    assert len(answers(code, np.zeros(20, np.int32), np.zeros(20, np.int32))) > 1
+
+
+@pytest.mark.parametrize(
+    ("fence", "tell"), [("__threadfence();", TELL), ("", TELL_IN_PTX.replace("ORDER", "release"))]
+)
+def test_stores_before_a_fence_or_a_release_are_seen(fence: str, tell: str) -> None:
+    code = HANDED_ON.replace("FENCE", fence).replace("TELL", tell)
+    assert answers(code, np.zeros(20, np.int32), np.zeros(20, np.int32)) == {20}
+
+
+@pytest.mark.parametrize("waits_for", ["b - 1", "b + 1"])
+def test_blocks_of_a_crowded_kernel_that_wait_for_others_are_reported(waits_for: str) -> None:
+    bound = "b > 0" if waits_for == "b - 1" else "b < gridDim.x - 1"
+    code = f"""__global__ void f(int *c, int *flag)
+    {{
+        const int b = blockIdx.x;
+        if ({bound}) while (atomicAdd(flag + {waits_for}, 0) == 0) ;
+        atomicExch(flag + b, 1);
+    }}"""
+    assert any(starves(code, seed) for seed in range(1, 5))
+
+
+def test_blocks_with_tickets_and_long_loops_are_not_reported() -> None:
+    code = """__global__ void f(int *c, int *flag)
+    {
+        volatile int *all = flag;
+        int sum = 0;
+        for (int i = 0; i < 3000; i++) sum += all[i % 20] * 0;
+        const int b = atomicAdd(c, 1) + sum;
+        if (b > 0) while (atomicAdd(flag + b - 1, 0) == 0) ;
+        atomicExch(flag + b, 1);
+    }"""
+    assert not any(starves(code, seed) for seed in range(1, 5))
+
+
+def starves(code: str, seed: int) -> bool:
+    """Whether a crowded kernel's blocks wait, in the order of a seed, for blocks that have not begun."""
+    program = Program(code, turns=True)
+    program.device.schedule(program.module, seed, ("f",))
+    try:
+        program.run(np.zeros(1, np.int32), np.zeros(20, np.int32), grid=20, block=1)
+    except KernelFault as fault:
+        assert "blocks that have not begun" in str(fault)
+        return True
+    return False
 
 
 def test_an_order_is_repeatable() -> None:

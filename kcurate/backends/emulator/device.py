@@ -6,7 +6,7 @@ Every call is synchronous. It takes no times. Not covered: how a launch runs (`r
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +79,9 @@ class EmulatorDevice:
         """What a side compiled to be examined did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
-    def schedule(self, module: Module, seed: int) -> None:
+    def schedule(self, module: Module, seed: int, crowded: Collection[str] = ()) -> None:
         """Run a side's threads in the random order of a seed; see `Library.schedule`."""
-        _own(module).schedule(seed)
+        _own(module).schedule(seed, crowded)
 
     def follow(self, module: Module, pieces: Sequence[tuple[int, int]]) -> None:
         """Follow how far a side compiled to be examined goes into memory; see `Library.follow`."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from kcurate.backends.base import Compiled, Counts, FaultReason, Grid, KernelFault
 from kcurate.errors import BackendError
 
+MOST_CROWDED = 64
 REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "unsupported"}
 
 
@@ -101,9 +102,14 @@ class Library:
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*found)
 
-    def schedule(self, seed: int) -> None:
-        """From now on run threads in the random order of `seed` (0: in their usual order)."""
-        self._calls.kcu_schedule(seed)
+    def schedule(self, seed: int, crowded: Collection[str] = ()) -> None:
+        """From now on run threads in the random order of `seed` (0: in their usual order).
+
+        `crowded`: the kernels, as name expressions, of which a GPU cannot hold all blocks at once; a block of
+        these that waits for one that has not begun ends the launch. (Of the first 64 kernels.)
+        """
+        numbers = {self.kernels[name].number for name in crowded if name in self.kernels}
+        self._calls.kcu_schedule(seed, sum(1 << number for number in numbers if number < MOST_CROWDED))
 
     def follow(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Follow from now on how far pieces of memory (address, bytes) are read or written.
@@ -178,6 +184,7 @@ def _open(binary: bytes) -> ctypes.CDLL:
     calls.kcu_symbol.restype = ctypes.POINTER(_Symbol)
     calls.kcu_message.restype = ctypes.c_char_p
     calls.kcu_address.restype = ctypes.c_void_p
+    calls.kcu_schedule.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
     calls.kcu_launch.argtypes = (
         ctypes.c_uint,
         ctypes.POINTER(ctypes.c_uint),

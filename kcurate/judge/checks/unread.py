@@ -46,7 +46,7 @@ def _known(compiled: Compiled) -> Mapping[str, Unread | None]:
 
 
 def _wasteful(program: Program, known: Mapping[str, Unread | None], given_bytes: int) -> Iterator[Finding]:
-    for op in _launches(program):
+    for op in launches(program):
         unread = _of(op, known)
         if (wasted := _unread_bytes(op, unread)) > given_bytes:
             yield Finding("sham", f"{op.kernel} never reads {wasted} bytes of its shared memory")
@@ -54,7 +54,8 @@ def _wasteful(program: Program, known: Mapping[str, Unread | None], given_bytes:
             yield Finding("sham", f"{op.kernel} has fences, and nothing that other blocks could wait for")
 
 
-def _launches(program: Program) -> Iterator[LaunchOp]:
+def launches(program: Program) -> Iterator[LaunchOp]:
+    """The launches of a side, those inside its loops once."""
     return (op for op in _flat(program.ops) if isinstance(op, LaunchOp))
 
 
@@ -65,7 +66,7 @@ def _unread_bytes(op: LaunchOp, unread: Unread) -> int:
 def most_unread_bytes(program: Program, compiled: Compiled) -> int:
     """The most bytes of shared memory that a launch of a bound plan never reads."""
     known = _known(compiled)
-    return max((_unread_bytes(op, _of(op, known)) for op in _launches(program)), default=0)
+    return max((_unread_bytes(op, _of(op, known)) for op in launches(program)), default=0)
 
 
 def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> Iterator[Finding]:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections import deque
@@ -32,6 +34,7 @@ from kcurate.judge.workers.spares import KEPT_REFERENCES
 from kcurate.records import Candidate, Environment, Verdict
 
 ATTEMPTS = 2
+LAST_BYTES = 2000
 START_HINT = "run kcurate doctor; if memory is short, ask for fewer with --jobs"
 # Not `multiprocessing.Process`: that would import the caller's script, which may judge on import.
 BOOT = """
@@ -116,9 +119,13 @@ class LocalReferee:
 
     def __init__(self, config: JudgeConfig) -> None:
         self._connection, theirs = multiprocessing.Pipe()
+        # Of what it and its workers print, no line is for the user but the last of one that died.
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         command = [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())]
         try:
-            self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stderr=self._printed
+            )
         except OSError as error:
             raise BackendError(
                 f"cannot start a judging process: {error}", hint="ask for fewer with --jobs"
@@ -135,9 +142,9 @@ class LocalReferee:
             environment = self._receive(None)
         except RefereeLost as lost:
             text = f"a judging process died during start-up (exit code {self.process.wait()})"
-            raise RefereeLost(text) from lost
+            raise RefereeLost(": ".join(filter(None, (text, self._last_words())))) from lost
         if isinstance(environment, str):
-            raise BackendError(f"a judging process cannot start: {environment}", hint=START_HINT)
+            raise BackendError(f"a judging process cannot start: {_last_line(environment)}", hint=START_HINT)
         assert isinstance(environment, Environment)
         return environment
 
@@ -157,6 +164,12 @@ class LocalReferee:
             self._connection.close()
         self.process.wait()
 
+    def _last_words(self) -> str:
+        """The last line that it printed."""
+        self._printed.seek(0, os.SEEK_END)
+        self._printed.seek(-min(self._printed.tell(), LAST_BYTES), os.SEEK_END)
+        return _last_line(self._printed.read().decode(errors="replace"))
+
     def _receive(self, limit_s: float | None) -> object:
         try:
             if limit_s is not None and not self._connection.poll(limit_s):
@@ -167,6 +180,10 @@ class LocalReferee:
         if isinstance(answer, KcurateError):
             raise answer
         return answer
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
 
 
 class Referees:

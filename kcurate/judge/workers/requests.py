@@ -144,7 +144,8 @@ class Run(Request[RunAnswer]):
     The reply has all outputs of all runs. With `fingerprint`, the salt of fingerprints, inputs and outputs
     stay on the device instead, until `Forget`, and the outputs until the next run; the reply has only
     outputs that no device can compare. `orders`: for each run, the seed of the order of its threads (0: the
-    usual one); these runs differ in nothing else.
+    usual one); these runs differ in nothing else. `crowded`: kernels of which a GPU cannot hold all blocks at
+    once (`Library.schedule`).
     """
 
     slot: str
@@ -152,6 +153,7 @@ class Run(Request[RunAnswer]):
     fingerprint: int | None = None
     text: Text = "own"
     orders: tuple[int, ...] = ()
+    crowded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,9 @@ def test_without_a_compiler_the_run_ends_with_one_line(tmp_path: Path) -> None:
     assert "compiler" in ended.stderr
 
 
-@pytest.mark.parametrize("how", ["ulimit -v 150000", "kill -9 $$", "exit 3"])
+@pytest.mark.parametrize(
+    "how", ["ulimit -v 60000", "ulimit -v 110000", "ulimit -v 150000", "kill -9 $$", "exit 3"]
+)
 def test_processes_that_die_at_start_up_end_the_run_with_one_line(tmp_path: Path, how: str) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\n{how}\nexec {sys.executable} "$@"\n')
@@ -166,6 +168,23 @@ def test_processes_that_die_at_start_up_end_the_run_with_one_line(tmp_path: Path
     assert (ended.returncode, ended.stdout) == (1, "")
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert "judging process" in ended.stderr and "kcurate doctor" in ended.stderr
+
+
+def test_of_what_a_judging_process_prints_the_last_line_is_said(tmp_path: Path) -> None:
+    ended = run_script(tmp_path, f"sys.executable = {str(printing(tmp_path))!r}")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert len(ended.stderr.splitlines()) == 1
+    assert "(exit code 3): the last of 400 lines" in ended.stderr
+
+
+def printing(folder: Path) -> Path:
+    """A Python that prints much and ends."""
+    python = folder / "python"
+    python.write_text(
+        "#!/bin/sh\nyes line | head -399 >&2\necho the last of 400 lines >&2\necho >&2\nexit 3\n"
+    )
+    python.chmod(0o755)
+    return python
 
 
 def test_a_process_that_cannot_be_started_fails_all_candidates_at_once() -> None:

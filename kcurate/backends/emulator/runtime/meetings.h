@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduler.h"
+#include "stores.h"
 
 namespace kcu
 {
@@ -227,7 +228,13 @@ void kcu_grid_sync(int line)
 
 int kcu_is_cooperative() { return kcu::state->launch.cooperative; }
 
-void kcu_take_turn() { kcu::take_turn(kcu::TELLING); }
+void kcu_take_turn(const volatile void *place)
+{
+    kcu::take_turn(kcu::TELLING);
+    if (place) kcu::ask(place);
+}
+
+void kcu_let_go(const volatile void *place) { kcu::let_go(place); }
 
 void kcu_yield()
 {

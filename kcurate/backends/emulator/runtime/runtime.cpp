@@ -73,6 +73,8 @@ static Block *new_block(unsigned long number)
     forget_tiles(block);
     if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
+    block->questions = block->quiet = 0;
+    block->late = state->schedule.on && launch.cluster == 1 && launch.total > 1 && !turn_over(4);
     block->running = true;
     launch.resident++;
     return block;
@@ -81,6 +83,7 @@ static Block *new_block(unsigned long number)
 static void release_grid()
 {
     Launch &launch = state->launch;
+    all_arrive();
     for (unsigned i = 0; i < launch.slots; i++) {
         Block *block = state->blocks + i;
         if (!block->running) continue;
@@ -104,8 +107,13 @@ static Outcome turn(Block *block)
     else
         restore_shared(block);
     block->fresh = false;
+    exchange_stores(block);
     const Outcome outcome = run_block(block);
+    look_back();
+    if (state->schedule.on) some_arrive(block);
+    exchange_stores(block);
     if (outcome == FINISHED) {
+        come_late(block);
         block->running = false;
         launch.resident--;
         launch.done++;
@@ -137,13 +145,56 @@ static void run_blocks(unsigned most)
     }
 }
 
-// Several blocks at a time, which begin in their order as on a GPU and take random turns.
+// A number of steps that leads through all blocks.
+static unsigned long random_stride(unsigned long total)
+{
+    for (;;) {
+        const unsigned long stride = 1 + roll() % total;
+        unsigned long a = stride, b = total;
+        while (b) {
+            const unsigned long rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) return stride;
+    }
+}
+
+// Where a GPU cannot hold all blocks: whether all that have begun only ask again, so wait for those that have not.
+const unsigned QUIET_TURNS = 500;
+static void find_starved(Block *ran, unsigned long changes)
+{
+    Launch &launch = state->launch;
+    const bool quiet = changes == state->schedule.changes, asks = ran->questions;
+    ran->questions = 0;
+    if (quiet && !asks) return;
+    ran->quiet = quiet ? ran->quiet + 1 : 0;
+    bool starved = quiet && launch.next < launch.total;
+    for (Block *block = state->blocks, *end = block + launch.slots; block < end; block++) {
+        if (!quiet) block->quiet = 0;
+        starved &= !block->running || block->quiet >= QUIET_TURNS;
+    }
+    if (!starved) return;
+    snprintf(state->message, sizeof state->message,
+             "its blocks wait for blocks that have not begun (%lu of %lu have): a GPU cannot hold all blocks of this "
+             "kernel at once, and they begin in any order",
+             launch.next, launch.total);
+    state->fault = KCU_LAUNCH;
+    siglongjmp(state->escape, 1);
+}
+
+// Several blocks at a time, which take random turns. They begin in their order as on a GPU; where a GPU cannot hold
+// all of them, in any order and fewer at a time.
 static void run_blocks_by_chance(unsigned most)
 {
     Launch &launch = state->launch;
+    const bool crowded = state->schedule.crowded >> ((launch.entry - kcu_entries) % 64) & 1;
+    const unsigned long stride = crowded ? random_stride(launch.total) : 1, first = crowded ? roll() % launch.total : 0;
+    if (crowded) most = 1 + unsigned(roll() % (launch.total / 2 + 1 < most ? launch.total / 2 + 1 : most));
     state->schedule.laggard = nullptr;
     while (launch.done < launch.total) {
-        while (launch.next < launch.total && launch.resident < most) new_block(block_number(launch.next++));
+        while (launch.next < launch.total && launch.resident < most)
+            new_block(block_number((launch.next++ * stride + first) % launch.total));
         if (turn_over(2048)) state->schedule.laggard = nullptr; // others may be waiting for it
         Block *chosen = nullptr;
         unsigned able = 0;
@@ -154,11 +205,13 @@ static void run_blocks_by_chance(unsigned most)
             state->schedule.laggard = nullptr;
             if (!chosen->running || at_grid(chosen)) continue;
         }
-        if (chosen)
-            turn(chosen);
-        else
+        const unsigned long changes = state->schedule.changes;
+        if (chosen && turn(chosen) != FINISHED && crowded)
+            find_starved(chosen, changes);
+        else if (!chosen)
             release_grid();
     }
+    all_arrive();
 }
 
 // The blocks of a cluster in turn, one cluster after the other.
@@ -194,6 +247,7 @@ static void free_blocks()
         give_back(state->blocks[i].fibers, state->blocks[i].warps * 32);
         give_back(state->blocks[i].warp, state->blocks[i].warps);
         if (state->blocks[i].named) give_back(state->blocks[i].named, NAMED_BARRIERS);
+        give_back(state->blocks[i].stores, 1);
         give_back(state->blocks[i].groups, (state->blocks[i].warps + 3) / 4);
     }
     memset(state->blocks, 0, sizeof(Block) * launch.slots);
@@ -284,10 +338,12 @@ KCU_EXPORT void kcu_reached(unsigned long *bytes)
     for (unsigned i = 0; i < state->counting.reach_count; i++) bytes[i] = state->counting.reaches[i].most;
 }
 
-// From now on threads run in the random order of a seed (0: in the order of their numbers, or the reverse).
-KCU_EXPORT void kcu_schedule(unsigned seed)
+// From now on threads run in the random order of a seed (0: in the order of their numbers, or the reverse). `crowded`:
+// a bit for each kernel of which a GPU cannot hold all blocks at once.
+KCU_EXPORT void kcu_schedule(unsigned seed, unsigned long long crowded)
 {
-    state->schedule = Schedule{seed != 0, 0, 1, false, nullptr, (seed + 1ull) * 0x9E3779B97F4A7C15ull};
+    const unsigned long long dice = (seed + 1ull) * 0x9E3779B97F4A7C15ull;
+    state->schedule = Schedule{seed != 0, 0, 1, false, nullptr, dice, crowded, 0, nullptr, 0};
     if (seed) state->schedule.until = next_turn();
 }
 
@@ -350,7 +406,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
-        const unsigned whole = (threads + 31) / 32 * 32, together = state->schedule.on ? SCHEDULED_THREADS / whole : 1;
+        const unsigned whole = (threads + 31) / 32 * 32, together = (state->schedule.on ? SCHEDULED_THREADS : MEETING_THREADS) / whole;
         const unsigned blocks = total < together ? unsigned(total) : together;
         if (!open_stacks(cooperative ? unsigned(total) * threads : (cluster > blocks ? cluster : blocks) * threads))
             kcu_fault(KCU_LAUNCH, "not enough memory for the stacks of so many threads");

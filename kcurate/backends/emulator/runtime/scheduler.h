@@ -33,6 +33,30 @@ const unsigned PLAIN = 1, TELLING = 64;
 // Accesses until a thread loses its turn: 1 to 1024, short turns as likely as long ones.
 inline unsigned next_turn() { return 1 + (roll() & ((2u << roll() % 10) - 1)); }
 
+// Whether the last question changed what it asked about.
+inline void look_back()
+{
+    Schedule &schedule = state->schedule;
+    if (schedule.watched && *schedule.watched != schedule.value) schedule.changes++;
+    schedule.watched = nullptr;
+}
+
+// The running thread asks what a place holds, and may change it: by an atomic, or a volatile read.
+inline void ask(const volatile void *place)
+{
+    Schedule &schedule = state->schedule;
+    if (!schedule.crowded) return;
+    look_back();
+    if (state->fiber->asked == place) {
+        state->block->questions++;
+        schedule.watched = reinterpret_cast<unsigned long *>(reinterpret_cast<uintptr_t>(place) & ~7ul);
+        schedule.value = *schedule.watched;
+    } else {
+        state->fiber->asked = place;
+        schedule.changes++;
+    }
+}
+
 inline int pick(unsigned lanes, bool forward)
 {
     if (state->schedule.on) {

@@ -24,6 +24,7 @@ const size_t SHARED_GUARD = 16 << 20; // protected, on either side
 const size_t DESCRIBED_BYTES = 1 << 18; // what a matrix descriptor can tell apart
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
 const unsigned SCHEDULED_THREADS = 4096; // at once where blocks take random turns
+const unsigned MEETING_THREADS = 1 << 14; // at once where blocks spin until others come
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 
 // In place of a number of batches: also what is not committed.
@@ -80,6 +81,7 @@ struct Fiber {
     unsigned long chain, chain_accesses; // with what it waited for: the most of any thread at each barrier
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
+    const volatile void *asked; // the place of its last question: an atomic, or a volatile read
     Copies copies, bulk;
     unsigned cluster_arrival; // the generation of the cluster's barrier that it has arrived at, plus one
 };
@@ -155,6 +157,9 @@ struct Block {
     Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
     unsigned long chain, chain_accesses; // the most of any thread
+    unsigned questions, quiet; // asked again in this turn; turns in which nothing else happened anywhere
+    bool late;             // others see what it stores late (stores.h)
+    struct Stores *stores; // that they do not see yet
 };
 
 struct Launch {
@@ -176,6 +181,10 @@ struct Schedule {
     bool told; // the last access but one may have told others something
     struct Block *laggard; // stays behind while other blocks can run, or null
     unsigned long long dice;
+    unsigned long long crowded; // a bit for each kernel of which a GPU cannot hold all blocks at once
+    unsigned long changes;      // of memory, as far as is known, and of the places that threads ask about
+    const volatile unsigned long *watched; // what may change at the running thread's last question, or null
+    unsigned long value;
 };
 
 struct State {
@@ -202,6 +211,7 @@ struct State {
     unsigned used_copies;
     struct Box *boxes, *free_boxes; // room for MAX_BOXES, once there is one
     unsigned used_boxes;
+    struct LateStores *late; // of blocks that have ended
     Counting counting;
 };
 

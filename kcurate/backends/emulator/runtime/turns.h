@@ -3,42 +3,61 @@
 #pragma once
 
 #include "scheduler.h"
+#include "stores.h"
 
 namespace kcu
 {
 
 // A thread's own stack is nobody else's.
-static void access(const void *pointer, unsigned worth)
+static bool is_for_all(const void *pointer)
 {
     const Stacks &stacks = state->stacks;
-    if (uintptr_t(pointer) - uintptr_t(stacks.base) >= stacks.size * stacks.count) take_turn(worth);
+    return uintptr_t(pointer) - uintptr_t(stacks.base) >= stacks.size * stacks.count;
+}
+
+static void read(const void *pointer, unsigned worth)
+{
+    if (!is_for_all(pointer)) return;
+    take_turn(worth);
+    if (worth == TELLING) ask(pointer);
+}
+
+static void write(const void *pointer, unsigned worth, unsigned size)
+{
+    if (!is_for_all(pointer)) return;
+    take_turn(worth);
+    state->schedule.changes++;
+    if (worth == PLAIN)
+        keep_back(pointer, size);
+    else
+        let_go(pointer);
 }
 
 } // namespace kcu
 
 extern "C" {
-#define KCU_ACCESS(NAME)                                                                                     \
-    KCU_HIDDEN void __tsan_##NAME(const void *at) { kcu::access(at, kcu::PLAIN); }
-#define KCU_VOLATILE(NAME)                                                                                   \
-    KCU_HIDDEN void __tsan_##NAME(const void *at) { kcu::access(at, kcu::TELLING); }
+#define KCU_READ(NAME, WORTH)                                                                                \
+    KCU_HIDDEN void __tsan_##NAME(const void *at) { kcu::read(at, kcu::WORTH); }
+#define KCU_WRITE(NAME, WORTH, N)                                                                            \
+    KCU_HIDDEN void __tsan_##NAME##N(const void *at) { kcu::write(at, kcu::WORTH, N); }
 #define KCU_ACCESSES(N)                                                                                      \
-    KCU_ACCESS(read##N)                                                                                      \
-    KCU_ACCESS(write##N)                                                                                     \
-    KCU_ACCESS(read_write##N)                                                                                \
-    KCU_ACCESS(unaligned_read##N)                                                                            \
-    KCU_ACCESS(unaligned_write##N)                                                                           \
-    KCU_ACCESS(unaligned_read_write##N)                                                                      \
-    KCU_VOLATILE(volatile_read##N)                                                                           \
-    KCU_VOLATILE(volatile_write##N)                                                                          \
-    KCU_VOLATILE(unaligned_volatile_read##N)                                                                 \
-    KCU_VOLATILE(unaligned_volatile_write##N)
+    KCU_READ(read##N, PLAIN)                                                                                 \
+    KCU_READ(unaligned_read##N, PLAIN)                                                                       \
+    KCU_READ(volatile_read##N, TELLING)                                                                      \
+    KCU_READ(unaligned_volatile_read##N, TELLING)                                                            \
+    KCU_WRITE(write, PLAIN, N)                                                                               \
+    KCU_WRITE(read_write, PLAIN, N)                                                                          \
+    KCU_WRITE(unaligned_write, PLAIN, N)                                                                     \
+    KCU_WRITE(unaligned_read_write, PLAIN, N)                                                                \
+    KCU_WRITE(volatile_write, TELLING, N)                                                                    \
+    KCU_WRITE(unaligned_volatile_write, TELLING, N)
 KCU_ACCESSES(1)
 KCU_ACCESSES(2)
 KCU_ACCESSES(4)
 KCU_ACCESSES(8)
 KCU_ACCESSES(16)
-KCU_HIDDEN void __tsan_read_range(const void *at, unsigned long) { kcu::access(at, kcu::PLAIN); }
-KCU_HIDDEN void __tsan_write_range(const void *at, unsigned long) { kcu::access(at, kcu::PLAIN); }
+KCU_HIDDEN void __tsan_read_range(const void *at, unsigned long) { kcu::read(at, kcu::PLAIN); }
+KCU_HIDDEN void __tsan_write_range(const void *at, unsigned long) { kcu::read(at, kcu::PLAIN); }
 KCU_HIDDEN void __tsan_init() {}
 KCU_HIDDEN void __tsan_func_entry(void *) {}
 KCU_HIDDEN void __tsan_func_exit() {}

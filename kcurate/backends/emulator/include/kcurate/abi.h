@@ -8,8 +8,10 @@
 // (`toolchain.TURNS`): all functions of ours, atomics among them.
 #ifdef KCU_TURNS
 #define KCU_WHOLE __attribute__((no_sanitize("thread")))
+#define KCU_IN_TURNS(CALL) CALL
 #else
 #define KCU_WHOLE
+#define KCU_IN_TURNS(CALL)
 #endif
 
 struct uint3 {
@@ -84,7 +86,9 @@ KCU_HIDDEN void kcu_grid_sync(int line);
 KCU_HIDDEN int kcu_is_cooperative();
 // Let other threads go on: called when a thread has done very many atomics in a row, so may be spinning.
 KCU_HIDDEN void kcu_yield();
-KCU_HIDDEN void kcu_take_turn();
+KCU_HIDDEN void kcu_take_turn(const volatile void *asked);
+// Other blocks see from now on what this one has stored: at a place, or everywhere (null).
+KCU_HIDDEN void kcu_let_go(const volatile void *place);
 // cp.async: the copy happens when it is waited for, so that code which does not wait finds nothing.
 KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
 KCU_HIDDEN void kcu_commit_copies();
@@ -144,10 +148,26 @@ KCU_WHOLE inline void kcu_leave(KcuMeet *meet)
 }
 
 // Before an atomic, a fence or a question that a thread may repeat until another has answered it.
-KCU_WHOLE inline void kcu_spin()
+KCU_WHOLE inline void kcu_spin(const volatile void *place = nullptr)
 {
-#ifdef KCU_TURNS
-    kcu_take_turn();
-#endif
+    KCU_IN_TURNS(kcu_take_turn(place));
     if (__builtin_expect(--kcu_patience == 0, 0)) kcu_yield();
+}
+
+// Before an access that all blocks see in one order: an atomic, or a store of a flag. It goes to memory itself.
+KCU_WHOLE inline void kcu_spin_at(const volatile void *place)
+{
+    kcu_spin(place);
+    KCU_IN_TURNS(kcu_let_go(place));
+}
+
+// A fence that other blocks notice.
+KCU_WHOLE inline void kcu_fence() { kcu_spin_at(nullptr); }
+
+// The memory orders of `cuda::memory_order` and of `__NV_ATOMIC_*`. Only a release says that stores before it are seen.
+KCU_WHOLE inline void kcu_spin_at(const volatile void *place, int order)
+{
+    const int release = 3;
+    kcu_spin_at(place);
+    if (order >= release) KCU_IN_TURNS(kcu_let_go(nullptr));
 }

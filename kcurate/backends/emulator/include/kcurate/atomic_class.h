@@ -1,4 +1,5 @@
-// `cuda::atomic` and `cuda::atomic_ref`: threads take turns, so every order is the strongest one.
+// `cuda::atomic` and `cuda::atomic_ref`: threads take turns, so an order says only when other blocks
+// see what was stored before.
 // Source: CUDA C++ Core Libraries (libcu++), "Extended API: Synchronization Primitives".
 #pragma once
 
@@ -26,9 +27,9 @@ using cuda::memory_order_seq_cst;
 } // namespace std
 
 #define KCU_FETCH(NAME, NEW)                                                                                 \
-    KCU_WHOLE T fetch_##NAME(T value, memory_order = memory_order_seq_cst) const                             \
+    KCU_WHOLE T fetch_##NAME(T value, memory_order order = memory_order_seq_cst) const                       \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(place(), order);                                                                         \
         kcu_touch(place(), sizeof(T));                                                                       \
         const T old = *place();                                                                              \
         *place() = T(NEW);                                                                                   \
@@ -41,26 +42,26 @@ template <class T, class Self> struct kcu_atomic {
     kcu_atomic(const kcu_atomic &) = default;
     kcu_atomic &operator=(const kcu_atomic &) = delete;
     T *place() const { return static_cast<const Self *>(this)->kcu_place(); }
-    KCU_WHOLE T load(memory_order = memory_order_seq_cst) const
+    KCU_WHOLE T load(memory_order order = memory_order_seq_cst) const
     {
-        kcu_spin();
+        kcu_spin_at(place(), order);
         return *(volatile T *)place();
     }
-    KCU_WHOLE void store(T value, memory_order = memory_order_seq_cst) const
+    KCU_WHOLE void store(T value, memory_order order = memory_order_seq_cst) const
     {
-        kcu_spin();
+        kcu_spin_at(place(), order);
         *(volatile T *)place() = value;
     }
-    KCU_WHOLE T exchange(T value, memory_order = memory_order_seq_cst) const
+    KCU_WHOLE T exchange(T value, memory_order order = memory_order_seq_cst) const
     {
-        const T old = load();
+        const T old = load(order);
         *(volatile T *)place() = value;
         return old;
     }
-    KCU_WHOLE bool compare_exchange_strong(T &expected, T value, memory_order = memory_order_seq_cst,
+    KCU_WHOLE bool compare_exchange_strong(T &expected, T value, memory_order order = memory_order_seq_cst,
                                  memory_order = memory_order_seq_cst) const
     {
-        const T old = load();
+        const T old = load(order);
         if (__builtin_memcmp(&old, &expected, sizeof old) == 0) {
             *(volatile T *)place() = value;
             return true;
@@ -68,10 +69,10 @@ template <class T, class Self> struct kcu_atomic {
         expected = old;
         return false;
     }
-    bool compare_exchange_weak(T &expected, T value, memory_order = memory_order_seq_cst,
+    bool compare_exchange_weak(T &expected, T value, memory_order order = memory_order_seq_cst,
                                memory_order = memory_order_seq_cst) const
     {
-        return compare_exchange_strong(expected, value);
+        return compare_exchange_strong(expected, value, order);
     }
     KCU_FETCH(add, old + value)
     KCU_FETCH(sub, old - value)
@@ -105,5 +106,11 @@ template <class T, thread_scope Scope = thread_scope_system> struct atomic : kcu
     constexpr atomic(T first) : value(first) {}
     T *kcu_place() const { return &value; }
 };
-KCU_API void atomic_thread_fence(memory_order, thread_scope = thread_scope_system) { kcu_spin(); }
+KCU_API void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system)
+{
+    if (order >= memory_order_release && scope <= thread_scope_device)
+        kcu_fence();
+    else
+        kcu_spin();
+}
 } // namespace cuda

@@ -15,7 +15,7 @@ KCU_API void kcu_touch(const void *place, size_t bytes)
 #define KCU_ATOMIC(NAME, T, NEW)                                                                             \
     KCU_API T NAME(T *address, T value)                                                                      \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address);                                                                                \
         kcu_touch(address, sizeof(T));                                                                       \
         const T old = *address;                                                                              \
         *address = NEW;                                                                                      \
@@ -44,7 +44,7 @@ KCU_ATOMIC_ALL(atomicXor, old ^ value)
 KCU_ATOMIC(atomicInc, unsigned, old >= value ? 0u : old + 1)
 KCU_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 
-// Those with an order and a scope, which add nothing where threads take turns.
+// Those with an order and a scope, whose scope adds nothing here.
 enum {
     __NV_ATOMIC_RELAXED,
     __NV_ATOMIC_CONSUME,
@@ -60,16 +60,16 @@ enum {
     __NV_THREAD_SCOPE_DEVICE,
     __NV_THREAD_SCOPE_SYSTEM
 };
-template <class T> KCU_API T __nv_atomic_load_n(const T *address, int, int = 0)
+template <class T> KCU_API T __nv_atomic_load_n(const T *address, int order, int = 0)
 {
-    kcu_spin();
+    kcu_spin_at(address, order);
     kcu_touch(address, sizeof(T));
     return *address;
 }
 #define KCU_ORDERED(NAME, NEW)                                                                               \
-    template <class T, class V> KCU_API T NAME(T *address, V value, int, int = 0)                            \
+    template <class T, class V> KCU_API T NAME(T *address, V value, int order, int = 0)                      \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address, order);                                                                         \
         kcu_touch(address, sizeof(T));                                                                       \
         const T old = *address;                                                                              \
         *address = NEW;                                                                                      \
@@ -88,7 +88,7 @@ KCU_ORDERED(__nv_atomic_fetch_max, T(value) > old ? T(value) : old)
 #define KCU_CAS(T)                                                                                           \
     KCU_API T atomicCAS(T *address, T compare, T value)                                                      \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address);                                                                                \
         kcu_touch(address, sizeof(T));                                                                       \
         const T old = *address;                                                                              \
         if (old == compare) *address = value;                                                                \

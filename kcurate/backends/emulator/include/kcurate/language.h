@@ -102,9 +102,9 @@ KCU_API int clock() { return int(clock64()); }
 #define __syncthreads_count(p) kcu_barrier(__LINE__, KCU_COUNT, (p) ? 1 : 0)
 #define __syncthreads_and(p) kcu_barrier(__LINE__, KCU_AND, (p) ? 1 : 0)
 #define __syncthreads_or(p) kcu_barrier(__LINE__, KCU_OR, (p) ? 1 : 0)
-KCU_API void __threadfence() { kcu_spin(); }
+KCU_API void __threadfence() { kcu_fence(); }
 KCU_API void __threadfence_block() { kcu_spin(); }
-KCU_API void __threadfence_system() { kcu_spin(); }
+KCU_API void __threadfence_system() { kcu_fence(); }
 
 #define asm kcu_asm_is_not_emulated
 #define __asm__ kcu_asm_is_not_emulated

@@ -27,12 +27,16 @@ KCU_API void aligned(const void *place, unsigned bytes)
 template <class T> KCU_API T load(const char *from)
 {
     aligned(from, sizeof(T));
-    kcu_spin();
+    kcu_spin(from);
     T value;
     __builtin_memcpy(&value, from, sizeof value);
     return value;
 }
-template <class T> KCU_API void put_back(char *to, T value) { __builtin_memcpy(to, &value, sizeof value); }
+template <class T> KCU_API void put_back(char *to, T value)
+{
+    KCU_IN_TURNS(kcu_let_go(to));
+    __builtin_memcpy(to, &value, sizeof value);
+}
 template <class T> KCU_API void store(char *to, T value)
 {
     aligned(to, sizeof(T));
@@ -90,7 +94,16 @@ template <class T> KCU_API T atomic_cas(char *place, T compare, T value)
 KCU_PTX_ATOMICS(add)
 KCU_PTX_ATOMICS(min)
 KCU_PTX_ATOMICS(max)
-KCU_API void fence() { kcu_spin(); }
+KCU_API void fence() { kcu_fence(); }
+// Before an access of this order: what was stored before a release is seen.
+KCU_API void after() {}
+KCU_API void afterweak() {}
+KCU_API void aftervolatile() {}
+KCU_API void afterrelaxed() {}
+KCU_API void afteracquire() {}
+KCU_API void afterrelease() { kcu_fence(); }
+KCU_API void afteracq_rel() { kcu_fence(); }
+KCU_API void aftersc() { kcu_fence(); }
 
 // The lanes of a warp.
 KCU_API unsigned warp_number()

@@ -180,7 +180,7 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
     KCU_API float __high2float(H2 a) { return kcu_value(a.y); }                                              \
     KCU_API H atomicAdd(H *address, H value)                                                                 \
     {                                                                                                        \
-        kcu_spin();                                                                                          \
+        kcu_spin_at(address);                                                                                \
         kcu_touch(address, sizeof(H));                                                                       \
         const H old = *address;                                                                              \
         *address = old + value;                                                                              \
