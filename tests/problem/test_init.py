@@ -140,6 +140,42 @@ def test_shapes_are_what_they_are_called() -> None:
     assert steps.size == 1 and steps[0] in (32, 64, 128, 256)
 
 
+def test_the_largest_and_the_smallest_neighbours_differ_by_one_unit_in_the_last_place() -> None:
+    rows = shaped("neighbours").astype(np.float32)
+    ordered = np.sort(rows, axis=1)
+    for ends in (ordered[:, -4:], ordered[:, :4]):
+        assert (np.abs(np.diff(ends.view(np.int32), axis=1)) == 1).any(axis=1).all()
+    assert len(np.unique(np.argmax(rows, axis=1))) > 1
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int32", "uint64"])
+@pytest.mark.parametrize(("low", "high"), [(0, 1000), (5000, 6000), (-300, 200)])
+def test_neighbours_stay_in_the_range_and_are_as_close_as_the_type_allows(
+    dtype: str, low: int, high: int
+) -> None:
+    if dtype == "uint64" and low < 0:
+        return
+    kind = "uniform" if dtype in UNIT_ROUNDOFF else "integers"
+    how = Init(kind, {"low": low, "high": high})
+    values = make("x", Buffer(dtype, (50, 300), how), {}, 8, "neighbours")
+    reals = values.astype(np.float64)
+    assert dtype == "bfloat16" or (low <= reals.min() and reals.max() < high)
+    ordered = np.sort(reals, axis=1)
+    if dtype != "bfloat16":
+        spacing = np.spacing(ordered[:, -1].astype(dtype)) if kind == "uniform" else 1
+        assert (ordered[:, -1] - ordered[:, -2] <= spacing).mean() > 0.7
+    for name in ("distinct", "varied") if dtype == "float64" else ("varied",):
+        kept = make("x", Buffer(dtype, (50, 300), how, promises=(name,)), {}, 8, "neighbours")
+        assert keeps(name, kept)
+
+
+def test_long_sums_and_8_bit_floats_have_no_neighbours() -> None:
+    assert "neighbours" not in variations("uniform", "float8_e4m3", ())
+    buffer = Buffer("float32", (50, 300), Init("uniform"))
+    nominal, near = (make("x", buffer, {}, 8, name, rounded_down=False) for name in ("nominal", "neighbours"))
+    assert np.array_equal(nominal, near)
+
+
 def test_a_promise_excludes_what_breaks_it() -> None:
     assert not {"alike", "few"} & {*variations("uniform", "float32", ("distinct",))}
     assert "alike" not in variations("uniform", "float32", ("varied",))
