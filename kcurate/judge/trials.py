@@ -1,9 +1,9 @@
 """The trials of a problem: the sizes and inputs that both sides run on.
 
 Every test size with inputs in every variation that the problem's generators have (structured ones at the
-first and the largest), the first once more with another seed; on a GPU also the bench size, with structured
-inputs and with those that are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what
-outputs must show (`kcurate.judge.verifying`).
+first and the largest), the first once more with another seed, the first and the largest with literals of one
+side; on a GPU also the bench size, with structured inputs and with those that are timed. Not covered: the
+inputs (`kcurate.problem.inputs.contents`), what outputs must show (`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,24 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate import codec
 from kcurate.judge.agreement import Outputs, identical
+from kcurate.judge.checks.lexer import numbers
 from kcurate.judge.timing.blocks import INPUT_SETS
 from kcurate.judge.workers.requests import Generate
-from kcurate.problem.inputs.contents import VARIATIONS, generate, most_terms, variations, varies
+from kcurate.problem.inputs.contents import (
+    VARIATIONS,
+    generate,
+    most_terms,
+    takes_literals,
+    variations,
+    varies,
+)
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import BenchSize, Problem
+from kcurate.records import BenchSize, Problem, Side
 
+# Of the literals of one side alone, how many a trial plants.
+MOST_LITERALS = 256
 # Runs of a side on the inputs of a nominal trial, which must agree.
 REPEATS = 3
 
@@ -51,7 +62,7 @@ class Trial:
     def text(self) -> str:
         """The sizes and kind of inputs, for rulings."""
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        return f"{sizes}; {self.variation} inputs"
+        return f"{sizes}; {self.variation.partition(':')[0]} inputs"
 
 
 class Tried:
@@ -97,6 +108,24 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
             yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48), variation)
     if problem.sizes.test:
         yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])
+
+
+def literal_trials(problem: Problem, sides: Sequence[Side], seed: int) -> Iterator[Trial]:
+    """Trials at the first and the largest test size whose inputs hold what one side alone names.
+
+    A number in the text or plan of one side and not of the other may be a value that it treats differently,
+    and that no generator is likely to draw.
+    """
+    apart = frozenset[int | float]()
+    for side in sides:
+        apart ^= numbers(f"{side.code}\n{codec.canonical_json(codec.to_data(side.plan)).decode()}")
+    if not apart or not any(map(takes_literals, problem.buffers.values())):
+        return
+    rng = random.Random(seed ^ 0x117)
+    for index in sorted({0, largest_test(problem)} if problem.sizes.test else ()):
+        chosen = rng.sample(sorted(apart), min(len(apart), MOST_LITERALS))
+        variation = f"literals:{';'.join(map(repr, chosen))}"
+        yield Trial(f"test{index}-literals", problem.sizes.test[index], rng.getrandbits(48), variation)
 
 
 def largest_test(problem: Problem) -> int:

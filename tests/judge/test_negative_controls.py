@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 
 from kcurate.judge.negative_controls import MORE_SEEDS, blindness, spoiling, weakness
-from kcurate.judge.trials import Trial, largest, trials
+from kcurate.judge.trials import Trial, largest, literal_trials, trials
 from kcurate.problem.inputs import contents
-from kcurate.records import Buffer, Init, Problem, Sizes, Tolerance
+from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
 Array = npt.NDArray[Any]
 Compute = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -300,3 +300,16 @@ def test_structured_inputs_run_at_the_largest_test_size() -> None:
     assert largest(what, list(trials(what, 1))).slot == "test1-structured"
     unvaried = replace(what, buffers={**what.buffers, "x": BITS})
     assert largest(unvaried, list(trials(unvaried, 1))).slot == "test1-nominal"
+
+
+def test_numbers_of_one_side_alone_are_planted_at_the_first_and_the_largest_size() -> None:
+    what = problem(floats(), total(), (300, 5000, 64))
+    sides = [Side(code, ()) for code in ("x == 12 || y == 7", "x == 12 || z < 0.5f")]
+    series = list(literal_trials(what, sides, 1))
+    assert [trial.slot for trial in series] == ["test0-literals", "test1-literals"]
+    for trial in series:
+        kind, _, planted = trial.variation.partition(":")
+        assert (kind, set(planted.split(";"))) == ("literals", {"7", "0.5"})
+        assert trial.text.endswith("literals inputs") and trial.runs == 1
+    assert not list(literal_trials(what, sides[:1] * 2, 1))
+    assert not list(literal_trials(replace(what, buffers={"y": total()}), sides, 1))

@@ -614,3 +614,32 @@ def test_values_lie_around_those_given() -> None:
 def test_values_that_are_not_numbers_are_an_error(values: str) -> None:
     with pytest.raises(ProblemError):
         make("x", Buffer("float32", (3,), Init("around", {"values": values})), SIZES, 1)
+
+
+def planted(dtype: str, init: Init, literals: str, *promises: Any) -> tuple[Array, Array]:
+    """An input of 5000 elements with literals at secret places, and without."""
+    x = Buffer(dtype, ("n",), init, promises=promises)
+    what = Problem(Sizes(({"n": 5000},), {"n": 5000}), {"x": x})
+    variations = (f"literals:{literals}", "nominal")
+    with_them, without = (generate(what, None, {"n": 5000}, 6, variation)["x"] for variation in variations)
+    assert 0 < (with_them != without).sum() <= 1250 or np.array_equal(with_them, without)
+    assert with_them.min() >= without.min() and with_them.max() <= without.max()
+    return with_them, without
+
+
+def test_literals_in_range_are_planted_with_their_neighbours() -> None:
+    integers = Init("integers", {"low": -500_000_000, "high": 1_000_000_000})
+    values, _ = planted("int32", integers, "305419896;7.0;0.3;5000000000;123456")
+    assert {305419895, 305419896, 305419897, -305419896, 7, -6, 123456} <= set(values.tolist())
+    reals, _ = planted("float32", Init("normal"), "1067282596;0.75;9.0;1e-20")
+    wanted = np.array([1067282596], np.int32).view(np.float32)[0]
+    assert {wanted, np.float32(0.75), np.nextafter(np.float32(0.75), np.float32(1))} <= set(reals.tolist())
+    assert np.abs(reals[reals != 0]).min() > 1e-9
+
+
+@pytest.mark.parametrize("promise", ["distinct", "sorted"])
+def test_literals_break_no_promise(promise: Any) -> None:
+    values, plain = planted("float32", Init("uniform"), "0.5", promise)
+    assert np.array_equal(values, plain)
+    values, plain = planted("int32", Init("permutation"), "5")
+    assert np.array_equal(values, plain)
