@@ -2,8 +2,9 @@
 
 Every test size with inputs in every variation that the problem's generators have (structured ones at the
 first and the largest), the first once more with another seed, the first and the largest with literals of one
-side; on a GPU also the bench size, with structured inputs and with those that are timed. Not covered: the
-inputs (`kcurate.problem.inputs.contents`), what outputs must show (`kcurate.judge.verifying`).
+side; on a GPU also the bench size, with structured inputs, large or equal integers, and those that are timed.
+Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
+(`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kcurate.judge.workers.requests import Generate
 from kcurate.problem.inputs.contents import (
     VARIATIONS,
     generate,
+    integer_variations,
     most_terms,
     takes_literals,
     variations,
@@ -51,7 +53,7 @@ class Trial:
     @property
     def runs(self) -> int:
         """How many times each side runs: where only the values differ from a nominal trial, once."""
-        return REPEATS if self.at_bench or self.variation in ("nominal", "structured") else 1
+        return REPEATS if self.variation in ("nominal", "structured") else 1
 
     @property
     def at_bench(self) -> bool:
@@ -140,8 +142,14 @@ def largest_test(problem: Problem) -> int:
 
 
 def bench_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
-    """The trials at a bench size that are not timed: structured inputs, where the problem has any."""
-    return [at_bench(problem, seed, size)] if varies(problem) else []
+    """The trials at a bench size that are not timed: structured inputs, where the problem has any.
+
+    At the headline before them large integers and equal ones: narrow counters of long parts overflow there.
+    """
+    rng = random.Random(seed ^ 0x1A7)
+    sizes, names = problem.sizes.headline, integer_variations(problem) if size is None else ()
+    integers = [Trial(f"bench-{name}", sizes, rng.getrandbits(48), name) for name in names]
+    return [*integers, *([at_bench(problem, seed, size)] if varies(problem) else [])]
 
 
 def at_bench(problem: Problem, seed: int, size: BenchSize | None = None) -> Trial:

@@ -3,9 +3,9 @@
 The same seed gives the same values everywhere: each buffer has its own stream (seed and name). `variation`
 re-draws the floating-point kinds from another distribution on the same range; indices, flags and structure
 stay the same. A variation may end in a change, which spoils the values for a negative control:
-`structured/narrow`, `nominal/hole:x` (`kcurate.problem.inputs.spoiled`). `literals:7;0.5` are nominal values
-with these numbers, and those beside them, at secret places. Not covered: the generators
-(`kcurate.problem.inputs.generators`).
+`structured/narrow`, `nominal/hole:x` (`kcurate.problem.inputs.spoiled`). `integers-high` varies the
+integers alone. `literals:7;0.5` are nominal values with these numbers, and those beside them, at secret
+places. Not covered: the generators (`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ VARIATIONS = ("nominal", *SHAPES, "wide", "structured", "literals")
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
 # In longer sums of other inputs no values are `rounded_down`, since adding them would round them so too.
 KEPT_TERMS = 1 << 12
+# Of integers, those whose counts and sums reach further than any that are drawn nominally.
+OF_INTEGERS, LARGE = "integers-", ("high", "alike")
 # What inputs that hold literals of a side's text may promise: it is true of all values in their range.
 KEPT_IN_RANGE = {"finite", "positive", "nonnegative", "nonzero", "varied"}
 # The share of an input's elements that are literals at most, and at least; and of the largest value the least
@@ -55,8 +57,8 @@ MOST_LITERALS, LEAST_LITERALS, SMALLEST_LITERAL = 1 / 4, 1 / 16, 2.0**-12
 # Of an integer parameter; no dtype holds more.
 MAX_INTEGER = 1 << 64
 __all__ = [
-    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
-    "recipes", "takes_literals", "thinned", "variations", "varies",
+    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "integer_variations",
+    "make", "most_terms", "recipes", "takes_literals", "thinned", "variations", "varies",
 ]  # fmt: skip
 
 
@@ -203,7 +205,8 @@ def recipes(
     found: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            made = _made(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
+            own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
+            made = _made(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
             keep = isinstance(made, Recipe) and made.on_device and not literals
             found[name] = made if keep else _shaped(buffer, sizes, made)
             if literals and takes_literals(buffer):
@@ -239,6 +242,20 @@ def _variations(buffer: Buffer) -> tuple[str, ...]:
     if buffer.role not in ("in", "inout") or buffer.init is None:
         return ()
     return generators.variations(buffer.init.kind, buffer.dtype, buffer.promises)
+
+
+def integer_variations(problem: Problem) -> tuple[str, ...]:
+    """The variations of integers alone whose counts and sums are large, for sizes where all is long."""
+    named = [f"{OF_INTEGERS}{name}" for name in LARGE]
+    buffers = problem.buffers.values()
+    return tuple(name for name in named if any(_of_integers(buffer, name) != "nominal" for buffer in buffers))
+
+
+def _of_integers(buffer: Buffer, variation: str) -> str:
+    """The variation that a buffer has in one of integers alone."""
+    own = variation.removeprefix(OF_INTEGERS)
+    drawn = buffer.init is not None and buffer.init.kind == "integers" and not is_float(buffer.dtype)
+    return own if drawn and own in _variations(buffer) else "nominal"
 
 
 def takes_literals(buffer: Buffer) -> bool:
