@@ -36,7 +36,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate import codec, resources, store
+from kcurate.core import codec, resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.stage import DeoptConfig
 from kcurate.deopt.stage import run as deopt
 from kcurate.extract.stage import ExtractConfig
@@ -44,7 +45,6 @@ from kcurate.extract.stage import run as extract
 from kcurate.validate import inputs
 from kcurate.verdicts import readable
 from kcurate.verdicts.keys import verdict_key
-from kcurate.workspace import Workspace
 
 TARGET_CHECKS, TARGET_BUILD, TARGET_READING, TARGET_JOBS = 50, 4, 11, 0.6
 HERE = Path(__file__).resolve().parent.parent

@@ -29,8 +29,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import worth
-from kcurate import codec, resources, store
 from kcurate.backends import open_device
+from kcurate.core import codec, resources, store
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
 from kcurate.profiles import on_file

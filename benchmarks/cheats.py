@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kcurate import store  # noqa: E402
+from kcurate.core import store  # noqa: E402
 from kcurate.judge.judging import JudgeConfig  # noqa: E402
 from kcurate.judge.referees.batch import judge_many  # noqa: E402
 from kcurate.records import Verdict  # noqa: E402

@@ -36,12 +36,12 @@ from library_calls import CALLS, LibraryCall, compared, scalars_of, torch_dtype
 from marked import fill
 from roofline import MODELS, Best, best_sides, of_device, rows_of, standing
 
-from kcurate import resources, store
 from kcurate.backends import open_compiler
 from kcurate.backends.base import Compiled, EntryPoint, Memory
 from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.backends.cuda.timer import GpuTimer
+from kcurate.core import resources, store
 from kcurate.errors import KcurateError
 from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Image, Prepared

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.judge import sanitizer
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch

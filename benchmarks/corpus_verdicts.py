@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import judge_many
 from kcurate.records import Outcome, Verdict

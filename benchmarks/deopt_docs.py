@@ -29,7 +29,7 @@ from marked import fill
 from worth import rows as own_rows
 from worth import worth
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.deopt.rules import RULES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -35,10 +35,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from deopt_rules_plot import plot
 
-from kcurate import resources, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.choice import gpu_numbers
 from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.rules import RULES, NotApplicable
 from kcurate.deopt.starts import starts
 from kcurate.errors import InputError
@@ -52,7 +53,6 @@ from kcurate.judge.referees.batch import default_jobs, judge_many
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
-from kcurate.workspace import Workspace
 
 Table = dict[str, Counter[str]]
 Case = tuple[str, Candidate]

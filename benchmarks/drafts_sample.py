@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

@@ -27,7 +27,7 @@ from kcurate.backends.base import Compiled, EntryPoint, Grid, KernelArg, Pointer
 from kcurate.backends.emulator import toolchain
 from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.backends.emulator.device import EmulatorDevice
-from kcurate.resources import pairs_dir
+from kcurate.core.resources import pairs_dir
 
 SUMS = range(64)
 PRODUCT = f"""asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"

@@ -143,8 +143,8 @@ def variants(into: Path) -> Path:
     """A workspace of the rule-made slow sides of built-in pairs that an H200 has confirmed."""
     from deopt_rules import fast_sides, made
 
-    from kcurate import store
-    from kcurate.workspace import Workspace
+    from kcurate.core import store
+    from kcurate.core.workspace import Workspace
 
     space = Workspace(into)
     if not space.verdicts.exists():

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from kcurate import resources, store
 from kcurate.backends.base import Counts
+from kcurate.core import resources, store
 from kcurate.judge.counted_runs import CountedRuns
 from kcurate.judge.explained import EXPLAINED, explained_us
 from kcurate.records import WhileNonzero, steps

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from common import copy
 
-from kcurate import resources, store
 from kcurate.backends.base import Compiled
+from kcurate.core import resources, store
 from kcurate.judge import compile_side, trials
 from kcurate.judge.timing.a_against_a import fma_pair
 from kcurate.problem.bind_once import bind_once

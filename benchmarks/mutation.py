@@ -28,8 +28,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import resources, store
 from kcurate.backends.base import Compiled
+from kcurate.core import resources, store
 from kcurate.judge import compile_side
 from kcurate.judge.case import Ruling
 from kcurate.judge.checks import same_binary

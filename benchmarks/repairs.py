@@ -20,8 +20,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate import prompts, resources, store
+from kcurate import prompts
 from kcurate.backends.base import CompileFailure
+from kcurate.core import resources, store
 from kcurate.dataset import repairs
 from kcurate.errors import ProblemError
 from kcurate.judge import compile_side
@@ -30,8 +31,8 @@ from kcurate.judge.referees import batch
 from kcurate.judge.referees.local import Referees
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every, in_turns
-from kcurate.neutral import neutral
 from kcurate.problem import shown
+from kcurate.problem.neutral import neutral
 from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Prompt, Verdict, WrongAttempt
 from kcurate.train.reward.answers import Refusal, Refused, read
 from kcurate.train.task import Task

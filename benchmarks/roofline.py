@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate import resources, roofline, store
+from kcurate import roofline
+from kcurate.core import resources, store
 from kcurate.errors import KcurateError
 from kcurate.profiles import on_file
 from kcurate.records import Candidate, Language, Outcome, Profile, Verdict

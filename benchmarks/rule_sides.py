@@ -21,7 +21,7 @@ import numpy as np
 
 from kcurate.cuda_source.normalise import normalised_tokens
 from kcurate.cuda_source.similarity import is_name
-from kcurate.published_rows import read_rows
+from kcurate.hub.published_rows import read_rows
 
 FOLDS, PENALTY, STEPS, RATE, LEAST_DOCUMENTS = 5, 1.0, 300, 0.1, 5
 

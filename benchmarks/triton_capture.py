@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kcurate import store  # noqa: E402
+from kcurate.core import store  # noqa: E402
 from kcurate.records import Candidate, Capture, Kernel, KnownProblem, Verdict  # noqa: E402
 
 DRIVERS = Path(__file__).with_name("triton_drivers.py")

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft.admit import plain_candidate
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.judge.judging import Judge, JudgeConfig

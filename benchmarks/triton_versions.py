@@ -26,9 +26,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kcurate import resources, store  # noqa: E402
 from kcurate.backends.base import Compiled, CompileFailure  # noqa: E402
 from kcurate.backends.triton import installed  # noqa: E402
+from kcurate.core import resources, store  # noqa: E402
 from kcurate.judge.judging import Judge, JudgeConfig  # noqa: E402
 from kcurate.judge.workers import compiling  # noqa: E402
 from kcurate.judge.workers.requests import Compile  # noqa: E402

@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from roofline import DATA, MODEL, Best, best_sides
 
-from kcurate import store
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import store
+from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.errors import KcurateError
 from kcurate.tune import knobs, stage
 

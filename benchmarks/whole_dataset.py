@@ -18,7 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.deopt.stage import DeoptConfig
@@ -28,7 +29,6 @@ from kcurate.extract.stage import run as extract
 from kcurate.records import Outcome, Verdict
 from kcurate.verdicts import readable
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
-from kcurate.workspace import Workspace
 
 DATA = Path(__file__).resolve().parent.parent / "docs/data"
 VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")

@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import resources, roofline, store
+from kcurate import roofline
+from kcurate.core import resources, store
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
 from kcurate.verdicts import standing
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Problem
 

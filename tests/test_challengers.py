@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import challengers
-from kcurate import store
+from kcurate.core import store
 from kcurate.judge.checks.static import check_source
 from kcurate.verdicts.keys import verdict_key
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from kcurate import cli, resources
+from kcurate import cli
+from kcurate.core import resources
 
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = [json.loads(line) for line in (ROOT / "docs/data/claims.jsonl").read_text("utf-8").splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.errors import RecordError
 from kcurate.records import (
     BufferArg,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import config
+from kcurate.core import config
 from kcurate.errors import InputError
 
 OPTIONS = {

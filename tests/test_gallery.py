@@ -6,7 +6,8 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from kcurate import codec, gallery, resources, store
+from kcurate import gallery
+from kcurate.core import codec, resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate import headers
 from kcurate.backends.cuda import host_headers
 from kcurate.backends.emulator.source import INCLUDE
+from kcurate.core import headers
 from kcurate.judge.checks import spelling
 from kcurate.judge.checks.lexer import Source
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import cli, resources, store
+from kcurate import cli
+from kcurate.core import resources, store
 from kcurate.records import Verdict
 
 BUILT_IN = "deep-learning/softmax-block-online"

@@ -161,7 +161,7 @@ def test_help_and_doctor_load_nothing_heavy(command: str) -> None:
     assert done.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("reader", ["kcurate.show", "kcurate.report.stage", "kcurate.dataset.stage"])
+@pytest.mark.parametrize("reader", ["kcurate.lookup.show", "kcurate.report.stage", "kcurate.dataset.stage"])
 def test_reading_verdicts_imports_no_judge(reader: str) -> None:
     code = (
         f"import sys, pkgutil, importlib; import {reader}; package = sys.modules[{reader!r}].__package__; "

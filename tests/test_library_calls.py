@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.library_calls import CALLS, LibraryCall, compared, scalars_of, tensor
-from kcurate import store
+from kcurate.core import store
 from kcurate.problem.inputs import contents
 from kcurate.records import Problem
 from tests.oracles import ORACLES

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from kcurate.core.lock_files import held, is_free, open_lock
 from kcurate.judge.workers.nursery import worker_environment
-from kcurate.lock_files import held, is_free, open_lock
 
 HOLD = """
 import fcntl, sys, time
-from kcurate.lock_files import open_lock
+from kcurate.core.lock_files import open_lock
 fcntl.flock(open_lock("test"), fcntl.LOCK_EX)
 print("held", flush=True)
 time.sleep(60)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from dataset.making import pair, workspace
 
-from kcurate import cli, names, resources, store
+from kcurate import cli
+from kcurate.core import names, resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.workspace import Workspace
 
 
 @pytest.fixture(scope="module")

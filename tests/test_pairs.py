@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 import sampling
 
-from kcurate import codec, store
 from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.triton import installed
+from kcurate.core import codec, store
+from kcurate.core.time_limits import RUN_S
 from kcurate.judge.agreement import arrays_of
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.judge.workers.inside.execute import Prepared
@@ -34,7 +35,6 @@ from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
 from kcurate.problem.size_gaps import size_gaps
 from kcurate.records import SIDES, Candidate, Problem, Side, SideName
-from kcurate.time_limits import RUN_S
 from tests.oracles import ORACLES, Array
 
 ROOT = Path(__file__).parents[1]

@@ -12,11 +12,11 @@ import termios
 
 import pytest
 
-from kcurate import progress
+from kcurate.core import progress
 
 SLOW = """
 import time
-from kcurate import progress
+from kcurate.core import progress
 progress.DELAY_S = 0.05
 progress.EVERY_S = 0.02
 for number in progress.each(range(4), "validate on NVIDIA H200", unit="pair"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.errors import MissingDependencyError
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks import roofline as benchmark
-from kcurate import resources, roofline, store
+from kcurate import roofline
 from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.core import resources, store
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Environment, Problem, Profile
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from kcurate.core.runs import recorded
 from kcurate.errors import InputError
-from kcurate.runs import recorded
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00"
 

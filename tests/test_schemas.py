@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kcurate import codec, records, resources, store
+from kcurate import records
+from kcurate.core import codec, resources, store
 from kcurate.errors import RecordError
 from kcurate.records import (
     Attempt,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
+from kcurate.lookup.show import ShownKernel, ShownPair, find
 from kcurate.records import Candidate, Environment, Kernel, Origin, Outcome, Side, Source, Span, Verdict
-from kcurate.show import ShownKernel, ShownPair, find
-from kcurate.workspace import Workspace
 
 
 @pytest.fixture

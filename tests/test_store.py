@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from kcurate import codec, store
 from kcurate import records as r
+from kcurate.core import codec, store
 from kcurate.errors import InputError, RecordError
 from kcurate.records import (
     Candidate,
@@ -274,7 +274,7 @@ def test_half_a_line_is_passed_over_and_closed(tmp_path: Path) -> None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.records import Environment, Outcome, Verdict
 path, fitting = Path(sys.argv[1]), 5
@@ -316,7 +316,7 @@ def test_record_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from kcurate import store
+from kcurate.core import store
 path = Path(sys.argv[1])
 store.write_bytes(path, b"0" * 200_000)
 print("ready", flush=True)

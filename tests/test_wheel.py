@@ -83,7 +83,7 @@ def test_wheel_carries_its_data_and_no_tests(wheel: Path) -> None:
 
 def test_installed_copy_finds_its_data(installed: Path) -> None:
     code = (
-        "import kcurate, kcurate.resources as r; "
+        "import kcurate, kcurate.core.resources as r; "
         "print(kcurate.__file__, r.schemas_dir(), r.sources_dir(), r.pairs_dir())"
     )
     for path in run_installed(installed, "-c", code).split():

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from kcurate.core.worker_pool import Failure, Pool
 from kcurate.errors import BackendError, InputError
-from kcurate.worker_pool import Failure, Pool
 
 
 def act(task: object) -> object:

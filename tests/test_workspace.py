@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcurate.workspace import Workspace
+from kcurate.core.workspace import Workspace
 
 
 def test_naming_a_workspace_touches_nothing(tmp_path: Path) -> None:

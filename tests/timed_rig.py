@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from kcurate import codec
 from kcurate.backends.base import (
     Compiled,
     EntryPoint,
@@ -28,6 +27,7 @@ from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.arrays import DeviceArrays
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.core import codec
 from kcurate.errors import ProblemError
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing import blocks

@@ -11,8 +11,8 @@ from typing import Literal
 
 from kcurate import backends
 from kcurate.backends import BackendName
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.notes import Note, silent
 
 
 @dataclass(frozen=True)

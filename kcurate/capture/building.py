@@ -14,10 +14,10 @@ from pathlib import Path
 
 import platformdirs
 
-from kcurate import time_limits
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
 from kcurate.capture import stubs
+from kcurate.core import time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 
 NATIVE = Path(__file__).with_name("native")

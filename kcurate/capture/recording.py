@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from kcurate import store
 from kcurate.capture.describing import described
 from kcurate.capture.raw import RawProcess, demangled, of_a_recorder
+from kcurate.core import store
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.cuda_source.statements import Code
 from kcurate.problem.c_types import Element, element

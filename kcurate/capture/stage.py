@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kcurate import store
 from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.running import Limits
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import store
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError, RecordError
-from kcurate.notes import Note, silent
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
-from kcurate.runs import Run, recorded
-from kcurate.workspace import Workspace
 
 STAGE = "capture"
 DATA = "data"

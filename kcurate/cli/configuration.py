@@ -28,9 +28,9 @@ def show(
 
     Example: kcurate config show validate
     """
-    from kcurate import config
     from kcurate.cli import ending, output
     from kcurate.cli.settings import commands, tree
+    from kcurate.core import config
     from kcurate.errors import InputError
 
     root: Any = context.find_root().command
@@ -57,7 +57,7 @@ def _setting(
     command: str, option: str, default: Any, on_file: Mapping[str, Any], path: str
 ) -> tuple[Any, str]:
     """The value of an option that is not on the command line, and where it came from."""
-    from kcurate import config
+    from kcurate.core import config
 
     for name in config.variables(command, option):
         if os.environ.get(name):

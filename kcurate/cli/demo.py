@@ -54,13 +54,13 @@ def demo(
 def _stages(
     workspace: Path, backend: str, pairs: Sequence[Path]
 ) -> tuple[tuple[str, Callable[[], Summary]], ...]:
-    from kcurate import resources
     from kcurate.cli import output
+    from kcurate.core import resources
+    from kcurate.core.workspace import Workspace
     from kcurate.dataset import stage as dataset
     from kcurate.deopt import stage as deopt
     from kcurate.extract import stage as extract
     from kcurate.validate import stage as validate
-    from kcurate.workspace import Workspace
 
     tree = resources.sources_dir() / "demo"
     candidates = (Workspace(workspace).pairs, *pairs)
@@ -90,7 +90,7 @@ def _step(text: str, run: Callable[[], Summary]) -> Summary:
 
 def _pick(count: int | None) -> list[Path]:
     """`count` built-in pairs, alternating between domains; None: all."""
-    from kcurate import resources, store
+    from kcurate.core import resources, store
 
     folders = store.find_candidates(resources.pairs_dir())
     by_domain: dict[str, list[Path]] = {}

@@ -173,8 +173,8 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
 def _by_rules(
     roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int
 ) -> Summary:
+    from kcurate.core.worker_pool import warm_up
     from kcurate.errors import InputError
-    from kcurate.worker_pool import warm_up
 
     if direction != "slow":
         raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
@@ -187,8 +187,8 @@ def _by_rules(
 
 def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...]:
     """The paths, with source trees replaced by the kernels extracted from them."""
-    from kcurate import names
-    from kcurate.workspace import Workspace
+    from kcurate.core import names
+    from kcurate.core.workspace import Workspace
 
     kinds = (names.KERNEL, names.PAIR)
     paths = [names.some(str(path), Workspace(workspace), kinds) for path in paths]

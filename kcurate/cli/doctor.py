@@ -10,12 +10,12 @@ def doctor(json: JsonOption = False) -> None:
 
     Example: kcurate doctor --json
     """
-    from kcurate import doctor as checks
     from kcurate.cli import ending, output
+    from kcurate.lookup import doctor as checks
 
     findings = checks.examine()
     if json:
-        from kcurate import codec
+        from kcurate.core import codec
         from kcurate.records import Item
 
         items = [

@@ -71,7 +71,7 @@ def resumed_by(command: str | None) -> None:
 
 def will_print(summary: Summary, more: Mapping[str, Any]) -> None:
     """Print this when the command ends; `more` are keys of this command alone."""
-    from kcurate.runs import plain
+    from kcurate.core.runs import plain
 
     _now.printed = {**plain(summary), **more}, sys.stdout
 
@@ -106,7 +106,7 @@ def finish(failure: Failure | None = None) -> None:
         return
     (data, stream), _now.printed = _now.printed, None
     if failure is not None:
-        from kcurate import codec
+        from kcurate.core import codec
 
         data["error"] = codec.to_data(failure)
     print(json.dumps(data, ensure_ascii=False), file=stream, flush=True)

@@ -121,8 +121,8 @@ def evaluate(
 
     Example: kcurate eval --model openai:qwen3@http://localhost:8000/v1 --out runs/qwen3
     """
+    from kcurate.core.runs import new_folder
     from kcurate.errors import InputError
-    from kcurate.runs import new_folder
     from kcurate.train.evaluation.folder import Evaluated
     from kcurate.train.evaluation.stage import STEPS, EvalConfig
 
@@ -176,8 +176,8 @@ def evaluate(
 
 def _run(config: EvalConfig, *, as_json: bool) -> None:
     """Run the steps, and show what came of them."""
-    from kcurate import codec
     from kcurate.cli import output
+    from kcurate.core import codec
     from kcurate.train.evaluation.stage import run
 
     summary, made = run(config, note=output.note)
@@ -245,8 +245,8 @@ def _show(made: Scores) -> None:
 
 def _compare(folders: list[Path], plot: Path | None, *, as_json: bool) -> None:
     """Print the differences, and draw them into the file `plot`."""
-    from kcurate import codec, store
     from kcurate.cli import ending, output
+    from kcurate.core import codec, store
     from kcurate.errors import InputError
     from kcurate.train.evaluation.plot import svg
     from kcurate.train.evaluation.stage import run_compare

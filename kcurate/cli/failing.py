@@ -59,7 +59,7 @@ def _parse(context: typer.Context, given: str | None) -> str | None:
     names = split(given)
     if not names or context.resilient_parsing:
         return given
-    from kcurate.config import near
+    from kcurate.core.config import near
 
     known = _names(context.info_name or "")
     for name in names:

@@ -38,9 +38,9 @@ def list_(
 
     Example: kcurate list pairs --outcome mismatch
     """
-    from kcurate import listing
     from kcurate.cli import ending, output
-    from kcurate.workspace import Workspace
+    from kcurate.core.workspace import Workspace
+    from kcurate.lookup import listing
 
     kinds: list[str] = [kind] if kind else list(listing.KINDS)
     wanted = _outcomes(outcome or [], kinds)
@@ -73,10 +73,10 @@ def _outcomes(given: list[str], kinds: list[str]) -> tuple[str, ...]:
     Raises:
         InputError: one that no item of these kinds can have.
     """
-    from kcurate import listing
     from kcurate.cli.failing import split
-    from kcurate.config import near
+    from kcurate.core.config import near
     from kcurate.errors import InputError
+    from kcurate.lookup import listing
     from kcurate.records import Outcome
 
     judged = (*Outcome, "stale", "not_judged")

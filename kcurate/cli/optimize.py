@@ -106,8 +106,8 @@ def _print(done: Optimized, *, applied: bool) -> None:
 
 
 def _print_json(done: Optimized, *, applied: bool) -> None:
-    from kcurate import codec
     from kcurate.cli import output
+    from kcurate.core import codec
 
     speedup = codec.to_data(done.speedup) if done.speedup else None
     more = {"found": done.found, "outcome": done.outcome, "detail": done.detail, "device": done.device}

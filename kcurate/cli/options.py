@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kcurate.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
+from kcurate.core.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
 
 
 def given_path(text: str) -> Path:

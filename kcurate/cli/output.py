@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcurate import progress
+from kcurate.core import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +140,7 @@ def _not_passed(summary: Summary) -> None:
         if any(places):
             print(f"      {'; '.join(place for place in places if place)}")
     if len(failed) > len(shown):
-        from kcurate.runs import SUMMARY
+        from kcurate.core.runs import SUMMARY
 
         rest = f"{summary.run}/{SUMMARY}" if summary.run else "--json"
         print(f"  {len(failed) - len(shown)} more: {rest}")

@@ -62,12 +62,12 @@ def draft(
 
     Example: kcurate problem draft -w work --tree parboil/
     """
-    from kcurate import names
     from kcurate.cli import output
+    from kcurate.core import names
+    from kcurate.core.workspace import Workspace
     from kcurate.draft.stage import DraftConfig
     from kcurate.draft.stage import draft as run
     from kcurate.models.opening import Spending
-    from kcurate.workspace import Workspace
 
     spending = Spending(budget_usd, price, max_tokens)
     found = tuple(str(names.some(name, Workspace(workspace), (names.KERNEL,))) for name in kernels or ())
@@ -99,8 +99,8 @@ def check(
 
 def _form(file: Path, workspace: Path) -> Path:
     """A draft's file, also by its folder or the name of its kernel."""
-    from kcurate import names
-    from kcurate.workspace import Workspace
+    from kcurate.core import names
+    from kcurate.core.workspace import Workspace
 
     if file.is_file() or file.suffix == ".toml":
         return file

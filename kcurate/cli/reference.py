@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from kcurate.cli.app import build
-from kcurate.config import PER_COMMAND
+from kcurate.core.config import PER_COMMAND
 
 WIDTH = 100
 HEAD = """# The command line

@@ -1,4 +1,4 @@
-"""Gets option values from settings: wires `kcurate.config` into the command-line parser.
+"""Gets option values from settings: wires `kcurate.core.config` into the command-line parser.
 
 The parser's own order of precedence is command line, environment, default map, default in the code. Here
 each option gets its environment variables, and each command a default map from its workspace's
@@ -15,8 +15,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kcurate import config
 from kcurate.cli import ending
+from kcurate.core import config
 from kcurate.errors import InputError
 
 # The parser's usage error; typer re-exports only a subclass of it.

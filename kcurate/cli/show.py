@@ -9,9 +9,9 @@ import typer
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
+    from kcurate.core.workspace import Workspace
+    from kcurate.lookup.show import ShownKernel, ShownPair
     from kcurate.records import Item, Kernel, Side, Verdict
-    from kcurate.show import ShownKernel, ShownPair
-    from kcurate.workspace import Workspace
 
 # Terminal width needed for two columns of code; on narrower ones the sides are printed in sequence.
 SIDE_BY_SIDE_COLUMNS = 120
@@ -27,8 +27,8 @@ def show(
     Example: kcurate show deep-learning/softmax-block-online
     """
     from kcurate.cli import ending
-    from kcurate.show import ShownKernel, find
-    from kcurate.workspace import Workspace
+    from kcurate.core.workspace import Workspace
+    from kcurate.lookup.show import ShownKernel, find
 
     place = Workspace(workspace)
     found = find(name, place)
@@ -41,8 +41,8 @@ def show(
 
 
 def _item(found: ShownPair | ShownKernel, workspace: Workspace) -> Item:
-    from kcurate.listing import kernel_item
-    from kcurate.show import ShownKernel
+    from kcurate.lookup.listing import kernel_item
+    from kcurate.lookup.show import ShownKernel
     from kcurate.verdicts import items
 
     if isinstance(found, ShownKernel):
@@ -51,8 +51,8 @@ def _item(found: ShownPair | ShownKernel, workspace: Workspace) -> Item:
 
 
 def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
-    from kcurate import codec
-    from kcurate.show import ShownKernel
+    from kcurate.core import codec
+    from kcurate.lookup.show import ShownKernel
 
     if isinstance(found, ShownKernel):
         return {"folder": str(found.folder), "kernel": codec.to_data(found.kernel), "code": found.code}
@@ -88,7 +88,7 @@ def _draw_pair(found: ShownPair) -> None:
 
 
 def _pair_data(found: ShownPair) -> None:
-    from kcurate import codec, store
+    from kcurate.core import codec, store
 
     candidate = found.candidate
     plans = {side: codec.to_data(getattr(candidate, side)) for side in ("slow", "fast")}
@@ -200,8 +200,8 @@ def _block(title: str, text: str, language: str) -> None:
 
 
 def _sides(sides: list[tuple[str, Side]]) -> None:
-    from kcurate import store
     from kcurate.cli import output
+    from kcurate.core import store
 
     named = [
         (f"{name}{store.SUFFIXES[side.language]}", side.code, "cuda" if side.language == "cuda" else "python")

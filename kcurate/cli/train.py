@@ -230,8 +230,8 @@ def _settings(
 
 
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
+    from kcurate.core.runs import new_folder
     from kcurate.errors import InputError
-    from kcurate.runs import new_folder
 
     if resume:
         raise InputError("which run?", where="--resume", hint="give --out RUN")

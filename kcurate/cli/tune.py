@@ -107,7 +107,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _plain(done: Tuned) -> dict[str, object]:
-    from kcurate import codec
+    from kcurate.core import codec
 
     trials = [codec.to_data(one) for one in done.trials]
     best = codec.to_data(done.best) if done.best else None

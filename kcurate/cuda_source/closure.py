@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kcurate import headers
+from kcurate.core import headers
 from kcurate.cuda_source import library
 from kcurate.cuda_source.host_methods import without_host_methods
 from kcurate.cuda_source.instantiations import declaration, missing

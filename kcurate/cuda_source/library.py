@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from kcurate import headers
+from kcurate.core import headers
 
 # Names of `std` by the header of the CUDA C++ library that has them in `cuda::std`.
 _STD = {

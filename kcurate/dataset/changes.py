@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.errors import InputError, RecordError
 
 FILE = "versions.json"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.cuda_source import normalise
 from kcurate.errors import InputError, RecordError
 from kcurate.triton_source import bare_python

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.cuda_source import normalised_tokens
 
 SHINGLE = 5

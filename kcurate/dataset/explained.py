@@ -13,12 +13,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcurate import prompts, store
+from kcurate import prompts
+from kcurate.core import store
 from kcurate.dataset.material import DRAM, STALLS, material
 from kcurate.errors import ProblemError
-from kcurate.neutral import commented
 from kcurate.problem import shown
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.neutral import commented
 from kcurate.problem.program import launch_count, names_of
 from kcurate.problem.techniques import shown_in, vocabulary
 from kcurate.profiles import counters, labels

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kcurate.core.own_files import not_below
 from kcurate.dataset import contamination, duplicates, licences, secrets
 from kcurate.dataset.contamination import LIMIT, Overlap, Reference
 from kcurate.dataset.rows import COLUMNS
 from kcurate.errors import InputError
-from kcurate.own_files import not_below
-from kcurate.published_rows import candidate_of
+from kcurate.hub.published_rows import candidate_of
 from kcurate.records import Call, Candidate, Outcome, Verdict
 
 BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"

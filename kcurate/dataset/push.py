@@ -2,7 +2,7 @@
 
 The dataset is checked and compared with the remote. All changes go up as one commit on top of the commit that
 was compared. The commit is downloaded and loaded with `datasets`; only then the version is tagged. Files that
-are not kcurate's stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub`),
+are not kcurate's stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub.repository`),
 the target folder (`kcurate.dataset.push_folder`).
 """
 
@@ -14,16 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import progress
+from kcurate.core import progress
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.errors import InputError, RemoteError
-from kcurate.hub import Hub, Remote
-from kcurate.notes import Note, silent
-from kcurate.published_rows import read_rows
+from kcurate.hub.published_rows import read_rows
+from kcurate.hub.repository import Hub, Remote
 from kcurate.records import Summary
-from kcurate.runs import Run, recorded
-from kcurate.workspace import Workspace
 
 _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
 

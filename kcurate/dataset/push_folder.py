@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.dataset import changes, parquet
 from kcurate.errors import InputError, RecordError
-from kcurate.hub import Remote
+from kcurate.hub.repository import Remote
 
 
 def look(folder: Path, files: Mapping[str, bytes]) -> Remote:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import codec, prompts, resources, store
+from kcurate import prompts
+from kcurate.core import codec, resources, store
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.problem import shown

@@ -2,7 +2,7 @@
 
 Nested parts of the record (problem, plans, extra buffers) are JSON text in the row: their shape differs
 between pairs, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`),
-reading a pair back from a row (`kcurate.published_rows`).
+reading a pair back from a row (`kcurate.hub.published_rows`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.dataset import licences
-from kcurate.neutral import neutral
+from kcurate.problem.neutral import neutral
 from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
 Kind = str | list[Any]

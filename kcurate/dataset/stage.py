@@ -15,19 +15,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import progress, resources, store
+from kcurate.core import progress, resources, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import command, ordered, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, licences, parquet, plot, profiles, repairs, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules, unsanitized
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
 from kcurate.profiles import on_file
 from kcurate.records import SIDES, Candidate, Item, Kernel, Profile, Summary, Verdict, WrongAttempt
-from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
-from kcurate.workspace import Workspace
 
 
 class RowOutcome(StrEnum):

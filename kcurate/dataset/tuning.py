@@ -15,9 +15,9 @@ from kcurate import prompts
 from kcurate.dataset.explained import Both, explained
 from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind
+from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
-from kcurate.published_rows import candidate_of
 from kcurate.records import Outcome, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from kcurate import progress, store, time_limits
+from kcurate.core import progress, store, time_limits
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import ordered, recorded
+from kcurate.core.worker_pool import Failure, Pool
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Side, Summary
-from kcurate.runs import ordered, recorded
 from kcurate.verdicts import items
 from kcurate.verdicts.readable import Unreadable
-from kcurate.worker_pool import Failure, Pool
-from kcurate.workspace import Workspace
 
 
 class StartOutcome(StrEnum):

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import codec, own_files, store
+from kcurate.core import codec, own_files, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.records import Kernel, Origin, Problem, ProblemOrigin, Side, SideName
 from kcurate.suites.problems import PROBLEM_NAME, find_problem, own_problem
 from kcurate.verdicts.readable import Unreadable
-from kcurate.workspace import Workspace
 
 UNKNOWN_DOMAIN = "unclassified"
 

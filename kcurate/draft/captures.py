@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.notes import Note
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import RecordError
-from kcurate.notes import Note
 from kcurate.problem import c_types as types
 from kcurate.records import Capture, Kernel, Param
-from kcurate.workspace import Workspace
 
 
 class Captures:

@@ -10,21 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import progress, store
 from kcurate.backends.choice import choose
+from kcurate.core import progress, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.draft import admit, reading
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
 from kcurate.judge.counted_runs import CountedRuns
-from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
 from kcurate.problem.outputs import elements
 from kcurate.problem.size_gaps import advice
 from kcurate.records import Candidate, Outcome, Problem, Summary, Verdict
-from kcurate.runs import recorded
 from kcurate.suites.problems import tied
-from kcurate.workspace import Workspace
 
 RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2

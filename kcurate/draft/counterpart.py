@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.cuda_source import Item, parse
 from kcurate.errors import KcurateError, ProblemError
 from kcurate.problem import c_types as types

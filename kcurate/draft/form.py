@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.draft.sketch import Draft, Remark
 
 OPEN_MARK = "# ?"

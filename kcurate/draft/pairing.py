@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.draft import admit
 from kcurate.draft.counterpart import Half, counterpart, launches_of, shown_launch
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.problem.size_gaps import mended
 from kcurate.records import SIDES, Candidate, Kernel, Outcome, Problem, Verdict
-from kcurate.workspace import Workspace
 
 Judging = Callable[[Candidate], Verdict]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, own_files, store
+from kcurate.core import codec, own_files, store
 from kcurate.draft.form import OPEN_MARK, TABLE
 from kcurate.draft.sketch import OPEN
 from kcurate.errors import InputError, RecordError

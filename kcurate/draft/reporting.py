@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from kcurate.core.runs import Run
 from kcurate.draft.checking import RECORD_NAME
 from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.pairing import Given, PairOutcome
-from kcurate.runs import Run
 
 # The outcome of a problem that is admitted at its one size: that of a record, or of constants in the code.
 SINGLE_SIZE = "single_size"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft import admit, form, reached, reading, reporting
 from kcurate.draft.checking import RECORD_NAME, AdmittingJudge, faults
 from kcurate.draft.counterpart import FORM_NAME

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from kcurate import progress, store
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import progress, store
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
@@ -29,11 +32,8 @@ from kcurate.draft.triton import of_triton
 from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
-from kcurate.notes import Note, silent
 from kcurate.records import Kernel, KnownProblem, Outcome, Summary
-from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of
-from kcurate.workspace import Workspace
 
 NO_HOST_CODE = "no host code found"
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import blank_literals, expansion
 from kcurate.cuda_source.preprocess import definitions, splice
 from kcurate.cuda_source.statements import Code
@@ -21,7 +22,6 @@ from kcurate.errors import InputError
 from kcurate.records import Kernel, LaunchSite
 from kcurate.suites import find_tree, generic_tree, load_manifests
 from kcurate.suites.manifest import GENERIC
-from kcurate.workspace import Workspace
 
 SOURCES = frozenset((".cu", ".cpp", ".cc", ".cxx", ".c"))
 MAX_SIBLINGS = 24

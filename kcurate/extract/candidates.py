@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
 from kcurate.extract.joining import join_codes
 from kcurate.extract.naming import safe_part, unique
 from kcurate.extract.pairs import Match, PairOutcome, SourceFile
-from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Kernel, KnownProblem, Origin, Side
 from kcurate.suites import Tree
 from kcurate.suites.problems import load_problems, with_problem

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import store
 from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.core import store
+from kcurate.core.notes import Note
 from kcurate.errors import BackendError, KcurateError, MissingDependencyError
-from kcurate.notes import Note
 from kcurate.records import CompiledKernel, Kernel
 
 # Tried in this order: the record names the first that a kernel compiles for. Machine code is the same for

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
-from kcurate import own_files
+from kcurate.core import own_files
+from kcurate.core.notes import Note
 from kcurate.errors import InputError
 from kcurate.extract.build_files import cmake_words, make_words
-from kcurate.notes import Note
 
 COMMANDS = "compile_commands.json"
 _DEFINE = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?", re.DOTALL)

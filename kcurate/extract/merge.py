@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from kcurate.core.json_text import shown
 from kcurate.cuda_source import KernelSource, UnitReport
 from kcurate.extract.flags import NO_FLAGS
 from kcurate.extract.includes import Reader
 from kcurate.extract.naming import kernel_id, unique
 from kcurate.extract.reasons import Reason, reasons
 from kcurate.extract.sources import TreeFiles
-from kcurate.json_text import shown
 from kcurate.records import Condition, Kernel, LaunchSite, Span
 from kcurate.suites import Place, Tree
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.suites import Place
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")

@@ -8,14 +8,14 @@ from enum import StrEnum
 from itertools import repeat
 from typing import Any
 
-from kcurate import codec, store
+from kcurate.core import codec, store
+from kcurate.core.json_text import shown
+from kcurate.core.runs import Run
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.pairs import Match, PairOutcome
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.walk import FileOutcome
-from kcurate.json_text import shown
 from kcurate.records import Kernel
-from kcurate.runs import Run
 
 # Files that were to be read and could not be.
 LOST = (

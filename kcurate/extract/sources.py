@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcurate import time_limits
+from kcurate.core import time_limits
+from kcurate.core.worker_pool import Failure, Pool
 from kcurate.cuda_source import blank_comments, global_macros, local_includes
 from kcurate.errors import BackendError, InputError
 from kcurate.extract.flags import FlagFinder, Flags
@@ -27,7 +28,6 @@ from kcurate.extract.walk import (
 )
 from kcurate.suites import Manifest, Tree, find_tree, forced_tree, generic_tree, load_manifest, load_manifests
 from kcurate.suites.manifest import GENERIC
-from kcurate.worker_pool import Failure, Pool
 
 AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.

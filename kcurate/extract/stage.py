@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import progress, time_limits
+from kcurate.core import progress, time_limits
+from kcurate.core.json_text import shown
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.worker_pool import Failure, Pool
+from kcurate.core.workspace import DEFAULT, Workspace
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
 from kcurate.extract import compiling
@@ -24,12 +29,7 @@ from kcurate.extract.triton_files import with_triton
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.versions import match_versions
 from kcurate.extract.walk import FileOutcome, Filter
-from kcurate.json_text import shown
-from kcurate.notes import Note, silent
 from kcurate.records import CompiledKernel, Kernel, Summary
-from kcurate.runs import recorded
-from kcurate.worker_pool import Failure, Pool
-from kcurate.workspace import DEFAULT, Workspace
 
 PRELOAD = tuple(f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files"))
 WRITTEN_TOGETHER = 16

@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import time_limits
+from kcurate.core import time_limits
+from kcurate.core.json_text import shown
+from kcurate.core.worker_pool import Failure, Pool
 from kcurate.extract.merge import Lost, TreeKernels
 from kcurate.extract.naming import kernel_id, unique
 from kcurate.extract.reasons import Reason
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.units import MAX_REASON
 from kcurate.extract.walk import FileOutcome, read_source
-from kcurate.json_text import shown
 from kcurate.records import Argument, Configuration, Kernel, LaunchSite, Param, Span
 from kcurate.suites import Place
 from kcurate.suites import Tree as SuiteTree
@@ -26,7 +27,6 @@ from kcurate.triton_source import extracting
 from kcurate.triton_source.configurations import WARPS, Config
 from kcurate.triton_source.extracting import Cut, Launched
 from kcurate.triton_source.scopes import Defined, Tree
-from kcurate.worker_pool import Failure, Pool
 
 READ_TOGETHER = 32
 _OPTIONS = ("num_warps", "num_stages")

@@ -27,6 +27,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcurate.core.resources import pairs_dir
+    from kcurate.core.store import read_candidate
     from kcurate.judge.checks.repeated_launches import repeated_steps as repeated_steps
     from kcurate.judge.checks.static import check_source as check_source
     from kcurate.judge.checks.static import hints as hints
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from kcurate.judge.referees.batch import open_referees as open_referees
     from kcurate.judge.workers.compiling import compile_side as compile_side
     from kcurate.records import Candidate, Outcome, Verdict
-    from kcurate.resources import pairs_dir
-    from kcurate.store import read_candidate
 
 _HOMES = {
     name: home
@@ -52,8 +52,8 @@ _HOMES = {
         "kcurate.judge.referees.batch": ("describe_environment", "judge_many", "open_referees"),
         "kcurate.judge.workers.compiling": ("compile_side",),
         "kcurate.records": ("Candidate", "Outcome", "Verdict"),
-        "kcurate.resources": ("pairs_dir",),
-        "kcurate.store": ("read_candidate",),
+        "kcurate.core.resources": ("pairs_dir",),
+        "kcurate.core.store": ("read_candidate",),
     }.items()
     for name in names
 }

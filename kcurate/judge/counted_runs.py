@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kcurate import store, time_limits
 from kcurate.backends.base import Compiled, Counts
+from kcurate.core import store, time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.judge.case import Ruling
 from kcurate.judge.trials import Trial, timed_trials, trials

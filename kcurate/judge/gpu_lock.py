@@ -1,6 +1,6 @@
 """Shared or exclusive use of a GPU: any number of workers at once, or timings one after the other.
 
-Judges of different users wait for each other (`kcurate.lock_files`). Whoever wants to time waits for a moment
+Judges of different users wait for each other (`kcurate.core.lock_files`). Whoever wants to time waits for a moment
 without workers, or for company, because the GPU idles while the last of the workers finish: timings that are
 ready together then run in a row, and no worker enters meanwhile. Not covered: what needs which lock
 (`kcurate.judge.judging`, `kcurate.judge.verifying`).
@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from kcurate.lock_files import held, is_free, open_lock
+from kcurate.core.lock_files import held, is_free, open_lock
 from kcurate.records import Environment
 
 # How long a timing waits for a moment without workers, and how often it looks, in seconds.

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kcurate import store
 from kcurate.backends.base import Compiled
+from kcurate.core import store
 from kcurate.errors import BackendError
 from kcurate.judge import admission, at_bench, negative_controls, reference_runs, sanitizer, trials, verifying
 from kcurate.judge.case import Case, Ruling

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcurate.backends.base import Counts
+from kcurate.core.workspace import Workspace
 from kcurate.judge.admission import made_slow
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.counted_runs import Counted, CountedRuns
@@ -36,7 +37,6 @@ from kcurate.records import (
     steps,
 )
 from kcurate.verdicts.naive import naive_speedup
-from kcurate.workspace import Workspace
 
 # How many times the fast side's code a slow side may run.
 WORK = 20.0

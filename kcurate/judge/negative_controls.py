@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.judge.agreement import Outputs, differs, identical, in_order, valid_count
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.planted_answers import Planted, planted

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.core import time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers.compiling import FAILED, CompileWorkers, our_kernels, request_of

@@ -14,8 +14,8 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled
+from kcurate.core import time_limits
 from kcurate.cuda_source.wider import wider_accumulation
 from kcurate.errors import BackendError
 from kcurate.judge.agreement import Outputs, arrays_of, differs

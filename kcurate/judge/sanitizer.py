@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled
+from kcurate.core import time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock

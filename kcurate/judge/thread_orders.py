@@ -12,8 +12,8 @@ import itertools
 import random
 import time
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled
+from kcurate.core import time_limits
 from kcurate.judge.case import Ruling
 from kcurate.judge.trials import Trial, largest_test
 from kcurate.judge.verifying import Verification

@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.judge.agreement import Outputs, identical
 from kcurate.judge.checks.lexer import numbers
 from kcurate.judge.timing.blocks import INPUT_SETS

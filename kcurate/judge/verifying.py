@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcurate import time_limits
+from kcurate.core import time_limits
 from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock

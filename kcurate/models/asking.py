@@ -11,12 +11,12 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
 from kcurate.models.budget import Budget
 from kcurate.models.client import Client, Patience, Request, TryAgain, with_patience
 from kcurate.models.prices import Price
 from kcurate.models.transcripts import Transcripts, request_key
-from kcurate.notes import Note, silent
 from kcurate.prompts import ANSWER_TOOL
 from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
 

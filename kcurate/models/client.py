@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
-from kcurate.notes import Note, silent
 from kcurate.prompts.replies import ANSWER_TOOL, Form
 from kcurate.records import Exchange, Prompt, Usage
 

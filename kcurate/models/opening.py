@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
 from kcurate.models import prices
 from kcurate.models.asking import Asking
@@ -19,7 +20,6 @@ from kcurate.models.client import Client, Patience
 from kcurate.models.compatible import CompatibleClient
 from kcurate.models.naming import ModelName
 from kcurate.models.transcripts import Transcripts
-from kcurate.notes import Note, silent
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.records import Exchange, Prompt, Transcript
 
 

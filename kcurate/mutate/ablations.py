@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, tree_of
 from kcurate.records import For, Launch, Side, Step, Swap, WhileNonzero
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import own_files
+from kcurate.core import own_files
+from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.draft.counterpart import Half
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, extract
-from kcurate.notes import Note, silent
-from kcurate.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.backends.choice import EMULATED, Place
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.models.policy import Tried
 from kcurate.deopt.models.run import ModelConfig, Seams, search
 from kcurate.errors import InputError
 from kcurate.models.naming import parse_model
-from kcurate.notes import Note, silent
 from kcurate.own import patch
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem
 from kcurate.records import Attempt, AttemptOutcome, Speedup, Summary
-from kcurate.runs import recorded
-from kcurate.workspace import Workspace
 
 
 @dataclass(frozen=True)

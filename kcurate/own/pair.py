@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import progress, store
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import progress, store
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.dataset.licences import spdx
 from kcurate.draft.checking import AdmittingJudge
 from kcurate.draft.pairing import Given, PairOutcome, give
 from kcurate.errors import InputError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
-from kcurate.notes import Note, silent
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
 from kcurate.records import Candidate, Origin, Side, Summary
-from kcurate.runs import recorded
-from kcurate.workspace import Workspace
 
 SUITE = "own"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.cuda_source import Item, normalised_tokens, parse
 from kcurate.cuda_source.params import header_of, params_of
 from kcurate.draft.counterpart import launches_of, shown_launch

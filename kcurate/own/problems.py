@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import own_files, store
+from kcurate.core import own_files, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.brackets import split_arguments
 from kcurate.draft import reading
 from kcurate.draft.captures import Captures
@@ -19,11 +21,9 @@ from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.filling import filled, open_fields
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.own.kernels import Own
 from kcurate.records import Argument, Kernel, LaunchSite
 from kcurate.suites.problems import PROBLEM_NAME, own_problem
-from kcurate.workspace import Workspace
 
 # Asks a person: the question and the value so far; returns the answer (empty: keep the value).
 Ask = Callable[[str, str], str]

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.cuda_source import features
 from kcurate.errors import RecordError
 from kcurate.problem import shown

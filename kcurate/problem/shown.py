@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kcurate import codec, json_text, prompts
+from kcurate import prompts
+from kcurate.core import codec, json_text
 from kcurate.cuda_source import normalise
 from kcurate.prompts import Answer, Earlier, Material, Technique
 from kcurate.records import Candidate, Language, Problem, Prompt, Side, SideName

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.cuda_source import techniques
 from kcurate.prompts import Technique
 from kcurate.records import SideName

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import command, ordered, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.profile.stage import STAGE, ProfileConfig, confirmed, given
 from kcurate.profiles import labels, on_file
 from kcurate.records import SIDES, Candidate, Item, Profile, Summary
-from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
-from kcurate.workspace import Workspace
 
 
 class LabelOutcome(StrEnum):

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kcurate import judge, names, progress, store
+from kcurate import judge
 from kcurate.backends.choice import choose
+from kcurate.core import names, progress, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, command, ordered, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.profiles import counters, ncu, on_file
 from kcurate.records import SIDES, Candidate, Item, Outcome, Profile, SideName, Summary
-from kcurate.runs import Run, command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
-from kcurate.workspace import Workspace
 
 STAGE = "profile"
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from kcurate import time_limits
+from kcurate.core import time_limits
 from kcurate.errors import BackendError, KcurateError, MissingDependencyError
 
 TOOL = "ncu"

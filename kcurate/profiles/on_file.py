@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.profiles.counters import VERSION
 from kcurate.records import SIDES, Candidate, Profile, SideName
-from kcurate.workspace import Workspace
 
 
 def shipped() -> Path:

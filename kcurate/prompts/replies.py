@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kcurate import json_text
+from kcurate.core import json_text
 from kcurate.records import Language
 
 Form = Literal["text", "tool"]

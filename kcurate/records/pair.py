@@ -1,7 +1,7 @@
 """A candidate (two sides of one problem) and its origin.
 
 A pair is a candidate with a `confirmed` verdict: the folder `<id>/` with `pair.json`, `slow.cu`,
-`fast.cu`, and `verdicts/<gpu-model>.json` (see `kcurate.store`).
+`fast.cu`, and `verdicts/<gpu-model>.json` (see `kcurate.core.store`).
 """
 
 from __future__ import annotations

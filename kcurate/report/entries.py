@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcurate import codec, json_text
+from kcurate.core import codec, json_text
 from kcurate.profiles.counters import compared
 from kcurate.profiles.on_file import Profiles
 from kcurate.records import Candidate, Profile, Side, SideName, SideReport, Verdict

@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import names, progress, store
-from kcurate.notes import Note, silent
+from kcurate.core import names, progress, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.profiles import on_file
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
-from kcurate.runs import recorded
 from kcurate.verdicts import items, readable
-from kcurate.workspace import Workspace
 
 FILE = "report.html"
 

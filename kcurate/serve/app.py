@@ -15,7 +15,8 @@ import fastapi
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from kcurate import __version__, client, codec, store
+from kcurate import __version__, client
+from kcurate.core import codec, store
 from kcurate.errors import InputError, KcurateError
 from kcurate.serve.catalog import shown_task
 from kcurate.serve.desk import Desk, QueueFullError, UnknownTaskError, UnwrittenError

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kcurate import client, codec, prompts, store
+from kcurate import client, prompts
+from kcurate.core import codec, store
 from kcurate.draft.checking import LEAST_SETTINGS, different
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
 from kcurate.errors import InputError, ProblemError

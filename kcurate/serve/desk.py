@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from kcurate import prompts, store
+from kcurate import prompts
 from kcurate.client import Answer, Job, Request, Result, job_of
+from kcurate.core import store
 from kcurate.errors import BackendError, InputError, KcurateError
 from kcurate.records import Outcome
 from kcurate.serve.catalog import Catalog, own_task

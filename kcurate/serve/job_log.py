@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import InputError
 
 

@@ -13,13 +13,13 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import own_files
 from kcurate.backends.choice import choose
+from kcurate.core import own_files
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge.workers.inside import isolation
-from kcurate.notes import Note, silent
 from kcurate.records import Summary
-from kcurate.runs import recorded
 from kcurate.serve.guard import Guard, is_loopback
 
 STAGE = "serve"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kcurate import codec, resources, store
-from kcurate.config import read_toml
+from kcurate.core import codec, resources, store
+from kcurate.core.config import read_toml
 from kcurate.errors import InputError
 from kcurate.suites.layout import PLACEHOLDER, Layout
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.records import Candidate, KnownProblem, Launch, Step, steps
 
 # A problem drafted, recorded or written for one kernel, beside it; it takes precedence over the suite's.

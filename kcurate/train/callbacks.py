@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from kcurate.notes import Note
+from kcurate.core.notes import Note
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.stopping import Stop
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
-from kcurate.config import near, read_toml
+from kcurate.core.config import near, read_toml
 from kcurate.errors import InputError
 from kcurate.train.settings import TrainSettings
 

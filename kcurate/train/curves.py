@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.train.metrics_log import MetricsLog
 
 Line = Mapping[str, Any]

@@ -19,9 +19,9 @@ import torch
 from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
 
-from kcurate.config import near
+from kcurate.core.config import near
+from kcurate.core.notes import Note
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.notes import Note
 from kcurate.train import taught
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
+from kcurate.core.notes import Note
 from kcurate.errors import InputError
-from kcurate.notes import Note
 from kcurate.train.run_folder import StageName
 
 # A run that skips this many steps in a row has diverged.

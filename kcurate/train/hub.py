@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
-from kcurate.hub import failures
-from kcurate.notes import Note, silent
+from kcurate.hub.repository import failures
 from kcurate.train import model_card
 from kcurate.train.config import to_toml
 from kcurate.train.plans import ALL

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate.core import store
 
 Line = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.train.config import to_toml
 from kcurate.train.evaluation import scores
 from kcurate.train.run_folder import RunFolder, StageName

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import hub
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.hub import repository as hub
 from kcurate.train.settings import LoraSettings, ModelSettings
 
 # NAME or USER/NAME on the Hub; anything else is a path.

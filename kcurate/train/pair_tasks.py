@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.neutral import neutral
-from kcurate.notes import Note, silent
+from kcurate.hub.published_rows import candidate_of, opened, read_rows
 from kcurate.problem.lessons import Lesson, Proved, gpu_named, lessons, together, unasked
-from kcurate.published_rows import candidate_of, opened, read_rows
+from kcurate.problem.neutral import neutral
 from kcurate.records import Candidate, Outcome
 from kcurate.train.task import Task, check_held_out
 from kcurate.verdicts import standing
-from kcurate.workspace import Workspace
 
 BUILT_IN = "builtin"
 # The outcomes of usable pairs; the second one only if the caller accepts untimed pairs.

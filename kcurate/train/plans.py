@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.train.run_folder import RunFolder, StageName
 

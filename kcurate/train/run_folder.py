@@ -31,12 +31,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Inside
 from kcurate.errors import InputError
 from kcurate.train.config import resolve, to_toml
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.settings import TrainSettings
-from kcurate.workspace import Inside
 
 StageName = Literal["sft", "rft", "grpo"]
 _PACKAGES = ("kcurate", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.train import curriculum, pair_tasks
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import TrainSettings

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.records import Summary
-from kcurate.runs import Run, recorded
 from kcurate.train import curves, devices, hub, model_card, plans, run_tasks, taught
 from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores

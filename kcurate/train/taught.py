@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.errors import InputError
 from kcurate.train.evaluation.completions import given_hash
 from kcurate.train.task import Task

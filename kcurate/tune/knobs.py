@@ -19,7 +19,7 @@ from functools import partial
 from itertools import combinations, islice, product
 from typing import Any, Literal
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.errors import InputError
 from kcurate.records import Configuration, Launch, Side, steps
 

@@ -16,19 +16,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kcurate import judge, names, progress, store
+from kcurate import judge
 from kcurate.backends.choice import choose
+from kcurate.core import names, progress, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import ordered, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
-from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Kernel, Outcome, Side, SideName, Sizes, Summary, Verdict
-from kcurate.runs import ordered, recorded
 from kcurate.tune import search
 from kcurate.tune.knobs import LINKS, Knob, Link, changed, find, listed, relaunched
 from kcurate.tune.search import Setting
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
-from kcurate.workspace import Workspace
 
 STAGE = "tune"
 LISTED = "listed"

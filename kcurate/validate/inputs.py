@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import own_files, store
+from kcurate.core import own_files, store
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.verdicts.keys import PROTOCOL, verdict_key

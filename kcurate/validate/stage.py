@@ -13,20 +13,21 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import judge, names, progress
+from kcurate import judge
 from kcurate.backends.choice import choose
+from kcurate.core import names, progress
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import ordered, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
-from kcurate.notes import Note, silent
 from kcurate.problem.size_gaps import advice
 from kcurate.records import SIDES, Candidate, Item, Outcome, Summary, Verdict
-from kcurate.runs import ordered, recorded
 from kcurate.validate import inputs
 from kcurate.verdicts import items
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
 from kcurate.verdicts.readable import Unreadable
-from kcurate.workspace import Workspace
 
 STAGE = "validate"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.runs import command
+from kcurate.core.workspace import Workspace
 from kcurate.records import Item, Outcome, Verdict
-from kcurate.runs import command
 from kcurate.verdicts.readable import Judged as Judged
 from kcurate.verdicts.readable import Unreadable
 from kcurate.verdicts.standing import best as best_of
 from kcurate.verdicts.standing import current
-from kcurate.workspace import Workspace
 
 OUTDATED = "its verdicts are on other content, or of an older protocol of the judge"
 PASSED = (Outcome.CONFIRMED, Outcome.CORRECT)

@@ -1,11 +1,11 @@
 """The key of a verdict: a hash of the candidate's content and the version of the judge's protocol.
 
-Not covered: the hash (`kcurate.store`).
+Not covered: the hash (`kcurate.core.store`).
 """
 
 from __future__ import annotations
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.records import Candidate
 
 # Part of every key, so that a change in what is proved invalidates old verdicts.

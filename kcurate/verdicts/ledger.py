@@ -1,7 +1,7 @@
 """Writes verdicts and finds them again: the workspace's JSON lines, and `verdicts/` in pair folders.
 
 All verdicts are written here. The JSON lines hold every verdict ever made on a device; the last line of a key
-counts. Not covered: file formats (`kcurate.store`), which of several verdicts counts
+counts. Not covered: file formats (`kcurate.core.store`), which of several verdicts counts
 (`kcurate.verdicts.standing`).
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.records import Environment, Verdict
-from kcurate.workspace import Workspace
 
 
 def record(workspace: Workspace, verdict: Verdict, *, beside: Path | None = None) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.records import Candidate, Outcome
 from kcurate.verdicts.standing import best, current, judged
-from kcurate.workspace import Workspace
 
 
 def naive_speedup(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate import progress, resources, store
+from kcurate.core import progress, resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Verdict
 from kcurate.verdicts import standing
-from kcurate.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
-from kcurate.workspace import Workspace
 
 # Whose verdict stands where several GPU models have one: the built-in pairs have theirs of this one.
 STANDS = "NVIDIA H200"

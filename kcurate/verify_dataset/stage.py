@@ -15,17 +15,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, judge, progress, store
+from kcurate import judge
 from kcurate.backends.choice import choose
+from kcurate.core import codec, progress, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, ordered, recorded
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
+from kcurate.hub.published_rows import candidate_of, opened, read_rows
 from kcurate.judge import JudgeConfig
-from kcurate.notes import Note, silent
-from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Item, Outcome, Summary, Verdict
-from kcurate.runs import Run, ordered, recorded
 from kcurate.verdicts import ledger
 from kcurate.verdicts.keys import PROTOCOL
-from kcurate.workspace import Workspace
 
 # Allowed gap between the intervals, relative to the speedup: clocks and drivers differ between machines.
 SPEEDUP_SLACK = 0.05

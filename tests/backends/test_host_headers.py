@@ -12,7 +12,7 @@ from kcurate.backends import open_compiler
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.cuda.host_headers import HEADERS
-from kcurate.headers import IN_SIDES
+from kcurate.core.headers import IN_SIDES
 from kcurate.judge.checks import static
 from kcurate.records import Side
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import doctor, resources, store
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.core import resources, store
+from kcurate.lookup import doctor
 
 HEADERS = [
     "cuda_fp16.h",

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import codec, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.triton import installed
+from kcurate.core import codec, store
+from kcurate.core.resources import pairs_dir
 from kcurate.judge.admission import admit_plans
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks.static import check_binary
@@ -22,7 +23,6 @@ from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.problem.check import check
 from kcurate.problem.program import bind
 from kcurate.records import BufferArg, Candidate, Environment, Launch, Outcome, ValueArg
-from kcurate.resources import pairs_dir
 from kcurate.triton_source import Specialised
 from kcurate.verdicts.keys import verdict_key
 

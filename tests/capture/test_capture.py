@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from kcurate import store
 from kcurate.capture import raw, stage
 from kcurate.capture.running import Limits
 from kcurate.capture.stage import CaptureConfig
+from kcurate.core import store
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kcurate import store
 from kcurate.capture import stage
 from kcurate.capture.stage import CaptureConfig
+from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from kcurate import doctor
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
 from kcurate.capture import building
 from kcurate.errors import BackendError, MissingDependencyError
+from kcurate.lookup import doctor
 
 PLAYER = Path(__file__).with_name("doubles") / "player.cpp"
 SCALE = "_Z5scalePfPKffi"

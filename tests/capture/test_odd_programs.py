@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
 from kcurate.capture import building, stage
 from kcurate.capture.stage import CaptureConfig
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
 from kcurate.backends.triton import installed
 from kcurate.capture import running, stage
 from kcurate.capture.stage import CaptureConfig
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.draft.captures import Captures
 from kcurate.draft.explained import Trust
 from kcurate.draft.sketch import Draft, Reason
@@ -24,7 +25,6 @@ from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.records import Capture, Kernel, Launch
-from kcurate.workspace import Workspace
 
 PROGRAMS = Path(__file__).with_name("programs")
 pytestmark = pytest.mark.skipif(installed.version() is None, reason="Triton is not installed")

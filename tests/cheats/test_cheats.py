@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store, time_limits
 from kcurate.backends.base import Compiled
 from kcurate.backends.triton import installed
+from kcurate.core import store, time_limits
 from kcurate.judge import admission
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static

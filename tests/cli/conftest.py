@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from dataset.making import pair, workspace
 
-from kcurate import cli, store
+from kcurate import cli
+from kcurate.core import store
 from kcurate.records import Outcome
 
 

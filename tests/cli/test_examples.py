@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import typer
 
-from kcurate import cli, resources
+from kcurate import cli
 from kcurate.cli.app import build
+from kcurate.core import resources
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kcurate import cli, resources
-from kcurate.runs import recorded
+from kcurate import cli
+from kcurate.core import resources
+from kcurate.core.runs import recorded
 
 
 def test_list_shows_what_a_workspace_holds(

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import kcurate
-from kcurate import cli, store
+from kcurate import cli
 from kcurate.cli.app import build
+from kcurate.core import store
 from kcurate.errors import BackendError
 from kcurate.records import Candidate, Origin, Side
 
@@ -224,7 +225,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kcurate.doctor.examine", broken)
+    monkeypatch.setattr("kcurate.lookup.doctor.examine", broken)
     with pytest.raises(ZeroDivisionError):
         cli.run(["doctor"])
 
@@ -235,7 +236,7 @@ def test_known_error_gives_what_where_and_hint(
     def broken() -> None:
         raise BackendError("broke\ninto lines", where="the GPU", hint="see the log")
 
-    monkeypatch.setattr("kcurate.doctor.examine", broken)
+    monkeypatch.setattr("kcurate.lookup.doctor.examine", broken)
     assert cli.run(["doctor"]) == 1
     assert capsys.readouterr().err == "error: the GPU: broke into lines (see the log)\n"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import small
 
-from kcurate import cli, store
+from kcurate import cli
+from kcurate.core import store
 
 DATA = Path(__file__).resolve().parents[2] / "docs" / "data" / "mistakes.jsonl"
 MISTAKES = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import typer
 
-from kcurate import cli, resources, store
+from kcurate import cli
 from kcurate.cli import output
 from kcurate.cli.app import build
+from kcurate.core import resources, store
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.records import Environment, Item, Outcome, Summary, Verdict
-from kcurate.runs import recorded
 from kcurate.verdicts import items
-from kcurate.workspace import Workspace
 
 
 def test_a_stage_ends_with_the_first_ten_that_did_not_pass(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources
 from kcurate.cli import run
+from kcurate.core import resources
 
 
 def test_every_stage_leaves_its_settings_summary_and_log(

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import typer
 
-from kcurate import cli, config
+from kcurate import cli
 from kcurate.cli.app import build
 from kcurate.cli.settings import commands, tree
+from kcurate.core import config
 
 # Options that several commands have in other words and with the same meaning.
 ALIKE = frozenset(

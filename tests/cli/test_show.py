@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import cli, store
+from kcurate import cli
+from kcurate.core import store
 from kcurate.records import (
     Candidate,
     Environment,

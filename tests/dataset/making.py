@@ -9,7 +9,8 @@ from typing import Any
 
 from small import scaled
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.dataset.rows import row
 from kcurate.records import (
     Candidate,
@@ -22,7 +23,6 @@ from kcurate.records import (
     Verdict,
 )
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
-from kcurate.workspace import Workspace
 
 H200 = Environment("cuda", "NVIDIA H200", driver="580.1", details={"fast_copy_fraction": 0.8})
 

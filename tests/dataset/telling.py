@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.cuda_source import techniques
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, a_row, pair, verdict, workspace
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.dataset import changes, parquet
 from kcurate.dataset.gates import Rules
 from kcurate.dataset.rows import COLUMNS
 from kcurate.dataset.stage import BuildConfig, require_rows, run
 from kcurate.errors import InputError
-from kcurate.published_rows import read_rows
+from kcurate.hub.published_rows import read_rows
 from kcurate.records import Kernel, Outcome, Source, Span
-from kcurate.workspace import Workspace
 
 
 def contents(space: Workspace) -> dict[str, bytes]:

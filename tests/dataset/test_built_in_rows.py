@@ -15,14 +15,16 @@ from pathlib import Path
 import pytest
 from dataset.telling import told
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.headers import IN_SIDES
+from kcurate.core.store import read_jsonl
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.normalise import normalised_tokens
 from kcurate.cuda_source.similarity import is_name
 from kcurate.dataset import parquet, repairs
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
-from kcurate.headers import IN_SIDES
+from kcurate.hub.published_rows import candidate_of, read_rows
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
@@ -38,9 +40,7 @@ from kcurate.prompts.tasks import (
     WRITING_FORM,
     WRITING_RULES,
 )
-from kcurate.published_rows import candidate_of, read_rows
 from kcurate.records import Candidate, Launch, Side, WrongAttempt, steps
-from kcurate.store import read_jsonl
 
 Check = Callable[["Row", Answer, Side], object]
 

@@ -10,10 +10,10 @@ from dataset.making import a_row, pair
 from dataset.telling import supported, told
 
 from kcurate.dataset.explained import explained
+from kcurate.hub.published_rows import candidate_of
 from kcurate.profiles.counters import BY_NAME
 from kcurate.profiles.labels import EXPECTED
 from kcurate.prompts import Answer, read_reply
-from kcurate.published_rows import candidate_of
 from kcurate.records import Profile, SideName
 
 

@@ -14,7 +14,7 @@ from dataset.making import a_row, pair
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.dataset import contamination, duplicates, gates, licences, secrets
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row

@@ -16,10 +16,10 @@ from dataset.making import a_row, pair
 from kcurate.dataset import parquet, profiles
 from kcurate.dataset.repairs import side_id
 from kcurate.dataset.tuning import tables
+from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.profiles import on_file
-from kcurate.published_rows import candidate_of
 from kcurate.records import Candidate, Outcome, Profile, WrongAttempt
 
 

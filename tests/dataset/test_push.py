@@ -15,15 +15,15 @@ from dataset.hub_server import TOKEN, serving
 from dataset.hub_state import Hub
 from dataset.making import pair, verdict, workspace
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.dataset import parquet
 from kcurate.dataset.push import PushConfig, run
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
-from kcurate.published_rows import read_rows
+from kcurate.hub.published_rows import read_rows
 from kcurate.records import Outcome
-from kcurate.workspace import Workspace
 
 REPO = "me/cuda-pairs"
 # The client's own upload of large files passes bytes in a way that its transport has deprecated.

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from dataset.making import pair
 
+from kcurate.core.store import read_jsonl
 from kcurate.dataset.repairs import GIVEN_BACK, facts, remade, repairs, side_id
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.records import Candidate, Outcome, WrongAttempt
-from kcurate.store import read_jsonl
 
 
 def fact_of(one: Candidate, change: str, place: int = 0) -> WrongAttempt:

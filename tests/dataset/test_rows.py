@@ -13,18 +13,19 @@ from dataset.making import H200, a_row, pair, verdict
 from huggingface_hub import DatasetCard
 from small import honest
 
-from kcurate import codec, prompts, resources
+from kcurate import prompts
+from kcurate.core import codec, resources
+from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, plot, secrets, splits
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import tables
 from kcurate.errors import RecordError
+from kcurate.hub.published_rows import candidate_of
 from kcurate.judge.checks.static import hints
-from kcurate.neutral import neutral, neutral_side
-from kcurate.published_rows import candidate_of
+from kcurate.problem.neutral import neutral, neutral_side
 from kcurate.records import Kernel, Launch, Side, Source, Span, Upload
 from kcurate.verdicts import readable, standing
-from kcurate.workspace import Workspace
 
 
 @pytest.mark.parametrize("family", honest())

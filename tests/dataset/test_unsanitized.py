@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.dataset.gates import unsanitized
 from kcurate.records import SIDES, Environment, Origin, Outcome, Sanitized, Verdict
 

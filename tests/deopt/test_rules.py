@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.records import Side
 

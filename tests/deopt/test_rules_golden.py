@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.core import store
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary

@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 import sampling
 
-from kcurate import resources, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.core import resources, store
 from kcurate.cuda_source.edit import tree_of
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.judge import compile_side

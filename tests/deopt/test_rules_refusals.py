@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.deopt.rules import RULES, NotApplicable
 from kcurate.records import Launch, Side
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.deopt import stage
 from kcurate.deopt.rules import RULES
 from kcurate.deopt.stage import DeoptConfig, run
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Kernel, Launch, Origin, Problem, Side, Sizes, Source, Span
-from kcurate.workspace import Workspace
 
 CODE = """\
 __global__ void matvec(const float *__restrict__ a, const float *x, float *y, int rows, int columns) {
@@ -217,7 +217,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcurate.progress.DELAY_S", 0.0)
+    monkeypatch.setattr("kcurate.core.progress.DELAY_S", 0.0)
     given_pairs(tmp_path / "given", 3)
     shown = []
     for stderr in (Terminal(), io.StringIO()):

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.rules import RULES, NotApplicable
 from kcurate.deopt.stage import DeoptConfig, run
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.problem.check import check
 from kcurate.records import Candidate, Origin, Outcome, Side
 from kcurate.triton_source import refusals
-from kcurate.workspace import Workspace
 
 IN_TRITON = [rule for rule in RULES if rule.language == "triton"]
 

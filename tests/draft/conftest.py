@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import KnownProblem, Summary

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft import checking
 from kcurate.draft.admit import MAX_FILLED_RUNS, MAX_PLAIN_RUNS
 from kcurate.draft.checking import AdmittingJudge

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from draft.test_recorded import FIXED, SAXPY, At, captured, i32, launch, reals, saxpy
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
 from kcurate.draft.captures import Captures
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
 from kcurate.records import Capture, Kernel, KnownProblem, Summary
-from kcurate.workspace import Workspace
 
 # Nothing here says how the kernel is launched, so the text gives no problem.
 ALONE = """

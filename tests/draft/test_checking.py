@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kcurate.cli import run
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
 from kcurate.draft.reading import read
 from kcurate.draft.stage import FORM_NAME
-from kcurate.workspace import Workspace
 from tests.draft.conftest import Drafted
 
 Captured = pytest.CaptureFixture[str]

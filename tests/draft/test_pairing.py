@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft.counterpart import match
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
 from kcurate.cli import run
+from kcurate.core import store
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.prompts import Unreadable
 from kcurate.prompts.problems import PROBLEM_TOOL, read_problem

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import Condition, Kernel, Summary

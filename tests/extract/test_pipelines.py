@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.joining import join_codes
 from kcurate.extract.pairs import PairOutcome, SourceFile, match_files

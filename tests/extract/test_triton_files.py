@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import Kernel, Summary
 from kcurate.triton_source import refusals

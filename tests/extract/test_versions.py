@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import Candidate

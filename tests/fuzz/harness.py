@@ -111,7 +111,7 @@ def _pairs() -> list[bytes]:
 
 def _candidate(data: Any) -> Any:
     """What `store.read_candidate` makes of a `pair.json` whose sides hold a kernel."""
-    from kcurate import codec, store
+    from kcurate.core import codec, store
 
     store.check_schema("pair", data, where="pair.json")
     plain = {key: value for key, value in data.items() if key != "schema"}
@@ -123,7 +123,7 @@ def _candidate(data: Any) -> Any:
 
 def pairs(data: bytes) -> None:
     """A changed `pair.json` is refused, or its problem and plans are checked at every size."""
-    from kcurate import codec, store
+    from kcurate.core import codec, store
     from kcurate.errors import RecordError
     from kcurate.problem.check import check
 
@@ -149,7 +149,7 @@ def _records() -> list[tuple[str, bytes]]:
 
 def records(data: bytes) -> None:
     """A changed verdict or known problem is a record, or a `RecordError`."""
-    from kcurate import codec, store
+    from kcurate.core import codec, store
     from kcurate.errors import RecordError
     from kcurate.records import KnownProblem, Verdict
 
@@ -186,13 +186,13 @@ def replies(data: bytes) -> None:
 
 @cache
 def _given() -> Any:
-    from kcurate import store
+    from kcurate.core import store
 
     return store.read_candidate(ROOT / "pairs" / "deep-learning" / "softmax-block-online")
 
 
 def _plan() -> Any:
-    from kcurate import codec
+    from kcurate.core import codec
 
     return codec.to_data(_given().fast)["plan"]
 

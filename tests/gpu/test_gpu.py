@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import small
 
-from kcurate import store, time_limits
 from kcurate.backends.base import (
     Compiled,
     CompileFailure,
@@ -23,6 +22,7 @@ from kcurate.backends.base import (
     ScalarValue,
 )
 from kcurate.backends.noise import noise_bytes
+from kcurate.core import store, time_limits
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Outcome, Tolerance
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.profile.stage import ProfileConfig, run
 from kcurate.profiles import on_file
 from kcurate.profiles.counters import BY_NAME
 from kcurate.records import SIDES
-from kcurate.workspace import Workspace
 
 pytestmark = pytest.mark.gpu
 PAIR = "reduction-scan/reduce-sum"

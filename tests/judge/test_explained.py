@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from kcurate import resources, store
 from kcurate.backends.base import Counts
+from kcurate.core import resources, store
 from kcurate.judge.explained import COSTS_US, EXPLAINED, explained_us
 from kcurate.records import WhileNonzero, steps
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import small
 
-from kcurate import time_limits
+from kcurate.core import time_limits
 from kcurate.judge import judging as judge_module
 from kcurate.judge import verifying
 from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side

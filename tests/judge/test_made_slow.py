@@ -12,8 +12,9 @@ import pytest
 import small
 from timed_rig import TimedJudge
 
-from kcurate import resources, store
 from kcurate.backends.base import Counts
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.judge import judging, made_slow
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow import above_cap, grew, wasted
@@ -22,7 +23,6 @@ from kcurate.mutate.ablations import Ablation
 from kcurate.records import BenchSize, Candidate, Environment, Origin, Outcome, SizeTiming, Speedup, Verdict
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.naive import naive_speedup
-from kcurate.workspace import Workspace
 
 MADE = Origin("model", made="slow", model="test")
 TILED = "image-signal/dct8x8"

@@ -11,9 +11,9 @@ import pytest
 import torch_modules as ours
 from timed_rig import TimedJudge
 
-from kcurate import store
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.torch_module import Forward
+from kcurate.core import store
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Call, Origin, Outcome, Side
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import cli, store
+from kcurate import cli
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.own.pair import PairConfig, run
 from kcurate.records import Candidate, KnownProblem, Launch

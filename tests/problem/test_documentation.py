@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcurate import codec, resources
+from kcurate.core import codec, resources
 from kcurate.problem.check import check
 from kcurate.problem.dtypes import DTYPES
 from kcurate.problem.expressions import FUNCTIONS

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
 from kcurate.problem.inputs import csr

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from kcurate import prompts, resources, store
+from kcurate import prompts
+from kcurate.core import resources, store
 from kcurate.problem.shown import answer_of, launch_data, material_of
 from kcurate.prompts import Answer
 from kcurate.records import Problem

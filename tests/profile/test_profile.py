@@ -17,15 +17,17 @@ from dataset.making import H200, pair, verdict, workspace
 
 from benchmarks.worth import rows as worth_rows
 from benchmarks.worth import worth
-from kcurate import resources, store
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
 from kcurate.backends.cuda import profiled
 from kcurate.cli import run as cli
+from kcurate.core import resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.deopt.models.counted import Counting
 from kcurate.errors import BackendError, InputError, MissingDependencyError
+from kcurate.hub.published_rows import read_rows
 from kcurate.judge import profiling
 from kcurate.judge.profiling import Profiler, hanging, read_log
 from kcurate.judge.workers.inside import landlock
@@ -33,12 +35,10 @@ from kcurate.judge.workers.nursery import Nursery, run_limited
 from kcurate.profile import labels, stage
 from kcurate.profiles import ncu, on_file
 from kcurate.profiles.counters import metrics
-from kcurate.published_rows import read_rows
 from kcurate.records import SIDES, Candidate, Outcome, Profile, SideName
 from kcurate.report.entries import entry, line, part
 from kcurate.report.page import render
 from kcurate.report.plots import roofline
-from kcurate.workspace import Workspace
 
 # Prints one launch of our own and three of each side; `broken` sides end it, as `mode` says.
 NCU = """#!{python}

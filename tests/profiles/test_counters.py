@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.profiles import labels, ncu
 from kcurate.profiles.counters import BY_NAME, COUNTERS, Counted, Rule, metrics, of_side, shown

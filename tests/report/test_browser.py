@@ -12,11 +12,11 @@ import pytest
 from dataset.making import pair, verdict
 from report.browser import Page, chromium, executable
 
+from kcurate.core.workspace import Workspace
 from kcurate.profiles import on_file
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.verdicts import readable
-from kcurate.workspace import Workspace
 
 PAIRS = 1000
 ROWS = "[...document.querySelectorAll('#table tbody tr')]"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.records import Outcome
 from kcurate.report.entries import entry, line, part

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from small import EACH, SCALE, SCALE_STRIDED, scaled
 
-from kcurate import store
 from kcurate.client import Client
+from kcurate.core import store
 from kcurate.records import Environment, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
 

@@ -139,7 +139,7 @@ def test_a_task_that_has_changed_is_another_job(dataset: Path, tmp_path: Path) -
 
 def rejudged(folder: Path) -> None:
     """A verdict on the pair as it is now."""
-    from kcurate import store
+    from kcurate.core import store
     from kcurate.verdicts.keys import verdict_key
 
     made = store.read_candidate(folder)
@@ -178,7 +178,7 @@ def test_a_problem_of_very_many_buffers_is_refused(dataset: Path) -> None:
     from small import SCALE_STRIDED, problem
     from train.asked import PLAN
 
-    from kcurate import codec
+    from kcurate.core import codec
 
     data = codec.to_data(problem(64))
     data["buffers"] |= {f"z{i}": data["buffers"]["x"] for i in range(100)}

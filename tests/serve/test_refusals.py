@@ -10,9 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from kcurate import cli, doctor, store
+from kcurate import cli
+from kcurate.core import store
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge.workers.inside import isolation
+from kcurate.lookup import doctor
 from kcurate.serve import stage
 from kcurate.serve.job_log import JobLog
 from kcurate.serve.stage import ServeConfig

@@ -22,8 +22,8 @@ from serve.conftest import SECRET, Server
 from small import SCALE, SCALE_STRIDED, problem
 from train.asked import BROKEN, CHEAT, EMPTY, ENDLESS, PLAN, WRONG, reply
 
-from kcurate import codec, store
 from kcurate.client import Answer, AsyncClient, Client, Given, OwnProblem, Request
+from kcurate.core import codec, store
 from kcurate.errors import InputError, RemoteError
 from kcurate.integrations import verl
 from kcurate.judge.referees.batch import default_jobs

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import Start, starts
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Candidate, Outcome, Verdict
-from kcurate.workspace import Workspace
 
 
 def itself(start: Start) -> Candidate:

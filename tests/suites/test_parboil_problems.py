@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from small import candidate, twice
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.problem import program
 from kcurate.problem.inputs import contents

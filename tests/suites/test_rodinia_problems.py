@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.deopt.rules import RULES
 from kcurate.judge.checks.global_state import static_variables
 from kcurate.judge.checks.lexer import Source

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from small import EACH, SCALE, SCALE_STRIDED, scaled
 
-from kcurate import codec, prompts
+from kcurate import prompts
+from kcurate.core import codec
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Outcome, SideName, Speedup, Verdict
 from kcurate.train.pair_tasks import task_of

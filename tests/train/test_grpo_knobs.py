@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcurate.notes import silent
+from kcurate.core.notes import silent
 from kcurate.train.config import resolve
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import GrpoSettings

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch_modules as ours
 
-from kcurate import codec, hub, prompts
+from kcurate import prompts
+from kcurate.core import codec
 from kcurate.errors import InputError
+from kcurate.hub import repository as hub
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Buffer, Call, Init, Outcome, Side, Tolerance
 from kcurate.train.kernelbench import tasks as kernelbench

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import scaled
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build

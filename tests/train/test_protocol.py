@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import time_limits
 from kcurate.cli import run as cli
+from kcurate.core import time_limits
 from kcurate.errors import InputError
 from kcurate.train.evaluation.completions import Completion, given_hash
 from kcurate.train.kernelbench import protocol

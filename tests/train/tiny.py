@@ -15,7 +15,8 @@ from small import EACH, SCALE, scaled
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from kcurate import prompts, store
+from kcurate import prompts
+from kcurate.core import store
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.train import pair_tasks
 from kcurate.train.form import PLAIN, Form

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate import resources
+from kcurate.core import resources
 from kcurate.errors import ProblemError
 from kcurate.triton_source import kernels, refusals, respelled
 

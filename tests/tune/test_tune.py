@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import small
 
-from kcurate import cli, judge, store
+from kcurate import cli, judge
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.records import (
     BufferArg,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import small
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.records import Outcome
 
 EXPECTED = {

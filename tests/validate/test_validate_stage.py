@@ -12,7 +12,7 @@ import pytest
 import small
 import torch_modules
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.records import Origin, Summary, Verdict
 from kcurate.validate.stage import ValidateConfig, run

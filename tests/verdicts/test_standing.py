@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.dataset.stage import BuildConfig, run
 from kcurate.records import Environment, Outcome, Verdict
 from kcurate.report.stage import ReportConfig

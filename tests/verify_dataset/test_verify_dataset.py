@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from dataset.making import H200, a_row, pair, verdict, workspace
 
-from kcurate import store
 from kcurate.backends.choice import Place
+from kcurate.core import store
 from kcurate.dataset import parquet
 from kcurate.dataset.push import PushConfig
 from kcurate.dataset.push import run as push
@@ -21,7 +21,7 @@ from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
-from kcurate.published_rows import candidate_of, read_rows
+from kcurate.hub.published_rows import candidate_of, read_rows
 from kcurate.records import Environment, Outcome, Speedup, Verdict
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verify_dataset import stage

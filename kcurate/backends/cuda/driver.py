@@ -15,8 +15,8 @@ from typing import Any
 from cuda.bindings import driver as cu
 
 from kcurate.backends.base import FaultReason, KernelFault
+from kcurate.core.lock_files import held, open_lock
 from kcurate.errors import BackendError, MissingDependencyError
-from kcurate.lock_files import held, open_lock
 
 FAULTS: dict[int, FaultReason] = {
     1: "launch_error",  # invalid value: a launch configuration that the driver rejects

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.unread import unread
+from kcurate.core import time_limits
 from kcurate.errors import MissingDependencyError
 from kcurate.ptx.outside import outside
 

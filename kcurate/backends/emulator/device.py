@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kcurate import __version__, time_limits
+from kcurate import __version__
 from kcurate.backends.base import (
     Bytes,
     Compiled,
@@ -29,6 +29,7 @@ from kcurate.backends.emulator import tensor_maps
 from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
 from kcurate.backends.triton.installed import INTERPRETED
+from kcurate.core import time_limits
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 

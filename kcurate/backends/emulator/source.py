@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.emulator import assembly
-from kcurate.headers import EMULATED, IN_SIDES
+from kcurate.core.headers import EMULATED, IN_SIDES
 
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import platformdirs
 
-from kcurate import time_limits
 from kcurate.backends.emulator.source import INCLUDE, declared
+from kcurate.core import time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 
 RUNTIME = Path(__file__).with_name("runtime")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.records import Attempt
 
 

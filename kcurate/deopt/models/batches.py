@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, store
+from kcurate.core import codec, store
+from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
 from kcurate.models import claude
 from kcurate.models.asking import Asking
@@ -25,7 +26,6 @@ from kcurate.models.client import Request, TryAgain, with_patience
 from kcurate.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.models.streamed import sdk
 from kcurate.models.transcripts import utc_now
-from kcurate.notes import Note, silent
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
 
 # The API accepts 100,000 requests or 256 MB per batch; smaller batches finish sooner.

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate import judge
+from kcurate.core.notes import Note
 from kcurate.errors import KcurateError
-from kcurate.notes import Note
 from kcurate.profiles import counters, ncu
 from kcurate.records import Candidate, SideName
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from kcurate.core.runs import Run
 from kcurate.deopt.models.policy import hopeless
 from kcurate.deopt.models.search import Search
 from kcurate.deopt.starts import Start
 from kcurate.models.asking import Asking
 from kcurate.records import AttemptOutcome, Outcome
-from kcurate.runs import Run
 
 
 class StartOutcome(StrEnum):

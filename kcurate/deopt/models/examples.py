@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.deopt.models.targets import Target
 from kcurate.problem.shown import shown_code
 from kcurate.prompts import Example, Technique

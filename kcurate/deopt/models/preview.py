@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcurate import resources
+from kcurate.core import resources
+from kcurate.core.workspace import Workspace
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.run import ModelConfig, find_starts, goals, spending
 from kcurate.deopt.models.search import prompt_for
@@ -17,7 +18,6 @@ from kcurate.models.prices import Price
 from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.prompts.replies import Form
 from kcurate.records import Environment, Prompt, Usage
-from kcurate.workspace import Workspace
 
 # Rough: code has about three bytes per token; an answer has about twice the tokens of the code it changes.
 BYTES_A_TOKEN = 3

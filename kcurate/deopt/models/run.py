@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kcurate import progress, resources, store
 from kcurate.backends.choice import EMULATED, Place
+from kcurate.core import progress, resources, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting
 from kcurate.deopt.models.attempts import Attempts
@@ -34,12 +37,9 @@ from kcurate.models.claude import ClaudeClient
 from kcurate.models.client import Patience
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.opening import Spending, open_asking
-from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Environment, Language, Side, SideName, Summary, Verdict
-from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.verdicts.readable import Unreadable
-from kcurate.workspace import Workspace
 
 Report = Callable[[Summary], None]
 # `translate`: the other language, as fast as the model can.

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from kcurate import prompts, store
+from kcurate import prompts
+from kcurate.core import store
 from kcurate.deopt.models import gates, history
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.gates import Refusal, Variants

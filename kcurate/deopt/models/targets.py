@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.cuda_source import techniques
 from kcurate.deopt.starts import Start
 from kcurate.errors import InputError

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.deopt.rules.base import Given, NotApplicable
 from kcurate.deopt.rules.plans import launches, with_launches
 from kcurate.records import Launch, Side, Step

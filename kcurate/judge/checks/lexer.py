@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from kcurate.core.headers import IN_SIDES
 from kcurate.errors import ProblemError
-from kcurate.headers import IN_SIDES
 
 Kind = Literal["word", "number", "string", "char", "punctuation", "directive"]
 

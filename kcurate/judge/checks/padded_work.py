@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, Token, matching_bracket
 from kcurate.judge.checks.word_lists import word_set
-from kcurate.neutral import LABELS
+from kcurate.problem.neutral import LABELS
 
 _CONFESSION = re.compile(
     r"(?:intentional(?:ly)?|deliberate(?:ly)?|artificial(?:ly)?|purposely|needlessly) "

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.cuda_source import kernel_signatures
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Token, matching_bracket, tokenize

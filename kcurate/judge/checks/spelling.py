@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcurate.headers import IN_SIDES
+from kcurate.core.headers import IN_SIDES
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, header_name, inside_parentheses, rewritten

@@ -2,7 +2,7 @@
 
 Sources: CUDA C++ Programming Guide (language extensions, device-side functions), NVRTC user guide (predefined
 headers). Not covered: searching code for them (`kcurate.judge.checks.source`), what may be included
-(`kcurate.headers`), PTX (`kcurate.ptx.rows`).
+(`kcurate.core.headers`), PTX (`kcurate.ptx.rows`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Protocol
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge.judging import Judge, JudgeConfig, harness_verdict, reference_side
 from kcurate.judge.workers.spares import KEPT_REFERENCES

@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kcurate import time_limits
+from kcurate.core import time_limits
 from kcurate.errors import InputError, KcurateError, MissingDependencyError
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees.local import Referee, RefereeLost

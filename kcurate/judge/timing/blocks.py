@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kcurate import time_limits
+from kcurate.core import time_limits
 from kcurate.judge.timing import statistics
 from kcurate.records import Speedup
 from kcurate.records.pair import SIDES, SideName

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.errors import RecordError
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing.statistics import MIN_MARGIN

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kcurate import time_limits
 from kcurate.backends.base import PTX, Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.backends.cuda.ptxas import completed
 from kcurate.backends.torch_module import compile_text
 from kcurate.backends.triton import installed
 from kcurate.backends.triton.installed import for_interpreter
+from kcurate.core import time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks.lexer import compiler_text

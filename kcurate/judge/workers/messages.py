@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kcurate import codec
 from kcurate.backends.base import Compiled
+from kcurate.core import codec
 from kcurate.errors import RecordError
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (

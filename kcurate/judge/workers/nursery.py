@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from kcurate import codec, lock_files, time_limits
 from kcurate.backends.base import FaultReason, KernelFault
 from kcurate.backends.emulator import toolchain
+from kcurate.core import codec, lock_files, time_limits
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
 from kcurate.judge.workers.messages import pack_request, read_answer
 from kcurate.judge.workers.protocol import (

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kcurate import time_limits
 from kcurate.backends.base import Compiled, KernelFault
+from kcurate.core import time_limits
 from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.case import Ruling
 from kcurate.judge.workers.messages import pack_compiled

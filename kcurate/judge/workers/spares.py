@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from kcurate import store, time_limits
 from kcurate.backends.base import Compiled
+from kcurate.core import store, time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling

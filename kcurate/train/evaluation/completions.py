@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.errors import InputError
 from kcurate.train.task import Task
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from kcurate import progress
+from kcurate.core import progress
 from kcurate.models.asking import Asking
 from kcurate.records import Prompt
 from kcurate.train.evaluation.sampling import Reply

@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kcurate import codec, store
+from kcurate.core import codec, store
+from kcurate.core.workspace import Inside
 from kcurate.errors import InputError
 from kcurate.train.evaluation import completions
 from kcurate.train.evaluation.completions import Completion
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.schemes import OURS, STANDINGS
 from kcurate.train.task import check_held_out
-from kcurate.workspace import Inside
 
 Split = Literal["held_out", "train", "all"]
 

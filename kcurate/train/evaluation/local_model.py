@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
-from kcurate import progress
+from kcurate.core import progress
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.records import Prompt
 from kcurate.train import models

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from kcurate import prompts
-from kcurate.notes import Note, silent
+from kcurate.core.notes import Note, silent
 from kcurate.records import Prompt
 from kcurate.train.evaluation.completions import Completion, given_hash
 from kcurate.train.evaluation.judging import answer_of, judge

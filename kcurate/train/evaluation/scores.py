@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.errors import InputError
 from kcurate.train.evaluation.completions import Completion
 from kcurate.train.evaluation.intervals import Estimate, mean

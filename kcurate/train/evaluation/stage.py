@@ -13,13 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from kcurate import codec, store
 from kcurate.backends.choice import choose
+from kcurate.core import codec, store
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import Run, recorded
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
 from kcurate.problem.lessons import gpu_named
 from kcurate.records import Summary
-from kcurate.runs import Run, recorded
 from kcurate.train import devices, pair_tasks, taught
 from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kcurate import codec, own_files, progress, time_limits
+from kcurate.core import codec, own_files, progress, time_limits
 from kcurate.errors import InputError, KcurateError
 from kcurate.judge.workers.nursery import run_limited
 from kcurate.records import Candidate, Origin, Outcome, Prompt, Side

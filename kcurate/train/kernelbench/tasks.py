@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import hub
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
-from kcurate.notes import Note, silent
+from kcurate.hub import repository as hub
 from kcurate.problem import shown
 from kcurate.records import Candidate, Origin, Side
 from kcurate.train.kernelbench.worker import Found, find_all

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 
-from kcurate import codec, time_limits
+from kcurate.core import codec, time_limits
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError
 from kcurate.judge.workers.nursery import worker_environment
 from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout, Frame, pair

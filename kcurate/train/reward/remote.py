@@ -14,10 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, own_files, prompts
+from kcurate import prompts
 from kcurate.client import Answer, Client, Result
+from kcurate.core import codec, own_files
+from kcurate.core.notes import Note
 from kcurate.errors import InputError
-from kcurate.notes import Note
 from kcurate.problem.shown import launch_data, shown_code
 from kcurate.train.settings import TrainSettings
 from kcurate.train.task import Judged, Task

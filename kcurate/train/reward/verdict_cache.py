@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate import codec, store
+from kcurate.core import codec, store
 from kcurate.cuda_source import normalise
 from kcurate.records import Candidate, Environment, SideReport, Verdict
 from kcurate.verdicts.keys import PROTOCOL

@@ -13,7 +13,7 @@ from deopt.models import server, workbench
 from deopt.models.server import serving
 from deopt.models.workbench import NO_LDG, NO_UNROLL, ScriptedJudge, seams
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.deopt.models.run import run
 from kcurate.errors import RemoteError
 from kcurate.models.budget import BudgetSpentError

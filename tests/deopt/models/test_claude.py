@@ -12,7 +12,7 @@ import pytest
 from deopt.models import server
 from deopt.models.server import serving
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.errors import MissingDependencyError, RemoteError
 from kcurate.models.asking import Asking
 from kcurate.models.budget import Budget, BudgetSpentError

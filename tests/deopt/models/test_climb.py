@@ -17,7 +17,8 @@ from deopt.models.server import serving
 from deopt.models.test_batches import BatchServer, succeeded
 from deopt.models.workbench import FAST, NO_UNROLL, seams, verdict
 
-from kcurate import cli, store
+from kcurate import cli
+from kcurate.core import store
 from kcurate.deopt.models.preview import preview
 from kcurate.deopt.models.run import Seams, run
 from kcurate.records import (

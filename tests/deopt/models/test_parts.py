@@ -14,7 +14,7 @@ from deopt.models.workbench import FAST, NO_LDG, NO_UNROLL
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants

@@ -16,7 +16,8 @@ from deopt.models import server, workbench
 from deopt.models.server import serving
 from deopt.models.workbench import FAST, NO_LDG, NO_UNROLL, ScriptedJudge, seams
 
-from kcurate import cli, resources, store
+from kcurate import cli
+from kcurate.core import resources, store
 from kcurate.deopt.models import run as run_module
 from kcurate.deopt.models.preview import preview
 from kcurate.deopt.models.run import run

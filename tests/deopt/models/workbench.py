@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate.core import store
 from kcurate.deopt.models.run import ModelConfig, Seams
 from kcurate.models.client import Patience
 from kcurate.records import (

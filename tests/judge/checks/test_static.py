@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcurate import resources, store
+from kcurate.core import resources, store
 from kcurate.errors import InputError
 from kcurate.judge.checks import static
 from kcurate.judge.checks.global_state import static_variables

@@ -12,8 +12,9 @@ import small
 from serve.conftest import Server, write_pairs
 from train.asked import WRONG, reply
 
-from kcurate import judge, store
+from kcurate import judge
 from kcurate.client import Answer
+from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.local import Referees

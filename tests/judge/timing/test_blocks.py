@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kcurate import time_limits
+from kcurate.core import time_limits
 from kcurate.judge.timing import blocks, statistics
 from kcurate.judge.timing.blocks import TimingConfig, measure
 from kcurate.records.pair import SideName

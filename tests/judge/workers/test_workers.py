@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 import small
 
-from kcurate import codec, time_limits
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.core import codec, time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.admission import admit_binaries
 from kcurate.judge.case import Case, Ruling

@@ -25,10 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kcurate import backends, codec
+from kcurate import backends
 from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, Compiler, KernelFault
 from kcurate.backends.triton import installed
+from kcurate.core import codec
 from kcurate.errors import MissingDependencyError, ProblemError
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.side_server import SideServer

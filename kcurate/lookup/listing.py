@@ -1,6 +1,6 @@
 """What a workspace holds, one item each: kernels, pairs, verdicts, runs.
 
-Not covered: how it is displayed (`kcurate.cli.listing`), one pair or kernel in full (`kcurate.show`).
+Not covered: how it is displayed (`kcurate.cli.listing`), one pair or kernel in full (`kcurate.lookup.show`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate import store
+from kcurate.core import store
+from kcurate.core.runs import SUMMARY, command
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.records import Item, Kernel, Verdict
-from kcurate.runs import SUMMARY, command
 from kcurate.verdicts import items, readable
 from kcurate.verdicts.items import item
-from kcurate.workspace import Workspace
 
 KERNEL_OUTCOMES = ("compiled", "compile_error", "not_compiled", "malformed")
 RUN_OUTCOMES = ("finished", "failed", "interrupted", "unfinished")

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, hub, store
+from kcurate.core import codec, store
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError, RecordError
-from kcurate.notes import Note, silent
+from kcurate.hub import repository as hub
 from kcurate.records import SIDES, Candidate
 
 # Required columns of `pairs`; the others may be missing.

@@ -1,6 +1,6 @@
 """Progress on stderr: on a terminal only, for what takes over two seconds, with an estimate of what is left.
 
-Not covered: messages (`kcurate.notes`), which are printed above a bar that is shown.
+Not covered: messages (`kcurate.core.notes`), which are printed above a bar that is shown.
 """
 
 from __future__ import annotations

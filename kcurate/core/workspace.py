@@ -1,4 +1,4 @@
-"""The layout of the folder that a command works in. Not covered: the record of a run (`kcurate.runs`).
+"""The layout of the folder that a command works in. Not covered: the record of a run (`kcurate.core.runs`).
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
 captures/<program>/<id>.json   verdicts/<device>.jsonl   profiles/<device>.jsonl
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kcurate import store
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import store
+from kcurate.core.config import DEFAULT_WORKSPACE
 
 DEFAULT = DEFAULT_WORKSPACE
 

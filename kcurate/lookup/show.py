@@ -1,6 +1,6 @@
 """A pair with its verdicts, or an extracted kernel, by id or path.
 
-Not covered: how a name is resolved (`kcurate.names`), how it is displayed (`kcurate.cli.show`).
+Not covered: how a name is resolved (`kcurate.core.names`), how it is displayed (`kcurate.cli.show`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcurate import names, store
+from kcurate.core import names, store
+from kcurate.core.workspace import Workspace
 from kcurate.profiles import on_file
 from kcurate.records import SIDES, Candidate, Kernel, Profile, SideName, Verdict
 from kcurate.verdicts.standing import judged
-from kcurate.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, store
-from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.core import codec, store
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.json_text import shown
+from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
-from kcurate.json_text import shown
-from kcurate.notes import Note, silent
 from kcurate.records import Item, Summary
 
 SUMMARY = "summary.json"

@@ -9,9 +9,9 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import codec, own_files, resources, store
+from kcurate.core import codec, own_files, resources, store
+from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
-from kcurate.workspace import Workspace
 
 PAIR, KERNEL = "pair.json", "kernel.json"
 RECORDS = (PAIR, KERNEL)

@@ -1,6 +1,6 @@
 """Time limits of compiling, running and timing device code, in seconds of wall-clock time.
 
-Not covered: network clients, which have their own limits (`kcurate.models`, `kcurate.hub`).
+Not covered: network clients, which have their own limits (`kcurate.models`, `kcurate.hub.repository`).
 """
 
 from __future__ import annotations

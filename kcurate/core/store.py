@@ -1,6 +1,6 @@
 """The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
 
-Not covered: the layout of a workspace (`kcurate.workspace`), records as plain data (`kcurate.codec`).
+Not covered: the layout of a workspace (`kcurate.core.workspace`), records as plain data (`kcurate.core.codec`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kcurate import codec, json_text, own_files, resources
+from kcurate.core import codec, json_text, own_files, resources
 from kcurate.errors import InputError, RecordError
 from kcurate.records import SIDES, BenchSize, Candidate, Language, Problem, SideName, Sizes, Verdict
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kcurate import codec
+from kcurate.core import codec
 from kcurate.cuda_source import normalise
 from kcurate.records import Candidate, Side
 from kcurate.triton_source import bare_python

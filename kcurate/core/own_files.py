@@ -1,6 +1,6 @@
 """Reads files of a workspace that may be somebody else's: within limits, and not through links that lead out.
 
-Not covered: what the files hold (`kcurate.store`).
+Not covered: what the files hold (`kcurate.core.store`).
 """
 
 from __future__ import annotations
