@@ -109,8 +109,8 @@ lint: $(STAMPS)/test
 check: lint test
 
 docs: $(STAMPS)/test
-	@$(BIN)/python -m kcurate.cli.reference docs/cli.md
-	@$(BIN)/python -m kcurate.gallery pairs/README.md
+	@$(BIN)/python -m tools.reference docs/cli.md
+	@$(BIN)/python -m tools.gallery pairs/README.md
 	@$(BIN)/python -m kcurate.serve.app docs/serve-openapi.json
 
 dataset: $(STAMPS)/demo

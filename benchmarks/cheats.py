@@ -9,22 +9,15 @@ Prints what was not expected.
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 import tomllib
-from collections.abc import Generator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from common import judged_on_gpus, latest
 
-from kcurate.core import store  # noqa: E402
-from kcurate.judge.judging import JudgeConfig  # noqa: E402
-from kcurate.judge.referees.batch import judge_many  # noqa: E402
-from kcurate.records import Verdict  # noqa: E402
-from kcurate.verdicts.keys import verdict_key  # noqa: E402
+from kcurate.core import store
+from kcurate.verdicts.keys import verdict_key
 
-CHEATS = ROOT / "tests" / "cheats"
+CHEATS = Path(__file__).resolve().parent.parent / "tests" / "cheats"
 
 
 def main() -> None:
@@ -36,33 +29,23 @@ def main() -> None:
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--budget-s", type=float, default=100.0)
-    given = parser.parse_args()
-    started = time.monotonic()
+    options = parser.parse_args()
     expected = tomllib.loads((CHEATS / "expected.toml").read_text())
     cases = {
         name: store.read_candidate(CHEATS / name)
         for name, row in expected.items()
-        if given.only in name and "cuda" in row
+        if options.only in name and "cuda" in row
     }
-    keys = {verdict_key(one): name for name, one in cases.items()}
-    rows = list(store.read_jsonl(given.out, Verdict)) if given.out.exists() else []
-    done = {keys[row.key] for row in rows if row.key in keys}
-    left = [name for name in cases if name not in done]
-    numbered = [(at, cases[name]) for at, name in enumerate(left)]
-    gpus = tuple(map(int, given.gpus.split(",")))
-    verdicts = judge_many(numbered, JudgeConfig("cuda", gpus[0]), gpus=gpus, jobs=given.jobs)
-    for _, verdict in verdicts:
-        store.append_jsonl(given.out, verdict)
-        rows.append(verdict)
-        if time.monotonic() - started > given.budget_s:
-            break
-    if isinstance(verdicts, Generator):
-        verdicts.close()  # ends the judging processes
-    current = {keys[row.key]: row for row in rows if row.key in keys}
-    wrong = {name: row for name, row in current.items() if row.outcome.value not in expected[name]["cuda"]}
+    keys = {name: verdict_key(candidate) for name, candidate in cases.items()}
+    rows = latest(options.out)
+    left = {name: candidate for name, candidate in cases.items() if keys[name] not in rows}
+    new = judged_on_gpus(left, options.out, gpus=options.gpus, jobs=options.jobs, seconds=options.budget_s)
+    rows |= {verdict.key: verdict for _, verdict in new}
+    judged = {name: rows[key] for name, key in keys.items() if key in rows}
+    wrong = {name: row for name, row in judged.items() if row.outcome.value not in expected[name]["cuda"]}
     for name, row in wrong.items():
         print(f"{name}: {row.outcome.value}, expected {expected[name]['cuda']}: {row.detail}")
-    print(f"{len(current)} of {len(cases)} cases judged, {len(wrong)} with another outcome than expected")
+    print(f"{len(judged)} of {len(cases)} cases judged, {len(wrong)} with another outcome than expected")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
 
+from common import judged_on_gpus, latest
+
 from kcurate.core import resources, store
-from kcurate.judge.judging import JudgeConfig
-from kcurate.judge.referees.batch import judge_many
-from kcurate.records import Outcome, Verdict
+from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
 
 
@@ -43,11 +42,6 @@ def main() -> None:
     options.run(options)
 
 
-def latest(rows: Path) -> dict[str, Verdict]:
-    """The last verdict of each key."""
-    return {row.key: row for row in store.read_jsonl(rows, Verdict)} if rows.exists() else {}
-
-
 def judge_all(options: argparse.Namespace) -> None:
     """Judge what has no row."""
     started = time.monotonic()
@@ -56,19 +50,14 @@ def judge_all(options: argparse.Namespace) -> None:
     rows = latest(options.out)
     if options.again:
         rows = {key: row for key, row in rows.items() if row.outcome is Outcome.CONFIRMED}
-    left = [(number, pair) for number, pair in enumerate(pairs) if verdict_key(pair) not in rows]
-    gpus = tuple(map(int, options.gpus.split(",")))
-    verdicts = judge_many(left, JudgeConfig("cuda", gpus[0]), gpus=gpus, jobs=options.jobs)
+    left = {pair.id: pair for pair in pairs if verdict_key(pair) not in rows}
     judged = 0
-    for _, verdict in verdicts:
-        store.append_jsonl(options.out, verdict)
+    for name, verdict in judged_on_gpus(
+        left, options.out, gpus=options.gpus, jobs=options.jobs, seconds=options.seconds
+    ):
         judged += 1
         if verdict.outcome is not Outcome.CONFIRMED:
-            print(f"{verdict.candidate}: {verdict.outcome.value}: {verdict.detail}", flush=True)
-        if time.monotonic() - started > options.seconds:
-            break
-    if isinstance(verdicts, Generator):
-        verdicts.close()  # ends the judging processes
+            print(f"{name}: {verdict.outcome.value}: {verdict.detail}", flush=True)
     wall_s = time.monotonic() - started
     current = latest(options.out)
     outcomes = Counter(current[key].outcome.value for key in map(verdict_key, pairs) if key in current)

@@ -28,6 +28,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harmless_changes import CHANGES
+from switched_mistakes import at_bench_alone
+
 from kcurate.backends.base import Compiled
 from kcurate.core import resources, store
 from kcurate.judge import compile_side
@@ -36,8 +39,6 @@ from kcurate.judge.checks import same_binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.mutate.choosing import in_turns
-from kcurate.mutate.honest import CHANGES
-from kcurate.mutate.switched import at_bench_alone
 from kcurate.mutate.wrong import OPERATORS
 from kcurate.records import Candidate, Outcome, Problem, Side, Sizes, Verdict
 

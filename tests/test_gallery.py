@@ -6,10 +6,10 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from kcurate import gallery
 from kcurate.core import codec, resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
+from tools import gallery
 
 
 def test_page_is_current() -> None:

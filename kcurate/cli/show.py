@@ -65,7 +65,7 @@ def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
 
 
 def _draw_pair(found: ShownPair) -> None:
-    from kcurate.gallery import with_worth
+    from kcurate.lookup.show import with_worth
 
     candidate = found.candidate
     origin = candidate.origin

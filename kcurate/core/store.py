@@ -1,7 +1,7 @@
 """The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
 
-Not covered: the layout of a workspace (`kcurate.core.workspace`), records as plain data (`kcurate.core.codec`).
-"""
+Not covered: the layout of a workspace (`kcurate.core.workspace`), records as plain data
+(`kcurate.core.codec`)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,6 @@
 | `stage` | `kcurate build` |
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 
-Not covered: neutral code (`kcurate.problem.neutral`), reading rows back (`kcurate.hub.published_rows`), judging published
-rows again (`kcurate.verify_dataset`), a page to browse pairs (`kcurate.report`), training (`kcurate.train`).
-"""
+Not covered: neutral code (`kcurate.problem.neutral`), reading rows back (`kcurate.hub.published_rows`),
+judging published rows again (`kcurate.verify_dataset`), a page to browse pairs (`kcurate.report`), training
+(`kcurate.train`)."""

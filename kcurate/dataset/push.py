@@ -2,8 +2,8 @@
 
 The dataset is checked and compared with the remote. All changes go up as one commit on top of the commit that
 was compared. The commit is downloaded and loaded with `datasets`; only then the version is tagged. Files that
-are not kcurate's stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub.repository`),
-the target folder (`kcurate.dataset.push_folder`).
+are not kcurate's stay. Not covered: building (`kcurate.dataset.stage`), the client's calls
+(`kcurate.hub.repository`), the target folder (`kcurate.dataset.push_folder`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shared or exclusive use of a GPU: any number of workers at once, or timings one after the other.
 
-Judges of different users wait for each other (`kcurate.core.lock_files`). Whoever wants to time waits for a moment
-without workers, or for company, because the GPU idles while the last of the workers finish: timings that are
-ready together then run in a row, and no worker enters meanwhile. Not covered: what needs which lock
+Judges of different users wait for each other (`kcurate.core.lock_files`). Whoever wants to time waits for a
+moment without workers, or for company, because the GPU idles while the last of the workers finish: timings
+that are ready together then run in a row, and no worker enters meanwhile. Not covered: what needs which lock
 (`kcurate.judge.judging`, `kcurate.judge.verifying`).
 """
 

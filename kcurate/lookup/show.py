@@ -54,3 +54,9 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
     kernel = store.read_json(folder / "kernel.json", Kernel)
     code = store.read_kernel_code(folder)
     return ShownKernel(folder, kernel, code)
+
+
+def with_worth(pair: Candidate) -> str:
+    """The techniques, each with what it is worth where that was measured."""
+    known = {name: f"{name} ({ratio:.2f})" for name, ratio in pair.worth.items()}
+    return ", ".join(known.get(name, name) for name in pair.techniques)

@@ -1,1 +1,1 @@
-"""Changes to a side, wrong and harmless, to test the judge with."""
+"""Changes to a side: mistakes to test the judge with, and parts that a slow side may not need."""

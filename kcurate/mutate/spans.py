@@ -1,7 +1,7 @@
 """Device code as tokens with positions, for textual changes; no grammar, no semantics.
 
 Comments, strings and directives are single tokens, so nothing inside them is changed. Not covered: the
-changes (`kcurate.mutate.wrong`, `kcurate.mutate.honest`).
+changes (`kcurate.mutate.wrong`, benchmarks/harmless_changes.py).
 """
 
 from __future__ import annotations

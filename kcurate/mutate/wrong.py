@@ -2,7 +2,7 @@
 
 An operator yields every place in the code where it applies. A mistake may turn out harmless (a guard that is
 never reached, a barrier that orders nothing) or fail to compile; statistics must exclude those. Not covered:
-harmless changes (`kcurate.mutate.honest`), choosing among the operators (`kcurate.mutate.choosing`).
+harmless changes (benchmarks/harmless_changes.py), choosing among the operators (`kcurate.mutate.choosing`).
 """
 
 from __future__ import annotations

@@ -8,5 +8,5 @@
 | `stage` | the command |
 
 Untrusted text (code, names, logs) enters the page as data and is shown as text, never as markup. Not
-covered: the table of the built-in pairs (`kcurate.gallery`).
+covered: the table of the built-in pairs (`tools/gallery.py`).
 """

@@ -204,7 +204,7 @@ def test_full_disk_is_one_line(pair: Path) -> None:
 
 def test_interrupt_ends_with_130(tmp_path: Path) -> None:
     code = (
-        "import signal, sys, time\nfrom kcurate import cli, doctor\n"
+        "import signal, sys, time\nfrom kcurate import cli\nfrom kcurate.lookup import doctor\n"
         # A shell lets what it starts in the background ignore this signal, and so do we then.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def wait():\n    print('ready', flush=True)\n    time.sleep(60)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcurate.cli.reference import render
+from tools.reference import render
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 

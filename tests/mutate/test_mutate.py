@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 import small
 
+from benchmarks import harmless_changes
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.mutate import honest, wrong
+from kcurate.mutate import wrong
 from kcurate.mutate.choosing import every, in_turns
 from kcurate.mutate.spans import Code
 from kcurate.records import Launch, Outcome, Problem, Side
@@ -85,7 +86,7 @@ def test_comments_and_directives_are_left_alone() -> None:
 )
 def test_honest_change_is_what_it_says(change: str, text: str) -> None:
     code = CODE.replace("i * n + k]", "(i * k) + n]") if change == "reordered" else CODE
-    made = [one.side.code for one in every(replace(SIDE, code=code), honest.CHANGES, change)]
+    made = [one.side.code for one in every(replace(SIDE, code=code), harmless_changes.CHANGES, change)]
     assert sum(text in one for one in made) >= 1
 
 
@@ -93,21 +94,24 @@ def test_a_pointer_of_a_declared_type_is_not_a_product() -> None:
     code = """typedef unsigned long long word;
     template <typename T> __global__ void k(word * states, T * other, int a, int b) { states[a * b] = 0; }"""
     side = replace(SIDE, code=code)
-    assert [one.what for one in every(side, honest.CHANGES, "reordered")] == ["a * b"]
+    assert [one.what for one in every(side, harmless_changes.CHANGES, "reordered")] == ["a * b"]
     assert [one.what for one in every(side, wrong.OPERATORS, "wrong_operator")] == ["a * b"]
 
 
 def test_block_size_changes_only_if_nothing_depends_on_it() -> None:
     plain = Side(small.SCALE, (small.EACH,))
-    assert {one.side.plan[0].block for one in every(plain, honest.CHANGES, "reblocked")} == {(64,), (256,)}
-    assert not every(SIDE, honest.CHANGES, "reblocked")
+    assert {one.side.plan[0].block for one in every(plain, harmless_changes.CHANGES, "reblocked")} == {
+        (64,),
+        (256,),
+    }
+    assert not every(SIDE, harmless_changes.CHANGES, "reblocked")
 
 
 def test_choice_follows_the_seed() -> None:
     assert in_turns(SIDE, wrong.OPERATORS, 20, 1) == in_turns(SIDE, wrong.OPERATORS, 20, 1)
     assert in_turns(SIDE, wrong.OPERATORS, 20, 1) != in_turns(SIDE, wrong.OPERATORS, 20, 2)
     assert len({one.change for one in in_turns(SIDE, wrong.OPERATORS, 20, 1)}) >= 9
-    assert in_turns(SIDE, honest.CHANGES, 9, 1) == in_turns(SIDE, honest.CHANGES, 9, 1)
+    assert in_turns(SIDE, harmless_changes.CHANGES, 9, 1) == in_turns(SIDE, harmless_changes.CHANGES, 9, 1)
     assert len(in_turns(SIDE, wrong.OPERATORS, 10_000, 1)) < 10_000
 
 
@@ -142,7 +146,7 @@ def test_the_judge_refuses_mistakes_and_passes_honest_changes() -> None:
     told: list[bool] = []
     with contextlib.closing(Judge(JudgeConfig("emulator", spares=1))) as judge:
         for number, pair in enumerate((small.scaled(), summed)):
-            for variant in in_turns(pair.fast, honest.CHANGES, 4, number):
+            for variant in in_turns(pair.fast, harmless_changes.CHANGES, 4, number):
                 verdict = judge.judge(replace(pair, fast=variant.side))
                 assert verdict.outcome is Outcome.CORRECT, (variant.change, variant.what, verdict.detail)
             for mutant in in_turns(pair.fast, wrong.OPERATORS, 14, number):

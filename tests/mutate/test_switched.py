@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.switched_mistakes import at_bench_alone
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.mutate.switched import at_bench_alone
 from kcurate.records import Candidate, Outcome, Sizes
 from tests import small
 

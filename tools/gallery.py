@@ -1,4 +1,4 @@
-"""The table of the built-in pairs, `pairs/README.md`: `python -m kcurate.gallery pairs/README.md`.
+"""The table of the built-in pairs, `pairs/README.md`: `python -m tools.gallery pairs/README.md`.
 
 Generated from the pairs and their verdict files; a test checks that the file is up to date. Not covered:
 making verdicts (`kcurate.validate`), a page to browse pairs (`kcurate.report`).
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kcurate import roofline
 from kcurate.core import resources, store
+from kcurate.lookup.show import with_worth
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
 from kcurate.verdicts import standing
 
@@ -133,12 +134,6 @@ def _table(inside: Sequence[Entry], devices: Sequence[str]) -> Iterator[str]:
         found = {one.environment.device: one for one in others}
         cells += [_ratio(found.get(device)) for device in devices]
         yield f"| {' | '.join(cells)} |"
-
-
-def with_worth(pair: Candidate) -> str:
-    """The techniques, each with what it is worth where that was measured."""
-    known = {name: f"{name} ({ratio:.2f})" for name, ratio in pair.worth.items()}
-    return ", ".join(known.get(name, name) for name in pair.techniques)
 
 
 def _measured(pair: Candidate, verdict: Verdict | None) -> tuple[str, str, str]:

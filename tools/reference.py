@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands' own help: `python -m kcurate.cli.reference docs/cli.md`.
+"""Writes docs/cli.md from the commands' own help: `python -m tools.reference docs/cli.md`.
 
 Tests compare the file with this module's output and run its session, so the page stays true to the program.
 """
