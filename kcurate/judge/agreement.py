@@ -5,7 +5,6 @@ Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from kcurate.problem.compare import compare, widened
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.outputs import record_axes, shape, together, unordered
+from kcurate.problem.outputs import shape, together, unordered
 from kcurate.records import Problem
 
 Array = npt.NDArray[Any]
@@ -73,13 +72,11 @@ def same_bits(problem: Problem, name: str, first: Outputs, again: Outputs) -> bo
 def in_order(problem: Problem, name: str, outputs: Outputs, valid: int | None) -> dict[str, Array]:
     """The first `valid` records (None: all) that an output is a member of, sorted: an array for each member.
 
-    Members without tolerances are sorted by first, so that rounding does not decide where a record comes.
+    A record is one row, along the first axis, of each member: none may be torn apart. Members without
+    tolerances are sorted by first, so that rounding does not decide where a record comes.
     """
     names = together(problem, name)
-    axes = record_axes([problem.buffers[member] for member in names])
-    count = math.prod(outputs[name].shape[:axes])
-    widths = {member: outputs[member].size // max(1, count) for member in names}
-    rows = {member: outputs[member].reshape(count, width)[:valid] for member, width in widths.items()}
+    rows = {member: outputs[member].reshape(len(outputs[member]), -1)[:valid] for member in names}
     exact_first = sorted(names, key=lambda member: is_float(problem.buffers[member].dtype))
     keys = [widened(rows[n]) if is_float(problem.buffers[n].dtype) else rows[n] for n in exact_first]
     columns = [column for key in keys for column in key.T]
@@ -121,7 +118,6 @@ def differs(
             terms=terms,
             valid=valid,
             exact=exact,
-            sort=False,
         )
         if not result.ok:
             return result.detail if len(members) == 1 else f"records of {', '.join(members)}: {result.detail}"

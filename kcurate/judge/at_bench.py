@@ -21,7 +21,7 @@ from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, accumulated, disturbing
-from kcurate.judge.trials import REPEATS, Trial, bench_trials
+from kcurate.judge.trials import Trial, bench_trials
 from kcurate.judge.verifying import SALT_BITS, RunReply, Verification
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
@@ -100,7 +100,10 @@ class BenchRuns:
         """
         chosen = bench_trials(self._problem, self.v.seed, size)
         for trial in chosen:
-            self.verify(trial, hide_all=True)
+            structured = trial.variation == "structured"
+            self.verify(trial, hide_all=structured)
+            if not structured:
+                self.forget()
         if chosen:
             self.v.case.passed("bench_structured")
 
@@ -120,7 +123,7 @@ class BenchRuns:
         reference, other = self.v.order
         with self.v.lock.shared():
             for side in self.v.order:
-                self.v.sides[side].ask(Run(trial.slot, self.v.salts(REPEATS), known.fingerprint))
+                self.v.sides[side].ask(Run(trial.slot, self.v.salts(trial.runs), known.fingerprint))
             replies = self.v.answers(trial)
             prints = {side: self._prints(trial, side, replies[side]) for side in self.v.order}
             known.prints = prints[reference]
@@ -168,7 +171,7 @@ class BenchRuns:
         """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
         self.v.check_integrity(trial, side, reply)
         with self.v.sides[side].untrusted_answer():
-            if len(reply.body.prints) != REPEATS:
+            if len(reply.body.prints) != trial.runs:
                 raise ValueError("another number of runs")
             return dict(zip(self.v.checked[side].summed, reply.body.prints[0], strict=True))
 
@@ -183,7 +186,7 @@ class BenchRuns:
             raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
         whole = with_companions(self._problem, self.v.checked[side].whole)
         if whole:
-            one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(REPEATS))
+            one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(trial.runs))
             for again in rest:
                 self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].whole)
 

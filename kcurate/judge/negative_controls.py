@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate.core import store
-from kcurate.judge.agreement import Outputs, differs, identical, valid_count
+from kcurate.judge.agreement import Outputs, differs, identical, in_order, valid_count
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.planted_answers import Planted, planted
 from kcurate.judge.reference_runs import outputs_again
@@ -33,7 +33,7 @@ from kcurate.problem.compare import compare
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.spoiled import NARROWER
-from kcurate.problem.outputs import logical_bytes, output_names
+from kcurate.problem.outputs import logical_bytes, output_names, unordered
 from kcurate.records import Outcome, Problem, Tolerance
 
 # Further seeds for a wrong answer that every trial so far accepts.
@@ -210,6 +210,9 @@ def _right(tried: Tried, trial: Trial, name: str, answer: Outputs) -> bool:
     declared = buffer.tolerance or Tolerance()
     rule = Tolerance(order=declared.order, accumulate=declared.accumulate)
     valid = valid_count(tried.problem, name, expected)
+    if unordered(buffer):
+        right, got = (in_order(tried.problem, name, outputs, valid)[name] for outputs in (expected, answer))
+        return compare(right, got, buffer.dtype, rule).ok
     return compare(expected[name], answer[name], buffer.dtype, rule, valid=valid).ok
 
 

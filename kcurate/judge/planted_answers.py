@@ -23,7 +23,7 @@ from kcurate.judge.trials import Trial, Tried
 from kcurate.problem.compare import widened
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs.spoiled import NARROWER
-from kcurate.problem.outputs import elements, output_names
+from kcurate.problem.outputs import elements, output_names, unordered
 from kcurate.records import Problem, Tolerance
 
 WRONG_SHARE = 0.01
@@ -66,6 +66,10 @@ def planted(tried: Tried) -> Iterator[Planted]:
     for first, second in itertools.combinations(names, 2):
         apart = partial(_torn, tried, first, second)
         yield Planted(f"pairs of {first} and {second} torn apart", apart, "declare them in `records`")
+    for name in (n for n in names if unordered(problem.buffers[n]) and len(problem.buffers[n].shape) > 1):
+        output = name if is_float(problem.buffers[name].dtype) else None
+        what = f"members of {name} exchanged between rows"
+        yield Planted(what, partial(_torn, tried, name, name), _mend(problem, name), output)
     for name in names:
         mend = _mend(problem, name)
         yield Planted(f"{name} with one element in a hundred wrong", partial(_corrupted, tried, name), mend)
@@ -137,25 +141,30 @@ def _untouched(tried: Tried, trial: Trial) -> Outputs | None:
 
 
 def _torn(tried: Tried, first: str, second: str, trial: Trial) -> Outputs | None:
-    """Neighbours of one of two outputs in any order exchanged, where that makes other pairs of them."""
+    """Neighbouring rows of one of two outputs in any order exchanged, where that makes other records.
+
+    Of one output alone (`second` is `first`): the first members of its rows.
+    """
     right = tried.expected[trial.slot]
     one, other = (tried.problem.buffers[name].tolerance or Tolerance() for name in (first, second))
-    unordered = one.order == other.order == "any" and one.valid == other.valid
-    if not unordered or right[first].size != right[second].size:
+    loose = one.order == other.order == "any" and one.valid == other.valid
+    if not loose or len(right[first]) != len(right[second]):
         return None
     count = valid_count(tried.problem, first, right)
-    keys, values = (right[name].reshape(-1)[:count] for name in (first, second))
-    swapped = _swapped(0, values, np.random.default_rng(0))
+    keys, values = (right[name].reshape(len(right[name]), -1)[:count] for name in (first, second))
+    if first == second:
+        keys, values = keys[:, 1:], values[:, :1]
+    swapped = _swapped(0, values, np.random.default_rng(0)) if keys.size else None
     if swapped is None or _paired(keys, values) == _paired(keys, swapped):
         return None
-    torn = right[second].copy().reshape(-1)
-    torn[: swapped.size] = swapped
-    return {**right, second: torn.reshape(right[second].shape)}
+    torn = right[second].copy()
+    torn.reshape(len(torn), -1)[: len(swapped), : swapped.shape[1]] = swapped
+    return {**right, second: torn}
 
 
 def _paired(keys: Array, values: Array) -> bytes:
     """The bytes of pairs, whatever their order."""
-    words = [np.ascontiguousarray(part).view(np.uint8).reshape(part.size, -1) for part in (keys, values)]
+    words = [np.ascontiguousarray(part).view(np.uint8).reshape(len(part), -1) for part in (keys, values)]
     pairs = np.concatenate(words, axis=1)
     return bytes(pairs[np.lexsort(pairs.T)])
 

@@ -1,9 +1,10 @@
 """The trials of a problem: the sizes and inputs that both sides run on.
 
 Every test size with inputs in every variation that the problem's generators have (structured ones at the
-first and the largest), the first once more with another seed; on a GPU also the bench size, with structured
-inputs and with those that are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what
-outputs must show (`kcurate.judge.verifying`).
+first and the largest), the first once more with another seed, the first and the largest with literals of one
+side; on a GPU also the bench size, with structured inputs, large or equal integers, and those that are timed.
+Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
+(`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate.core import codec
 from kcurate.judge.agreement import Outputs, identical
+from kcurate.judge.checks.lexer import numbers
 from kcurate.judge.timing.blocks import INPUT_SETS
 from kcurate.judge.workers.requests import Generate
-from kcurate.problem.inputs.contents import VARIATIONS, generate, most_terms, variations, varies
+from kcurate.problem.inputs.contents import (
+    VARIATIONS,
+    generate,
+    integer_variations,
+    most_terms,
+    takes_literals,
+    variations,
+    varies,
+)
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import BenchSize, Problem
+from kcurate.records import BenchSize, Problem, Side
 
+# Of the literals of one side alone, how many a trial plants.
+MOST_LITERALS = 256
 # Runs of a side on the inputs of a nominal trial, which must agree.
 REPEATS = 3
 
@@ -40,7 +53,7 @@ class Trial:
     @property
     def runs(self) -> int:
         """How many times each side runs: where only the values differ from a nominal trial, once."""
-        return REPEATS if self.at_bench or self.variation in ("nominal", "structured") else 1
+        return REPEATS if self.variation in ("nominal", "structured") else 1
 
     @property
     def at_bench(self) -> bool:
@@ -51,7 +64,7 @@ class Trial:
     def text(self) -> str:
         """The sizes and kind of inputs, for rulings."""
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        return f"{sizes}; {self.variation} inputs"
+        return f"{sizes}; {self.variation.partition(':')[0]} inputs"
 
 
 class Tried:
@@ -99,6 +112,24 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
         yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])
 
 
+def literal_trials(problem: Problem, sides: Sequence[Side], seed: int) -> Iterator[Trial]:
+    """Trials at the first and the largest test size whose inputs hold what one side alone names.
+
+    A number in the text or plan of one side and not of the other may be a value that it treats differently,
+    and that no generator is likely to draw.
+    """
+    apart = frozenset[int | float]()
+    for side in sides:
+        apart ^= numbers(f"{side.code}\n{codec.canonical_json(codec.to_data(side.plan)).decode()}")
+    if not apart or not any(map(takes_literals, problem.buffers.values())):
+        return
+    rng = random.Random(seed ^ 0x117)
+    for index in sorted({0, largest_test(problem)} if problem.sizes.test else ()):
+        chosen = rng.sample(sorted(apart), min(len(apart), MOST_LITERALS))
+        variation = f"literals:{';'.join(map(repr, chosen))}"
+        yield Trial(f"test{index}-literals", problem.sizes.test[index], rng.getrandbits(48), variation)
+
+
 def largest_test(problem: Problem) -> int:
     """The index of the test size where an output accumulates the most terms, or else has the most inputs."""
 
@@ -111,8 +142,14 @@ def largest_test(problem: Problem) -> int:
 
 
 def bench_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
-    """The trials at a bench size that are not timed: structured inputs, where the problem has any."""
-    return [at_bench(problem, seed, size)] if varies(problem) else []
+    """The trials at a bench size that are not timed: structured inputs, where the problem has any.
+
+    At the headline before them large integers and equal ones: narrow counters of long parts overflow there.
+    """
+    rng = random.Random(seed ^ 0x1A7)
+    sizes, names = problem.sizes.headline, integer_variations(problem) if size is None else ()
+    integers = [Trial(f"bench-{name}", sizes, rng.getrandbits(48), name) for name in names]
+    return [*integers, *([at_bench(problem, seed, size)] if varies(problem) else [])]
 
 
 def at_bench(problem: Problem, seed: int, size: BenchSize | None = None) -> Trial:

@@ -21,7 +21,7 @@ from kcurate.judge.agreement import Outputs, arrays_of, differs, same_bits
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
-from kcurate.judge.trials import REPEATS, Trial, trials
+from kcurate.judge.trials import REPEATS, Trial, literal_trials, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.inputs.contents import thinned
@@ -74,7 +74,11 @@ class Verification:
         Raises:
             Ruling: a side failed a trial.
         """
-        self.tried = list(trials(self.problem, self.seed))
+        sides = [getattr(self.case.candidate, side) for side in SIDES]
+        self.tried = [
+            *trials(self.problem, self.seed),
+            *literal_trials(self.problem, sides, self.seed),
+        ]
         # One lock for the runs of all trials: they are short, and each acquisition may wait for another
         # judge's timing. On the emulator a wrong side ends at its first trial.
         at_once = len(self.tried) if self.case.environment.backend == "cuda" else 1

@@ -7,4 +7,6 @@
 | `choosing` | samples from several rewrites' offers |
 | `spans` | device code as tokens with positions, for textual changes |
 | `wrong` | mistakes that people and models make in kernels, one at a time |
+| `numbers_in_scope` | the numbers that a function has as parameters and variables, and which of them a |
+| `plan_ablations` | plans without one of their parts that might be needless |
 """

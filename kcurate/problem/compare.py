@@ -227,13 +227,12 @@ def compare(
     terms: int = 1,
     valid: int | None = None,
     exact: bool = False,
-    sort: bool = True,
 ) -> Comparison:
     """Compare an output with its reference; both have the same shape and the buffer's own dtype.
 
     `terms` is `tolerance.terms` evaluated; `valid` the number of leading elements to compare (None: all);
-    `exact`: the reference's own rounding is known to be small. `sort` False: elements that may come in any
-    order are in the same one already.
+    `exact`: the reference's own rounding is known to be small. What may come in any order is in the same one
+    already (`kcurate.judge.agreement`).
     """
     rule = tolerance or Tolerance()
     row = row_of(np.shape(reference)) if rule.order == "exact" else 0
@@ -244,8 +243,6 @@ def compare(
         if not 0 <= valid <= expected.size:
             return Comparison(False, float("inf"), f"{valid} valid elements of {expected.size}")
         expected, got = expected[:valid], got[:valid]
-    if rule.order == "any" and sort:
-        expected, got = np.sort(expected), np.sort(got)
     if not is_float(dtype):
         return _report(expected, got, np.where(expected == got, np.float32(0.0), np.float32(np.inf)))
     with np.errstate(over="ignore"):  # an overflowing error counts as infinite

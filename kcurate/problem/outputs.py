@@ -5,7 +5,6 @@ Not covered: deciding whether two outputs agree (`kcurate.judge.agreement`).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ def output_names(problem: Problem) -> tuple[str, ...]:
 
 
 def unordered(buffer: Buffer) -> bool:
-    """Whether the elements of an output may come in any order."""
+    """Whether the rows of an output (its elements, if it has one axis) may come in any order."""
     return buffer.tolerance is not None and buffer.tolerance.order == "any"
 
 
@@ -53,17 +52,6 @@ def together(problem: Problem, name: str) -> tuple[str, ...]:
             if name in record:
                 return record
     return (name,)
-
-
-def record_axes(buffers: Sequence[Buffer]) -> int:
-    """How many leading axes the members of a record have in common; at least the first.
-
-    A single output has them all: its elements are its records.
-    """
-    axes = itertools.takewhile(
-        lambda extents: len(set(extents)) == 1, zip(*(buffer.shape for buffer in buffers), strict=False)
-    )
-    return max(1, len(list(axes)))
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,9 @@ class Tolerance:
 
     `terms` is K, the number of terms accumulated into one element; `scale` the magnitude S of one term
     (None: taken from the reference); `accumulate` the dtype of the accumulator (None: the buffer's own).
-    `order="any"` compares as multisets; `valid` names an integer buffer whose first element is the number
-    of leading elements to compare. `relative` replaces the rule for suites that state their own figure;
-    give its source in the description.
+    `order="any"` compares the rows along the first axis as a multiset; `valid` names an integer buffer whose
+    first element is the number of leading elements (with "any": rows) to compare. `relative` replaces the
+    rule for suites that state their own figure; give its source in the description.
     """
 
     terms: Expr = 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kcurate.judge.agreement import differs, same_bits
-from kcurate.problem.outputs import Checked, checked, record_axes, with_companions
+from kcurate.problem.outputs import Checked, checked, with_companions
 from kcurate.records import Buffer, Problem, Side, Sizes, Tolerance
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -87,8 +87,37 @@ def test_a_member_whose_rounding_may_differ_has_the_whole_record_read_back() -> 
     assert with_companions(problem("count"), ["keys"]) == ["values", "keys", "rows", "count"]
 
 
-def test_the_rows_of_wider_members_are_what_belongs_together() -> None:
-    pair = [Buffer("int32", shape, role="out") for shape in (("b", "k", 2), ("b", "k"))]
-    assert record_axes(pair) == 2
-    assert record_axes(pair[:1]) == 3
-    assert record_axes([Buffer("int32", ("n",)), Buffer("int32", ("2 * m",))]) == 1
+@pytest.mark.parametrize("shape", [("n", 2), ("n", 2, 2)])
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_is_in_a_row_stays_together(shape: tuple[int | str, ...], joined: bool) -> None:
+    rule = Tolerance(order="any")
+    buffers = {name: Buffer("int32", shape, role="out", tolerance=rule) for name in ("first", "second")}
+    what = Problem(Sizes((SIZES,), SIZES), buffers, records=(("first", "second"),) if joined else ())
+    extent = (200, *shape[1:])
+    plain = {name: RNG.integers(0, 9, extent).astype(np.int32) for name in buffers}
+    whole, turned, apart = (
+        {name: change(values) for name, values in plain.items()}
+        for change in (lambda rows: rows[::-1], lambda rows: rows[:, ::-1], exchanged)
+    )
+    assert differs(what, SIZES, "first", plain, whole) is None
+    assert same_bits(what, "first", plain, whole)
+    for wrong in (turned, apart):
+        assert differs(what, SIZES, "first", plain, wrong) is not None
+        assert not same_bits(what, "first", plain, wrong)
+
+
+def exchanged(rows: Array) -> Array:
+    """Rows whose first members come from the neighbours."""
+    torn = rows.copy()
+    torn[:, 0] = np.roll(rows[:, 0], 1, 0)
+    return torn
+
+
+def test_values_in_any_order_are_a_multiset() -> None:
+    rule = Tolerance(order="any")
+    what = Problem(Sizes((SIZES,), SIZES), {"y": Buffer("int32", ("n",), role="out", tolerance=rule)})
+    plain = RNG.permutation(200).astype(np.int32)
+    assert differs(what, SIZES, "y", {"y": plain}, {"y": np.sort(plain)}) is None
+    twice = np.sort(plain)
+    twice[0] = twice[1]
+    assert differs(what, SIZES, "y", {"y": plain}, {"y": twice}) is not None

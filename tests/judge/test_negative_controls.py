@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 
 from kcurate.judge.negative_controls import MORE_SEEDS, blindness, spoiling, weakness
-from kcurate.judge.trials import Trial, largest, trials
+from kcurate.judge.trials import Trial, largest, literal_trials, trials
 from kcurate.problem.inputs import contents
-from kcurate.records import Buffer, Init, Problem, Sizes, Tolerance
+from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
 Array = npt.NDArray[Any]
 Compute = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -272,6 +272,27 @@ def test_keys_and_values_in_any_order_belong_together(seed: int) -> None:
     assert found_weakness(replace(what, buffers=ordered), shuffled, seed) is None
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_members_of_rows_in_any_order_belong_together(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = Buffer(dtype, ("n", 2), role="out", tolerance=Tolerance(order="any"))
+    what = Problem(Sizes(({"n": 50},), {"n": 1 << 20}), {"x": floats(), "y": y})
+
+    def rows(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        order = np.argsort(arrays["x"])
+        return {"y": np.stack([1000 * arrays["x"][order], order], axis=1)}
+
+    assert found_weakness(what, rows, 1) is None
+
+    def elementwise_order(*values: Any) -> dict[str, Array]:
+        return {name: np.sort(array.reshape(-1)) for name, array in values[2].items() if name == "y"}
+
+    for module in ("agreement", "negative_controls"):
+        monkeypatch.setattr(f"kcurate.judge.{module}.in_order", elementwise_order)
+    monkeypatch.setattr("kcurate.judge.negative_controls._right", lambda *_: False)
+    found = found_weakness(what, rows, 1)
+    assert found is not None and found.startswith("members of y exchanged between rows")
+
+
 def test_structured_inputs_run_at_the_largest_test_size() -> None:
     what = problem(floats(), total(), (300, 5000, 64))
     slots = [trial.slot for trial in trials(what, 1)]
@@ -279,3 +300,16 @@ def test_structured_inputs_run_at_the_largest_test_size() -> None:
     assert largest(what, list(trials(what, 1))).slot == "test1-structured"
     unvaried = replace(what, buffers={**what.buffers, "x": BITS})
     assert largest(unvaried, list(trials(unvaried, 1))).slot == "test1-nominal"
+
+
+def test_numbers_of_one_side_alone_are_planted_at_the_first_and_the_largest_size() -> None:
+    what = problem(floats(), total(), (300, 5000, 64))
+    sides = [Side(code, ()) for code in ("x == 12 || y == 7", "x == 12 || z < 0.5f")]
+    series = list(literal_trials(what, sides, 1))
+    assert [trial.slot for trial in series] == ["test0-literals", "test1-literals"]
+    for trial in series:
+        kind, _, planted = trial.variation.partition(":")
+        assert (kind, set(planted.split(";"))) == ("literals", {"7", "0.5"})
+        assert trial.text.endswith("literals inputs") and trial.runs == 1
+    assert not list(literal_trials(what, sides[:1] * 2, 1))
+    assert not list(literal_trials(replace(what, buffers={"y": total()}), sides, 1))

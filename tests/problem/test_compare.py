@@ -256,17 +256,6 @@ def test_infinities_do_not_loosen_the_rule_for_the_rest() -> None:
     assert not passes(reference, np.array([INF, 1.01, 2.0], np.float32))
 
 
-def test_sets_may_come_in_any_order() -> None:
-    reference = RNG.permutation(50).astype(np.int32)
-    assert not compare(reference, np.sort(reference), "int32", Tolerance()).ok
-    assert compare(reference, np.sort(reference), "int32", Tolerance(order="any")).ok
-    twice = np.sort(reference)
-    twice[0] = twice[1]
-    assert not compare(reference, twice, "int32", Tolerance(order="any")).ok
-    floats = RNG.standard_normal(50).astype(np.float32)
-    assert passes(floats, np.sort(floats)[::-1], order="any")
-
-
 @pytest.mark.parametrize(("valid", "same"), [(3, True), (4, False), (0, True), (None, False)])
 def test_only_the_valid_elements_count(valid: int | None, same: bool) -> None:
     reference, got = np.arange(6, dtype=np.int32), np.array([0, 1, 2, 9, 9, 9], np.int32)

@@ -140,6 +140,42 @@ def test_shapes_are_what_they_are_called() -> None:
     assert steps.size == 1 and steps[0] in (32, 64, 128, 256)
 
 
+def test_the_largest_and_the_smallest_neighbours_differ_by_one_unit_in_the_last_place() -> None:
+    rows = shaped("neighbours").astype(np.float32)
+    ordered = np.sort(rows, axis=1)
+    for ends in (ordered[:, -4:], ordered[:, :4]):
+        assert (np.abs(np.diff(ends.view(np.int32), axis=1)) == 1).any(axis=1).all()
+    assert len(np.unique(np.argmax(rows, axis=1))) > 1
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int32", "uint64"])
+@pytest.mark.parametrize(("low", "high"), [(0, 1000), (5000, 6000), (-300, 200)])
+def test_neighbours_stay_in_the_range_and_are_as_close_as_the_type_allows(
+    dtype: str, low: int, high: int
+) -> None:
+    if dtype == "uint64" and low < 0:
+        return
+    kind = "uniform" if dtype in UNIT_ROUNDOFF else "integers"
+    how = Init(kind, {"low": low, "high": high})
+    values = make("x", Buffer(dtype, (50, 300), how), {}, 8, "neighbours")
+    reals = values.astype(np.float64)
+    assert dtype == "bfloat16" or (low <= reals.min() and reals.max() < high)
+    ordered = np.sort(reals, axis=1)
+    if dtype != "bfloat16":
+        spacing = np.spacing(ordered[:, -1].astype(dtype)) if kind == "uniform" else 1
+        assert (ordered[:, -1] - ordered[:, -2] <= spacing).mean() > 0.7
+    for name in ("distinct", "varied") if dtype == "float64" else ("varied",):
+        kept = make("x", Buffer(dtype, (50, 300), how, promises=(name,)), {}, 8, "neighbours")
+        assert keeps(name, kept)
+
+
+def test_long_sums_and_8_bit_floats_have_no_neighbours() -> None:
+    assert "neighbours" not in variations("uniform", "float8_e4m3", ())
+    buffer = Buffer("float32", (50, 300), Init("uniform"))
+    nominal, near = (make("x", buffer, {}, 8, name, rounded_down=False) for name in ("nominal", "neighbours"))
+    assert np.array_equal(nominal, near)
+
+
 def test_a_promise_excludes_what_breaks_it() -> None:
     assert not {"alike", "few"} & {*variations("uniform", "float32", ("distinct",))}
     assert "alike" not in variations("uniform", "float32", ("varied",))
@@ -578,3 +614,32 @@ def test_values_lie_around_those_given() -> None:
 def test_values_that_are_not_numbers_are_an_error(values: str) -> None:
     with pytest.raises(ProblemError):
         make("x", Buffer("float32", (3,), Init("around", {"values": values})), SIZES, 1)
+
+
+def planted(dtype: str, init: Init, literals: str, *promises: Any) -> tuple[Array, Array]:
+    """An input of 5000 elements with literals at secret places, and without."""
+    x = Buffer(dtype, ("n",), init, promises=promises)
+    what = Problem(Sizes(({"n": 5000},), {"n": 5000}), {"x": x})
+    variations = (f"literals:{literals}", "nominal")
+    with_them, without = (generate(what, None, {"n": 5000}, 6, variation)["x"] for variation in variations)
+    assert 0 < (with_them != without).sum() <= 1250 or np.array_equal(with_them, without)
+    assert with_them.min() >= without.min() and with_them.max() <= without.max()
+    return with_them, without
+
+
+def test_literals_in_range_are_planted_with_their_neighbours() -> None:
+    integers = Init("integers", {"low": -500_000_000, "high": 1_000_000_000})
+    values, _ = planted("int32", integers, "305419896;7.0;0.3;5000000000;123456")
+    assert {305419895, 305419896, 305419897, -305419896, 7, -6, 123456} <= set(values.tolist())
+    reals, _ = planted("float32", Init("normal"), "1067282596;0.75;9.0;1e-20")
+    wanted = np.array([1067282596], np.int32).view(np.float32)[0]
+    assert {wanted, np.float32(0.75), np.nextafter(np.float32(0.75), np.float32(1))} <= set(reals.tolist())
+    assert np.abs(reals[reals != 0]).min() > 1e-9
+
+
+@pytest.mark.parametrize("promise", ["distinct", "sorted"])
+def test_literals_break_no_promise(promise: Any) -> None:
+    values, plain = planted("float32", Init("uniform"), "0.5", promise)
+    assert np.array_equal(values, plain)
+    values, plain = planted("int32", Init("permutation"), "5")
+    assert np.array_equal(values, plain)

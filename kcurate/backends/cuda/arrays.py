@@ -338,7 +338,7 @@ def _pack(recipe: Recipe) -> bytes:
         sum(number << 4 * at for at, number in enumerate(allowed)),
         len(allowed),
         shaping.shift if shaping else 0,
-        0,
+        shaping.near if shaping else 0,
     )
 
 

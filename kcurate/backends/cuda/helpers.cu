@@ -86,7 +86,7 @@ struct Recipe {
     double low, span, least, most;
     float small, top;
     unsigned form, kind, thinned, boolean, patched, group;
-    unsigned shaped, whole, allowed, shapes, shift, unused;
+    unsigned shaped, whole, allowed, shapes, shift, near;
 };
 static __device__ __forceinline__ unsigned drawn(u64 key, u64 i) {
     u64 w = hidden(i >> 1, key, mix(key ^ 0xd1b54a32d192ed03ull));
@@ -166,38 +166,60 @@ static __device__ unsigned shaped(unsigned w, unsigned shape, u64 own, u64 place
     if (shape == 6) rising = 0xffffffffull - rising;
     return (unsigned)(base + (rising * ((1ull << 32) - base) >> 32));
 }
+// The rank and the low bits of an element of `neighbours`.
+static __device__ unsigned neighbour(unsigned w, u64 own, u64 place, u64 width, unsigned near, long long& low) {
+    int length = width > 1 ? 64 - __clzll((long long)(width - 1)) : 0, least = length - __popc(near);
+    if (least < 2) least = 2;
+    int choices = length - 1 - least < 1 ? 1 : length - 1 - least > 8 ? 8 : length - 1 - least;
+    int shift = least + (int)((own & 255) % choices);
+    u64 step = 1ull << shift, members = 1ull << (length > shift ? length - shift : 0);
+    u64 above = (own >> 8) % step, below = (above + 1 + (own >> 20) % (step - 1)) % step;
+    bool high = place % step == above;
+    if (!high && place % step != below) return w - (w >> 2) + (1u << 29);
+    u64 number = place >> shift, offset = own >> 40, pair = (number >> 1) * (own >> 32 | 1) + offset;
+    low = (long long)((pair << 1 | ((number ^ offset) & 1)) & (members - 1));
+    return (high ? 0xf0000000u : 1u << 27) + (unsigned)(own >> 37);
+}
 static __device__ u64 whole_word(u64 key, u64 i) { return hidden(i, key, mix(key ^ 0xd1b54a32d192ed03ull)); }
 static __device__ unsigned patch(
-    const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key, bool& equal
+    const Recipe& r, unsigned w, u64 group, u64 place, u64 width, u64 key, bool& equal, long long& low
 ) {
     u64 own = whole_word(key, group);
     if ((unsigned)own >= r.patched || !r.shapes) return w;
     unsigned number = r.allowed >> 4 * ((own >> 32) % r.shapes) & 15;
     equal = number == 2 || number == 3;
+    low = -1;
+    if (number == 7) return neighbour(w, mix(own), place, width, r.near, low);
     return shaped(w, number, mix(own), place, width, r.shift);
 }
 // `Shaping` of the same module, for words or ranks of words.
-static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n, bool& equal) {
+static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n, bool& equal, long long& low) {
     equal = r.shaped == 2 && (r.whole == 2 || r.whole == 3);
+    if (r.shaped == 2 && r.whole == 7)
+        return neighbour(w, whole_word(r.shape_key, i / r.row), i % r.row, r.row, r.near, low);
     if (r.shaped == 2) return shaped(w, r.whole, whole_word(r.shape_key, 0), i % r.row, r.row, r.shift);
-    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1, equal);
-    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2, equal);
+    if (r.row < n) w = patch(r, w, i / r.row, i % r.row, r.row, r.shape_key + 1, equal, low);
+    return patch(r, w, i / r.group, i % r.group, r.group, r.shape_key + 2, equal, low);
 }
-static __device__ u64 cleared(const Recipe& r, u64 raw, bool equal) {
+static __device__ u64 with_low(const Recipe& r, u64 raw, long long low) {
+    return low < 0 ? raw : raw & ~(u64)r.near | (u64)low;
+}
+static __device__ u64 cleared(const Recipe& r, u64 raw, bool equal, long long low) {
     u64 lost = equal ? r.below_three : r.cleared;
     double value = floating(raw & ~lost, r.kind);
-    return r.least <= value && value <= r.most ? raw & ~lost : raw;
+    return with_low(r, r.least <= value && value <= r.most ? raw & ~lost : raw, low);
 }
 static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quantiles, const u64* table) {
     unsigned w = drawn(r.key, i);
     bool equal = false;
+    long long low_bits = -1;
     if (r.shaped) {
         if (r.form == 1) w = w >> 31 ? w ^ 1u << 31 : ~w;
-        w = shape(r, w, i, n, equal);
+        w = shape(r, w, i, n, equal, low_bits);
         if (r.form == 1) w = w >> 31 ? ~w : w ^ 1u << 31;
     }
     if (r.form == 2) {
-        u64 value = (u64)r.first + (w * r.extent >> 32);
+        u64 value = (u64)r.first + with_low(r, w * r.extent >> 32, low_bits);
         return r.boolean ? value != 0 : value;
     }
     if (r.form == 3) {
@@ -220,7 +242,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     else if (!r.kind) {
         double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));
         u64 raw = (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
-        return cleared(r, raw, equal);
+        return cleared(r, raw, equal, low_bits);
     }
     value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
     if (r.form == 4 && r.kind == 1) {
@@ -229,7 +251,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     }
     if (r.form == 0) value = fminf(value, r.top);
     u64 raw = stored(value, r.kind);
-    return r.form < 2 ? cleared(r, raw, equal) : raw;
+    return r.form < 2 ? cleared(r, raw, equal, low_bits) : raw;
 }
 extern "C" __global__ void kc_make(
     unsigned char* p, u64 n, unsigned itemsize, const float* quantiles, const u64* table, Recipe r,

@@ -3,15 +3,17 @@
 A lexer has no grammar that odd code could confuse. It joins spliced lines, drops comments and keeps strings
 whole; an unterminated string runs to the end of its line, a raw one to the end of the code. It runs in linear
 time and expands no macros. Compilers get `rewritten` text: the tokens that the checks saw, and nothing that
-two compilers could cut up differently. Not covered: the rules (`kcurate.judge.checks.static`), structure
-(`kcurate.cuda_source`).
+two compilers could cut up differently. `numbers` are a text's literals. Not covered: the rules
+(`kcurate.judge.checks.static`), structure (`kcurate.cuda_source`).
 """
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
@@ -43,6 +45,14 @@ _OPERATORS = {
     "and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~",
     "and_eq": "&=", "or_eq": "|=", "xor_eq": "^=", "not_eq": "!=",
 }  # fmt: skip
+# Operators between two literals that a compiler may have folded.
+_FOLDED: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "<<": operator.lshift, "|": operator.or_,
+    "^": operator.xor, "&": operator.and_,
+}  # fmt: skip
+# No wider integer is an element.
+_WIDEST = 1 << 64
+_LITERAL = re.compile(r"(0[xX][\da-fA-F.]+(?:[pP][+-]?\d+)?|0[bB][01]+|[\d.]+(?:[eE][+-]?\d+)?)[uUlLfF]*")
 # What compilers were seen to read in two ways (NVRTC 13.0, g++ 12.2), or may: before anything is cut up,
 # and in the text without comments.
 _TWO_WAYS = (
@@ -140,6 +150,66 @@ def _directive_end(code: str, at: int) -> int:
         assert match is not None, "the last alternative takes any character"
         at = match.end()
     return at
+
+
+def numbers(code: str) -> frozenset[int | float]:
+    """The values of the number literals of any text, and of sums, shifts and the like of literals alone.
+
+    Operators are applied from left to right. Not covered: what named constants add up to.
+    """
+    tokens = tokenize(code)
+    directives = [token for token in tokens if token.kind == "directive"]
+    return frozenset().union(*map(_values, (tokens, *map(directive_tokens, directives))))
+
+
+def _values(tokens: Sequence[Token]) -> set[int | float]:
+    """The values of literals, and of what is computed from literals alone."""
+    found: set[int | float] = set()
+    terms: list[int | float | str] = []
+    for token in tokens:
+        value = _number(token.text) if token.kind == "number" else None
+        if value is None and token.text not in (*_FOLDED, "~", "(", ")"):
+            terms.clear()
+            continue
+        terms.append(token.text if value is None else value)
+        found |= set() if value is None else {value}
+        while (folded := _folded(terms[-3:])) is not None:
+            count, value = folded
+            terms[-count:] = [value]
+            found.add(value)
+    return found
+
+
+def _folded(terms: Sequence[int | float | str]) -> tuple[int, int | float] | None:
+    """How many of the last terms are one expression, and its value; None if they are none."""
+    match terms:
+        case ["(", (int() | float()) as value, ")"]:
+            return 3, value
+        case [int(first), str(sign), int(second)] if sign in _FOLDED and (sign != "<<" or 0 <= second < 64):
+            value = _FOLDED[sign](first, second)
+            return (3, value) if abs(value) <= _WIDEST else None
+        case [*before, "-", (int() | float()) as value] if not before or isinstance(before[-1], str):
+            return 2, -value
+        case [*_, "~", int(value)]:
+            return 2, ~value
+    return None
+
+
+def _number(text: str) -> int | float | None:
+    """The value of a number's text; None if it is none."""
+    match = _LITERAL.fullmatch(text)
+    if match is None:
+        return None
+    digits = match[1].lower()
+    try:
+        if digits.startswith(("0x", "0b")):
+            return float.fromhex(digits) if "p" in digits else int(digits, 0)
+        if set(digits) & set(".e") or text[-1] in "fF":
+            value = float(digits)
+            return value if math.isfinite(value) else None
+        return int(digits, 8 if len(digits) > 1 and digits[0] == "0" else 10)
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 The same seed gives the same values everywhere: each buffer has its own stream (seed and name). `variation`
 re-draws the floating-point kinds from another distribution on the same range; indices, flags and structure
 stay the same. A variation may end in a change, which spoils the values for a negative control:
-`structured/narrow`, `nominal/hole:x` (`kcurate.problem.inputs.spoiled`). Not covered: the generators
-(`kcurate.problem.inputs.generators`).
+`structured/narrow`, `nominal/hole:x` (`kcurate.problem.inputs.spoiled`). `integers-high` varies the
+integers alone. `literals:7;0.5` are nominal values with these numbers, and those beside them, at secret
+places. Not covered: the generators (`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,17 +41,24 @@ from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
-VARIATIONS = ("nominal", *SHAPES, "wide", "structured")
+VARIATIONS = ("nominal", *SHAPES, "wide", "structured", "literals")
 # How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
 # In longer sums of other inputs no values are `rounded_down`, since adding them would round them so too.
 KEPT_TERMS = 1 << 12
+# Of integers, those whose counts and sums reach further than any that are drawn nominally.
+OF_INTEGERS, LARGE = "integers-", ("high", "alike")
+# What inputs that hold literals of a side's text may promise: it is true of all values in their range.
+KEPT_IN_RANGE = {"finite", "positive", "nonnegative", "nonzero", "varied"}
+# The share of an input's elements that are literals at most, and at least; and of the largest value the least
+# literal beside zero: a denormal number is no fair input.
+MOST_LITERALS, LEAST_LITERALS, SMALLEST_LITERAL = 1 / 4, 1 / 16, 2.0**-12
 # Of an integer parameter; no dtype holds more.
 MAX_INTEGER = 1 << 64
 __all__ = [
-    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
-    "recipes", "thinned", "variations", "varies",
+    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "integer_variations",
+    "make", "most_terms", "recipes", "takes_literals", "thinned", "variations", "varies",
 ]  # fmt: skip
 
 
@@ -191,13 +200,18 @@ def recipes(
     """
     buffers = _buffers(problem, side)
     kind, _, change = variation.partition("/")
+    kind, _, literals = kind.partition(":")
     terms = most_terms(problem, sizes)
     found: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            made = _made(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
-            keep = isinstance(made, Recipe) and made.on_device
+            own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
+            made = _made(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
+            keep = isinstance(made, Recipe) and made.on_device and not literals
             found[name] = made if keep else _shaped(buffer, sizes, made)
+            if literals and takes_literals(buffer):
+                rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"literals")])
+                _plant(np.asarray(found[name]), buffer.dtype, literals, rng)
     counts = {name: outputs.elements(buffers[name], sizes) for name in found}
     return found, Spoiled.of(change, counts, seed)
 
@@ -228,6 +242,65 @@ def _variations(buffer: Buffer) -> tuple[str, ...]:
     if buffer.role not in ("in", "inout") or buffer.init is None:
         return ()
     return generators.variations(buffer.init.kind, buffer.dtype, buffer.promises)
+
+
+def integer_variations(problem: Problem) -> tuple[str, ...]:
+    """The variations of integers alone whose counts and sums are large, for sizes where all is long."""
+    named = [f"{OF_INTEGERS}{name}" for name in LARGE]
+    buffers = problem.buffers.values()
+    return tuple(name for name in named if any(_of_integers(buffer, name) != "nominal" for buffer in buffers))
+
+
+def _of_integers(buffer: Buffer, variation: str) -> str:
+    """The variation that a buffer has in one of integers alone."""
+    own = variation.removeprefix(OF_INTEGERS)
+    drawn = buffer.init is not None and buffer.init.kind == "integers" and not is_float(buffer.dtype)
+    return own if drawn and own in _variations(buffer) else "nominal"
+
+
+def takes_literals(buffer: Buffer) -> bool:
+    """Whether any value in an input's range is valid at any place."""
+    how = buffer.init
+    drawn = (
+        buffer.role in ("in", "inout") and how is not None and how.kind in ("uniform", "normal", "integers")
+    )
+    return drawn and buffer.dtype != "bool" and KEPT_IN_RANGE.issuperset(buffer.promises)
+
+
+def _plant(values: Array, dtype: str, literals: str, rng: np.random.Generator) -> None:
+    """Put the literals that lie between the least and the largest of all values at random places."""
+    flat = values.reshape(-1)
+    wanted = [float(text) if set(text) & set(".einf") else int(text) for text in literals.split(";")]
+    near = _near_reals(wanted, flat.dtype) if is_float(dtype) else _near_integers(wanted, flat.dtype)
+    inside = (near >= flat.min()) & (near <= flat.max())
+    if is_float(dtype):
+        sizes, largest = np.abs(near.astype(np.float64)), float(np.abs(flat).max())
+        inside &= (sizes == 0) | (sizes >= SMALLEST_LITERAL * largest)
+    near = rng.permutation(near[inside])
+    count = min(int(flat.size * MOST_LITERALS), max(near.size, int(flat.size * LEAST_LITERALS)))
+    if near.size:
+        flat[rng.choice(flat.size, count, replace=False)] = np.resize(near, count)
+
+
+def _near_integers(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
+    """Whole numbers, and those beside them, of either sign, that a type holds."""
+    held, whole = np.iinfo(dtype), {int(value) for value in wanted if value == int(value)}
+    near = {sign * value + step for value in whole for sign in (1, -1) for step in (-1, 0, 1)}
+    return np.array(sorted(value for value in near if held.min <= value <= held.max), dtype)
+
+
+def _near_reals(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
+    """Numbers, those that integers are the bits of, and those beside them, of either sign."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    with np.errstate(over="ignore"):
+        numbers = np.array([float(value) for value in wanted]).astype(dtype).view(bits)
+    mask = (1 << 8 * dtype.itemsize) - 1
+    patterns = np.array([value for value in wanted if isinstance(value, int) and 0 <= value <= mask], bits)
+    exact = np.concatenate([numbers, patterns])
+    steps = bits.type(1)
+    near = np.unique(np.concatenate([exact - steps, exact, exact + steps]))
+    either = np.concatenate([near, near ^ bits.type(mask - (mask >> 1))]).view(dtype)
+    return either[np.isfinite(either.astype(np.float64))]
 
 
 def varies(problem: Problem) -> bool:

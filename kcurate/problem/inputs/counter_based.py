@@ -10,7 +10,7 @@ single IEEE operations in float32. `Recipe.values` makes an array here, `kc_make
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -24,6 +24,7 @@ Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint64]
 Ranks = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.float64]
+Lows = npt.NDArray[np.int64]
 
 # Elements that almost vanish together in thinned inputs.
 RUN = 64
@@ -40,7 +41,8 @@ LARGEST = 2.0**62
 _STEP = np.uint64(0xD1B54A32D192ED03)
 FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns")
 # What parts of a buffer, or all of it, may look like: see `Shaping`.
-SHAPES = ("low", "high", "alike", "few", "strided", "ascending", "descending")
+SHAPES = ("low", "high", "alike", "few", "strided", "ascending", "descending", "neighbours")
+NEIGHBOURS = SHAPES.index("neighbours")
 EQUAL = (SHAPES.index("alike"), SHAPES.index("few"))
 # Patches: whole rows, and pieces of this many elements; one of each 2^32 / `PATCHED` has a shape.
 PIECE = 128
@@ -156,14 +158,35 @@ def _knots(drawn: Words) -> tuple[Places, Places]:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """The random words (or ranks) of elements; which are `equal` to many others; the `lows` that replace low
+    bits of their values (-1: none)."""
+
+    ranks: Ranks
+    equal: npt.NDArray[np.bool_]
+    lows: Lows
+
+    @classmethod
+    def plain(cls, ranks: Ranks) -> Drawn:
+        """A copy, without a shape."""
+        return cls(ranks.copy(), np.zeros(ranks.shape, bool), np.full(ranks.shape, -1, np.int64))
+
+    def put(self, at: Any, number: int, ranks: Ranks, lows: Lows) -> None:
+        """Give some elements a shape."""
+        self.ranks[at], self.equal[at], self.lows[at] = ranks, number in EQUAL, lows
+
+
+@dataclass(frozen=True)
 class Shaping:
-    """Where in their range the random words of a buffer lie.
+    """Where in their range the random words of a buffer lie, and what the low bits of their values are.
 
     `low`, `high`: in its lowest or highest 2^-`shift`. `alike`: all the same. `few`: one of four. `strided`:
     the largest at one remainder of the place in its row by a power of two (one thread's, where threads
     stride). `ascending`, `descending`: along the row, over the upper part of the range, so that no row
-    cancels. `whole`: one shape for all elements; None: patches, rows and pieces at places that the key
-    decides, each with one of the `allowed` shapes.
+    cancels. `neighbours`: the largest and the smallest of a row are those at two remainders of the place;
+    each set has one value but for the low bits `near`, which differ, so that many are one unit in the last
+    place apart. `whole`: one shape for all elements; None: patches, rows and pieces at places that the
+    key decides, each with one of the `allowed` shapes.
     """
 
     key: int
@@ -171,32 +194,25 @@ class Shaping:
     whole: int | None
     allowed: tuple[int, ...]
     shift: int
+    near: int = 0
 
-    def apply(self, ranks: Ranks, start: int, count: int) -> tuple[Ranks, npt.NDArray[np.bool_]]:
-        """The ranks of elements `start` on, `(n,)`, of a buffer of `count` elements; which are of few
-        values."""
+    def apply(self, ranks: Ranks, start: int, count: int) -> Drawn:
+        """The words of elements `start` on of a buffer of `count` elements, from plain `ranks`, `(n,)`."""
         index = np.arange(start, start + ranks.size, dtype=np.uint64)
         width = np.uint64(self.width)
+        drawn = Drawn.plain(ranks)
         if self.whole is not None:
-            group = np.zeros(1, np.uint64)
-            shaped = self._shaped(ranks, self.whole, _hashed(self.key, group), index % width, width)
-            return shaped, np.full(ranks.shape, self.whole in EQUAL)
-        patched, equal = ranks.copy(), np.zeros(ranks.shape, bool)
+            group = index // width if self.whole == NEIGHBOURS else np.zeros(1, np.uint64)
+            own = _of_parts(self.key, group)
+            drawn.put(slice(None), self.whole, *self._shaped(ranks, self.whole, own, index % width, width))
+            return drawn
         if self.width < count:
-            self._patch(patched, equal, index // width, index % width, width, self.key + 1)
+            self._patch(drawn, index // width, index % width, width, self.key + 1)
         piece = np.uint64(PIECE)
-        self._patch(patched, equal, index // piece, index % piece, piece, self.key + 2)
-        return patched, equal
+        self._patch(drawn, index // piece, index % piece, piece, self.key + 2)
+        return drawn
 
-    def _patch(
-        self,
-        ranks: Ranks,
-        equal: npt.NDArray[np.bool_],
-        group: Words,
-        place: Words,
-        width: np.uint64,
-        key: int,
-    ) -> None:
+    def _patch(self, into: Drawn, group: Words, place: Words, width: np.uint64, key: int) -> None:
         """Shape the groups of elements that the key chooses, in place."""
         drawn = _of_parts(key, group)
         chosen = (drawn & np.uint64(MASK >> 32)) < PATCHED
@@ -208,11 +224,40 @@ class Shaping:
         for number in self.allowed:
             at = chosen & (numbers == number)
             if at.any():
-                ranks[at] = self._shaped(ranks[at], number, mix(drawn[at]), place[at], width)
-                equal[at] = number in EQUAL
+                shaped = self._shaped(into.ranks[at], number, mix(drawn[at]), place[at], width)
+                into.put(at, number, *shaped)
 
-    def _shaped(self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64) -> Ranks:
-        """Ranks in one shape; `drawn`: a random word for each element's group."""
+    def _shaped(
+        self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64
+    ) -> tuple[Ranks, Lows]:
+        """Ranks in one shape, and their low bits; `drawn`: a random word for each element's group."""
+        if number == NEIGHBOURS:
+            return self._neighbours(ranks, drawn, place, width)
+        return self._ranks(ranks, number, drawn, place, width), np.full(ranks.shape, -1, np.int64)
+
+    def _neighbours(self, ranks: Ranks, drawn: Words, place: Words, width: np.uint64) -> tuple[Ranks, Lows]:
+        """The ranks of `neighbours`, and the low bits of those in either set."""
+        length = (int(width) - 1).bit_length()
+        least = max(2, length - self.near.bit_length())
+        choices = np.uint64(min(max(length - 1 - least, 1), 8))
+        shift = np.uint64(least) + (drawn & np.uint64(255)) % choices
+        step = np.uint64(1) << shift
+        above = (drawn >> np.uint64(8)) % step
+        below = (above + np.uint64(1) + (drawn >> np.uint64(20)) % (step - np.uint64(1))) % step
+        high, low = (place % step == remainder for remainder in (above, below))
+        base = (drawn >> np.uint64(37)).astype(np.uint32)
+        middle = ranks - (ranks >> np.uint32(2)) + np.uint32(1 << 29)
+        shaped = np.where(
+            high, np.uint32(0xF0000000) + base, np.where(low, np.uint32(1 << 27) + base, middle)
+        )
+        members = np.uint64(1) << np.maximum(length - shift.astype(np.int64), 0).astype(np.uint64)
+        number, offset = place >> shift, drawn >> np.uint64(40)
+        pair = (number >> np.uint64(1)) * (drawn >> np.uint64(32) | np.uint64(1)) + offset
+        lows = (pair << np.uint64(1) | (number ^ offset) & np.uint64(1)) & members - np.uint64(1)
+        return shaped, np.where(high | low, lows.astype(np.int64), -1)
+
+    def _ranks(self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64) -> Ranks:
+        """Ranks in one of the other shapes."""
         shape, part = SHAPES[number], ranks >> np.uint32(self.shift)
         if shape in ("low", "high"):
             return part if shape == "low" else ~part
@@ -280,35 +325,46 @@ class Recipe:
         for start in range(0, self.count, CHUNK):
             size = min(CHUNK, self.count - start)
             with np.errstate(over="ignore"):
-                drawn, equal = self._drawn(start, size)
+                drawn = self._drawn(start, size)
                 part = self._part(drawn, start, size).astype(out.dtype, copy=False)
-                out[start : start + size] = self._without_bits(part, equal)
+                out[start : start + size] = self._with_bits(part, drawn)
         return out
 
-    def _drawn(self, start: int, size: int) -> tuple[Ranks, npt.NDArray[np.bool_]]:
-        """The words of elements, in the recipe's shape, and which of them are of few values."""
-        drawn = words(self.key, start, size)
+    def _drawn(self, start: int, size: int) -> Drawn:
+        """The words of elements, in the recipe's shape."""
+        plain = words(self.key, start, size)
         if self.shaping is None:
-            return drawn, np.zeros(size, bool)
+            return Drawn.plain(plain)
         if self.form != "normal":
-            return self.shaping.apply(drawn, start, self.count)
-        ranks, equal = self.shaping.apply(_ranked(drawn), start, self.count)
-        return _unranked(ranks), equal
+            return self.shaping.apply(plain, start, self.count)
+        drawn = self.shaping.apply(_ranked(plain), start, self.count)
+        return replace(drawn, ranks=_unranked(drawn.ranks))
 
-    def _without_bits(self, values: Array, equal: npt.NDArray[np.bool_]) -> Array:
-        below = BELOW_THREE.get(self.dtype, 0) if self.form in ("uniform", "normal") else 0
-        if not self.cleared and not (below and equal.any()):
+    def _with_bits(self, values: Array, drawn: Drawn) -> Array:
+        """Floats without the bits that they should lack, and with the low bits of `neighbours`."""
+        floating = self.form in ("uniform", "normal")
+        below = BELOW_THREE.get(self.dtype, 0) if floating else 0
+        near = floating and (drawn.lows >= 0).any()
+        if not self.cleared and not (below and drawn.equal.any()) and not near:
             return values
         bits = values.view(f"u{values.itemsize}")
-        lost = np.where(equal, bits.dtype.type(below), bits.dtype.type(self.cleared))
+        lost = np.where(drawn.equal, bits.dtype.type(below), bits.dtype.type(self.cleared))
         cleared = (bits & ~lost).view(values.dtype)
         reals = cleared.astype(np.float64)
-        return np.where((reals >= self.least) & (reals <= self.most), cleared, values)
+        kept = np.where((reals >= self.least) & (reals <= self.most), cleared, values)
+        return self._with_lows(kept.view(bits.dtype), drawn.lows).view(values.dtype) if near else kept
 
-    def _part(self, drawn: Ranks, start: int, size: int) -> Array:
+    def _with_lows(self, bits: Array, lows: Lows) -> Array:
+        near = self.shaping.near if self.shaping else 0
+        return np.where(lows >= 0, bits & ~bits.dtype.type(near) | lows.astype(bits.dtype), bits)
+
+    def _part(self, drawn: Drawn, start: int, size: int) -> Array:
         if self.form == "integers":
-            scaled = drawn.astype(np.uint64) * np.uint64(self.extent) >> np.uint64(32)
-            return scaled.astype(np.int64) + np.int64(self.first)
+            scaled = drawn.ranks.astype(np.uint64) * np.uint64(self.extent) >> np.uint64(32)
+            return self._with_lows(scaled, drawn.lows).astype(np.int64) + np.int64(self.first)
+        return self._reals(drawn.ranks, start)
+
+    def _reals(self, drawn: Ranks, start: int) -> Array:
         if self.form == "table":
             assert self.table is not None
             return self._thin(self.table[drawn >> np.uint32(24)], start)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float, numpy_dtype
 from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.counter_based import (
     DIVISORS,
@@ -118,6 +118,8 @@ def variations(kind: str, dtype: str, promises: tuple[Promise, ...]) -> tuple[st
     excluded = {name for promise in promises for name in _EXCLUDED.get(promise, ())}
     if not is_float(dtype):
         excluded |= {"wide", "structured"}
+    elif dtype not in ROUNDED_DOWN:
+        excluded.add("neighbours")
     return tuple(name for name in VARIED.get(kind, ()) if name not in excluded)
 
 
@@ -130,6 +132,9 @@ def _cleared(draw: Draw) -> int:
 def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
     """A recipe whose elements lie in parts of their range: all of them as the variation says, or patches."""
     allowed = [name for name in variations("uniform", draw.dtype, draw.promises) if name in SHAPES]
+    near = _near(draw, form, **parts)
+    if not near:
+        allowed = [name for name in allowed if name != "neighbours"]
     width = draw.shape[-1] if draw.shape and draw.shape[-1] > 1 else draw.count
     key = draw.key()
     shaping = Shaping(
@@ -138,8 +143,22 @@ def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
         whole=SHAPES.index(draw.variation) if draw.variation in allowed else None,
         allowed=tuple(map(SHAPES.index, allowed)),
         shift=EIGHTH if "varied" in draw.promises or draw.dtype in _COARSE else THOUSANDTH,
+        near=near,
     )
     return Recipe(form, draw.dtype, draw.count, key, shaping=shaping, **parts)
+
+
+def _near(draw: Draw, form: str, *, low: float = 0.0, span: float = 0.0, extent: int = 0, **_: Any) -> int:
+    """The low bits in which values of `neighbours` differ: below those that are cleared, and worth at most a
+    32nd of the range. None in long sums, where adding nearly equal values would round in one direction."""
+    if is_float(draw.dtype):
+        largest = max(abs(low), abs(low + span)) if form == "uniform" else abs(low) + 3 * abs(span)
+        steps = abs(span) / 32 / (2 * UNIT_ROUNDOFF[draw.dtype] * largest or 1.0)
+    else:
+        steps = extent / 32
+    bits = ROUNDED_DOWN.get(draw.dtype, 0 if is_float(draw.dtype) else 1 << 12)
+    most = (bits & -bits) - 1 if draw.rounded_down and bits else 0
+    return min(most, (1 << max(0, int(min(steps, 2.0**31)).bit_length() - 1)) - 1)
 
 
 def _recipe(draw: Draw, form: str, **parts: Any) -> Recipe:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.compiler_texts import FRAGMENTS, search
 from kcurate.errors import ProblemError
 from kcurate.judge.checks import static
-from kcurate.judge.checks.lexer import compiler_text, rewritten, tokenize
+from kcurate.judge.checks.lexer import compiler_text, numbers, rewritten, tokenize
 from kcurate.records import Side
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
@@ -109,3 +109,27 @@ def test_gcc_and_nvrtc_read_the_same_tokens() -> None:
     report = search(60, seed=0)
     assert report.strings > 100
     assert report.disagreement is None, report.disagreement
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x == 0x1234567", {0x1234567}),
+        ("a = 1'000'003u, 0777, 0b101ull;", {1000003, 0o777, 5}),
+        ("(1 << 24) - 1", {1, 24, 1 << 24, (1 << 24) - 1}),
+        ("f(-3.5e2f, .5f, 0x1p3)", {3.5e2, -3.5e2, 0.5, 8.0}),
+        ("x[7] - 2 + ~9", {7, 2, -2, 9, ~9, -2 + ~9}),
+        ("#define KEY (40 | 2)\nint8_t name3 = x1;", {40, 2, 42}),
+        ("1 << 9999, 1e999, 08", {1, 9999}),
+        ("// 5\n\"6\" '7'", set()),
+    ],
+)
+def test_numbers_are_literals_and_what_is_computed_from_them(code: str, found: set[float]) -> None:
+    assert numbers(code) == found
+
+
+@pytest.mark.parametrize(
+    "code", ["(" * 50_000 + "1" + ")" * 50_000, "#" * 50_000, "-" * 50_000 + "1", "9*" * 50_000]
+)
+def test_numbers_of_odd_text_take_linear_time(code: str) -> None:
+    assert len(numbers(code)) < 100

