@@ -1,8 +1,9 @@
 """Which part of a slow side is needless: without it the outputs stay right, and it takes much less time.
 
 On the emulator the side runs without each of its parts (`kcurate.mutate.ablations`), on every trial of the
-test sizes and with a few blocks at the bench size. What stays right is a suspect, those first whose counts
-explain the most time; those whose cost no count shows (barriers, attributes, shared memory) come last. A
+test sizes, on inputs far outside their range, and with a few blocks at the bench size. What stays right is a
+suspect, those first whose counts explain the most time; those whose cost no count shows (barriers,
+attributes, shared memory) come last. A
 suspect is only proved by times, or, where none are taken, by counts. Not covered: timing suspects
 (`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
 """
@@ -10,7 +11,7 @@ suspect is only proved by times, or, where none are taken, by counts. Not covere
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate.backends.base import Compiled, Counts
@@ -178,6 +179,7 @@ class _Runner:
         largest = self._problem.sizes.test[largest_test(self._problem)]
         slot = next(trial.slot for trial in tests if trial.sizes == largest)
         left = self._staying_right(list(enumerate(parts)), tests, slot, counted)
+        left = self._right_far_out(left, largest)
         if not left:
             return
         self.close()
@@ -191,18 +193,48 @@ class _Runner:
             gain = max(_gain(whole, without, part) for whole, without in pairs)
             yield Suspect(part, gain if part.counted else None)
 
+    def _right_far_out(
+        self, parts: Sequence[tuple[int, Ablation]], sizes: Mapping[str, int]
+    ) -> list[tuple[int, Ablation]]:
+        """Those of the parts without which the side stays right on inputs far outside their range too.
+
+        What keeps a number from overflowing, as the maximum in a softmax, changes nothing on usual inputs.
+        Such inputs count only if the fast side agrees there: else a slow side could treat them by itself.
+        """
+        usual = (trial for trial in trials(self._problem, self._runs.seed) if trial.sizes == sizes)
+        far = replace(next(usual), slot="far", variation="nominal/far")
+        if not parts or (expected := self._of_fast(far)) is None:
+            return [*parts]
+        return self._staying_right(parts, [far], "", {}, expected)
+
+    def _of_fast(self, trial: Trial) -> Outputs | None:
+        """The fast side's outputs in a trial; None where the emulator cannot run it."""
+        in_its_place = replace(self._candidate, slow=self._candidate.fast)
+        compiled = self._runs.compiled_slow(in_its_place.slow, in_its_place)
+        if compiled is None:
+            return None
+        runner = _Runner(self._runs, in_its_place, compiled, self._until_s, counted_only=True)
+        try:
+            return runner._count(trial, in_its_place.slow.plan, 0, None)[0]
+        except (Ruling, BackendError):
+            return None
+        finally:
+            runner.close()
+
     def _staying_right(
         self,
         parts: Sequence[tuple[int, Ablation]],
         chosen: Sequence[Trial],
         counted_in: str,
         counted: dict[int, tuple[Counts, Counts]],
+        expected: Outputs | None = None,
     ) -> list[tuple[int, Ablation]]:
         """The parts without which the side gives the whole side's outputs in each of these trials.
 
         `counted` gets what the side did with and without each part in the trial `counted_in`. At the bench
-        size the side need not run.
+        size the side need not run, nor where outputs are `expected`; without these a trial tells nothing.
         """
+        optional = chosen[0].at_bench or expected is not None
         known: dict[str, _Whole] = {}
         try:
             for trial in chosen:
@@ -211,7 +243,9 @@ class _Runner:
                 known[trial.slot] = _Whole(trial, *answer, time.perf_counter() - started)
         except (Ruling, BackendError):
             self.close()
-            return [*parts] if chosen[0].at_bench else []
+            return [*parts] if optional else []
+        if expected is not None and any(self._differ(whole, expected) for whole in known.values()):
+            return [*parts]
         left = []
         for number, part in parts:
             if time.perf_counter() > self._until_s:
@@ -238,8 +272,11 @@ class _Runner:
             counted[number] = whole.counts, counts
         if whole.trial.at_bench:
             return digest == whole.digest or part.regridded or (part.replaced and not self._counted_only)
+        return not self._differ(whole, outputs)
+
+    def _differ(self, whole: _Whole, outputs: Outputs) -> bool:
         sizes = whole.trial.sizes
-        return not any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs)
+        return any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs)
 
     def _count(
         self, trial: Trial, plan: object, number: int, limit_s: float | None

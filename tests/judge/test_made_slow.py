@@ -20,7 +20,17 @@ from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow import above_cap, grew, wasted
 from kcurate.judge.needless import Suspect, suspects
 from kcurate.mutate.ablations import Ablation
-from kcurate.records import BenchSize, Candidate, Environment, Origin, Outcome, SizeTiming, Speedup, Verdict
+from kcurate.records import (
+    BenchSize,
+    Candidate,
+    Environment,
+    Origin,
+    Outcome,
+    Sizes,
+    SizeTiming,
+    Speedup,
+    Verdict,
+)
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.naive import naive_speedup
 
@@ -349,3 +359,33 @@ def test_other_places_are_suspected_only_where_accesses_are_scattered(name: str,
     finally:
         runs.close()
     assert any("place" in text and "serves" in text for text in texts) is suspected
+
+
+SOFTMAX = """
+extern "C" __global__ void softmax(const float* in, float* out, int rows, int cols) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float largest = in[row * cols];
+    for (int i = 1; i < cols; i++) largest = fmaxf(largest, in[row * cols + i]);
+    float sum = 0.0f, more = 0.0f;
+    for (int i = 0; i < cols; i++) sum += expf(in[row * cols + i] - largest);
+    WORK
+    for (int i = 0; i < cols; i++) out[row * cols + i] = expf(in[row * cols + i] - largest) / sum + more;
+}
+"""
+# It matters only far outside the inputs' range, where the fast side does nothing of the kind.
+OWN_AFFAIR = "for (int i = 0; i < cols; i++) if (expf(in[row * cols + i]) > 1e30f) more += 1.0f;"
+
+
+def test_what_keeps_numbers_from_overflowing_is_needed() -> None:
+    pair = store.read_candidate(resources.pairs_dir() / "deep-learning" / "softmax-thread-block")
+    assert pair.problem is not None
+    sizes = Sizes(({"rows": 3, "cols": 90}, {"rows": 131, "cols": 33}), {"rows": 1024, "cols": 512})
+    pair = replace(pair, problem=replace(pair.problem, sizes=sizes))
+    suspected = {}
+    with contextlib.closing(CountedRuns()) as runs:
+        for work in ("", OWN_AFFAIR):
+            slow = replace(pair.slow, code=SOFTMAX.replace("WORK", work))
+            suspected[work] = [part.ablation.line for part in suspects(runs, replace(pair, slow=slow))]
+    assert 6 not in suspected[""], "the loop for the maximum"
+    assert 9 in suspected[OWN_AFFAIR]

@@ -1,8 +1,9 @@
 """Inputs spoiled for a negative control: rounded to the next narrower type, or a part of one set to zero.
 
-No change leaves the range of the values before it. `Spoiled.apply` changes an array here; a device does the
-same to its own memory (`kcurate.backends.cuda.arrays`). Not covered: which changes a problem must notice
-(`kcurate.judge.negative_controls`).
+Neither leaves the range of the values before it. `Spoiled.apply` changes an array here; a device does the
+same to its own memory (`kcurate.backends.cuda.arrays`). `far` does leave it, and is applied here only. Not
+covered: which changes a problem must notice (`kcurate.judge.negative_controls`), what far inputs are for
+(`kcurate.judge.needless`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs.draws import Array
 
 # The next narrower type that an input may be rounded to.
@@ -22,13 +23,17 @@ NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3
 # The share of an input that each change sets to zero. `half` stands for a program that sums half of the
 # terms, `without` for one that ignores the input.
 SHARES = {"hole": 0.1, "half": 0.5, "without": 1.0}
+# What `far` multiplies floating inputs by: exponentials of usual values overflow then, float16 does not.
+FAR = 256.0
 
 
 @dataclass(frozen=True)
 class Spoiled:
-    """What happens to generated inputs: `narrow` rounds all floating ones; `hole` is (name, start, count)."""
+    """What happens to generated inputs: `narrow` rounds all floating ones, `far` multiplies them by `FAR`;
+    `hole` is (name, start, count)."""
 
     narrow: bool = False
+    far: bool = False
     hole: tuple[str, int, int] | None = None
 
     @classmethod
@@ -41,8 +46,8 @@ class Spoiled:
         what, _, name = change.partition(":")
         if not change:
             return cls()
-        if what == "narrow":
-            return cls(narrow=True)
+        if what in ("narrow", "far"):
+            return cls(narrow=what == "narrow", far=what == "far")
         if what in SHARES and name in counts:
             count = min(counts[name], max(1, int(SHARES[what] * counts[name])))
             rng = np.random.default_rng([seed, zlib.crc32(b"hole")])
@@ -53,6 +58,8 @@ class Spoiled:
         """The values of one input after the change (in the same memory, where that is possible)."""
         if self.narrow:
             return _narrowed(values, dtype)
+        if self.far and is_float(dtype) and values.dtype.itemsize > 1:
+            return np.asarray(values * values.dtype.type(FAR))
         if self.hole is not None and self.hole[0] == name:
             _, start, count = self.hole
             flat = values.reshape(-1)
