@@ -21,7 +21,7 @@ from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.triton import installed
 from kcurate.core import codec, store
 from kcurate.core.time_limits import RUN_S
-from kcurate.judge.agreement import arrays_of
+from kcurate.judge.agreement import arrays_of, in_order
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.judge.workers.nursery import Nursery, Role
@@ -32,6 +32,7 @@ from kcurate.problem.compare import Comparison, compare
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import generate
+from kcurate.problem.outputs import unordered
 from kcurate.problem.program import bind
 from kcurate.problem.size_gaps import size_gaps
 from kcurate.records import SIDES, Candidate, Problem, Side, SideName
@@ -115,7 +116,13 @@ def compared(
     rule = problem.buffers[name].tolerance
     valid = int(np.ravel(expected[rule.valid])[0]) if rule and rule.valid else None
     terms = evaluate(rule.terms, sizes) if rule else 1
-    return compare(expected[name], got, problem.buffers[name].dtype, rule, terms=terms, valid=valid)
+    reference = expected[name]
+    if unordered(problem.buffers[name]):
+        reference, got = (
+            in_order(problem, name, rows, valid)[name] for rows in (expected, {**expected, name: got})
+        )
+        valid = None
+    return compare(reference, got, problem.buffers[name].dtype, rule, terms=terms, valid=valid)
 
 
 def outputs_of(problem: Problem) -> list[str]:

@@ -24,6 +24,7 @@ from train.asked import BROKEN, CHEAT, EMPTY, ENDLESS, PLAN, WRONG, reply
 
 from kcurate.client import Answer, AsyncClient, Client, Given, OwnProblem, Request
 from kcurate.core import codec, store
+from kcurate.core.workspace import MARKER
 from kcurate.errors import InputError, RemoteError
 from kcurate.integrations import verl
 from kcurate.judge.referees.batch import default_jobs
@@ -235,7 +236,7 @@ def test_a_callers_problem_is_admitted_and_stays_apart(server: Server) -> None:
     assert [one.outcome for one in job.results] == ["correct", "mismatch"]
     assert {one.id for one in server.client.tasks().tasks} == before
     workspace = Path(server.command[server.command.index("-w") + 1])
-    assert {path.name for path in workspace.iterdir()} == {"runs", "serve"}
+    assert {path.name for path in workspace.iterdir()} == {"runs", "serve", MARKER}
 
 
 def test_a_callers_problem_that_proves_nothing_is_refused(server: Server) -> None:

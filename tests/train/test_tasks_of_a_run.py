@@ -108,12 +108,13 @@ def test_what_kernelbench_holds_out_is_taught_by_no_other_task(pairs: Path, tmp_
     whole = load_tasks(resolve(sets=[*place, "tasks.held_out=0", "tasks.rollout=0"]))
     families = sorted({task.family for task in whole.sft})
     first, second = families[:2]
-    for number, name in enumerate((first, second, first, second), 1):
-        (tmp_path / f"{number}_{name}.py").write_text(RELU)
+    other = RELU.replace("torch.relu(x)", "torch.sigmoid(x) * 2")
+    for number, (name, code) in enumerate(((first, RELU), (second, other)) * 2, 1):
+        (tmp_path / f"{number}_{name}.py").write_text(code)
     notes: list[str] = []
     sets = [*place, f'tasks.source="kernelbench:{tmp_path}"', "tasks.held_out=0.25"]
     found = load_tasks(resolve(sets=sets), notes.append)
-    assert [len(found.grpo), len(found.held_out)] == [2, 1]
+    assert [len(found.grpo), len(found.held_out)] == [2, 2]
     kept = set(families) - {found.held_out[0].family}
     assert {task.family for task in found.sft} == kept
     assert {task.family for task in found.grpo} == {first, second} & kept

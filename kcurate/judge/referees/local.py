@@ -120,7 +120,9 @@ class LocalReferee:
     def __init__(self, config: JudgeConfig) -> None:
         self._connection, theirs = multiprocessing.Pipe()
         # Of what it and its workers print, no line is for the user but the last of one that died.
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        with tempfile.TemporaryFile() as printed:
+            self._printed = os.dup(printed.fileno())
+        weakref.finalize(self, os.close, self._printed)
         command = [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())]
         try:
             self.process = subprocess.Popen(
@@ -166,9 +168,10 @@ class LocalReferee:
 
     def _last_words(self) -> str:
         """The last line that it printed."""
-        self._printed.seek(0, os.SEEK_END)
-        self._printed.seek(-min(self._printed.tell(), LAST_BYTES), os.SEEK_END)
-        return _last_line(self._printed.read().decode(errors="replace"))
+        end = os.fstat(self._printed).st_size
+        return _last_line(
+            os.pread(self._printed, LAST_BYTES, max(0, end - LAST_BYTES)).decode(errors="replace")
+        )
 
     def _receive(self, limit_s: float | None) -> object:
         try:
