@@ -119,7 +119,7 @@ class Verification:
         with disturbing("wide"):
             self.sides[self.reference].ask(Run(trial.slot, self.salts(1), text="wide"))
             reply = self.answer(trial, self.reference)
-            return self.outputs(trial, self.reference, reply, 0, self._output_names())
+            return self.outputs(trial, self.reference, reply, 0, self.output_names())
 
     def make_inputs(self, trial: Trial) -> None:
         """Have both sides make a trial's inputs, unless they were prefetched; waits for them."""
@@ -152,16 +152,17 @@ class Verification:
         self, trial: Trial, side: SideName, limit_s: float = math.inf, runs: int = REPEATS
     ) -> RunReply:
         """A side's reply to so many runs of a trial."""
-        size = outputs_bytes(self.problem, trial.sizes, self._output_names())
+        size = outputs_bytes(self.problem, trial.sizes, self.output_names())
         return self.sides[side].answer(runs * size + REPLY_SLACK_BYTES, limit_s)
 
-    def _output_names(self) -> tuple[str, ...]:
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the problem's outputs."""
         return output_names(self.problem)
 
     def _first_outputs(self, trial: Trial, side: SideName, reply: RunReply) -> Outputs:
         """The first run's outputs, after checking that no run wrote outside its outputs."""
         self.check_integrity(trial, side, reply)
-        return self.outputs(trial, side, reply, 0, self._output_names())
+        return self.outputs(trial, side, reply, 0, self.output_names())
 
     def check_repeats(
         self,
@@ -173,7 +174,7 @@ class Verification:
         how: str = UNSTABLE,
     ) -> None:
         """Raise a ruling unless these runs of the reply (None: all later ones) agree with the first."""
-        rest = self._output_names()
+        rest = self.output_names()
         tolerant = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
         for index in runs or range(1, trial.runs):
             again = self.outputs(trial, side, reply, index, rest)

@@ -17,7 +17,7 @@ import pytest
 from kcurate.backends.base import Compiled
 from kcurate.backends.triton import installed
 from kcurate.core import store, time_limits
-from kcurate.judge import admission
+from kcurate.judge import admission, needless, thread_orders
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
 from kcurate.judge.judging import Judge, JudgeConfig
@@ -42,6 +42,8 @@ SHARED = ("tests/cheats/test_cheats.py", "tests/cheats/expected.toml")
 BOMBS = ("template_bomb", "endless_macro", "triton_endless_compile")
 BOMB_TIMEOUT_S = 2.0
 HANG_TIMEOUT_S = 3.0
+# Seconds for searches that elsewhere end sooner.
+PATIENT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,10 @@ def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
 def emulator() -> Iterator[Judge]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(time_limits.RUN_S, "emulator", HANG_TIMEOUT_S)
+        # A busy machine must not leave out what these cases are refused for.
+        patch.setattr(needless, "TRYING_S", PATIENT_S)
+        patch.setattr(needless, "BENCH_S", PATIENT_S)
+        patch.setattr(thread_orders, "QUICK_S", PATIENT_S)
         one = Judge(JudgeConfig(backend="emulator", counted=True))
         yield one
         one.close()
