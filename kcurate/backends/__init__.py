@@ -3,10 +3,10 @@
 | module | what |
 |---|---|
 | `base` | the interface between the judge and machines that run device code |
-| `choice` | from `--backend` and `--gpu` to a backend that is here and the numbers of its GPUs |
+| `choice` | chooses an available backend and its GPU indices from `--backend` and `--gpu` |
 | `cuda/` | device code on NVIDIA GPUs: NVRTC to a cubin, launches through cuda-core |
 | `emulator/` | runs device code without a GPU |
-| `noise` | memory contents that no candidate can predict, and comparisons of memory where it |
+| `noise` | random memory contents that no candidate can predict; comparisons in device memory |
 | `torch_module` | a PyTorch module as a side |
 | `torch_text` | the text of a PyTorch side |
 | `triton/` | sides in Triton |

@@ -1,4 +1,4 @@
-"""From `--backend` and `--gpu` to a backend that is here and the numbers of its GPUs.
+"""From `--backend` and `--gpu` to an available backend and its GPU indices.
 
 Not covered: the GPUs of a training run, which are renumbered (`kcurate.reward.devices`).
 """
@@ -66,10 +66,10 @@ def gpu_numbers(text: str, *, where: str = "--gpu") -> tuple[int, ...]:
 
 
 def require_gpus(numbers: Sequence[int], count: int, *, where: str = "--gpu") -> None:
-    """Whether this machine, with `count` GPUs, has these.
+    """Raise unless this machine, with `count` GPUs, has these.
 
     Raises:
-        MissingDependencyError: it has not, or it has none at all.
+        MissingDependencyError: one of them is absent, or there is no GPU at all.
     """
     absent = [number for number in numbers if number >= count]
     if absent or not count:

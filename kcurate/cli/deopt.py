@@ -12,12 +12,12 @@ import typer
 from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.signatures import declared
 from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
-from kcurate.deopt.settings import BY_RULES, OF_RULES, DeoptConfig
+from kcurate.deopt.settings import BY_RULES, RULES_OPTIONS, DeoptConfig
 
 if TYPE_CHECKING:
     from kcurate.records import Summary
 
-OF_MODELS = frozenset(name for name, _, _ in declared(DeoptConfig)) - OF_RULES | {"dry_run"}
+OF_MODELS = frozenset(name for name, _, _ in declared(DeoptConfig)) - RULES_OPTIONS | {"dry_run"}
 
 
 def deopt(

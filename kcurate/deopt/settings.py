@@ -13,20 +13,20 @@ from kcurate.core.options import Argument, JobsOption, Option, RayOption, Worksp
 if TYPE_CHECKING:
     from kcurate.records import Language, Side, SideName
 
-# `model`: nobody is asked, the rules of `kcurate.deopt.rules` write.
+# `model`: no model is called, the rules of `kcurate.deopt.rules` write.
 BY_RULES = "rules"
-# What a run by rules knows; everything else has an effect on models only.
-OF_RULES = frozenset({"workspace", "paths", "model", "rules", "direction", "jobs"})
-# So many rounds in a row without a gain end a climb.
+# The options of a run by rules; all others only affect models.
+RULES_OPTIONS = frozenset({"workspace", "paths", "model", "rules", "direction", "jobs"})
+# A search ends after this many consecutive rounds without a gain.
 IDLE_ROUNDS = 2
 
 
 @dataclass(frozen=True)
 class DeoptConfig:
-    """Whose code to write again, and who writes. `jobs`: what rules write is the same with any number.
+    """Which code to rewrite, and what generates it. `jobs`: does not change what the rules write.
 
     `max_usd` limits this run alone; spending of earlier runs is not counted. For a fast side, each of the
-    `rounds` asks for `candidates` answers, and so many `idle_rounds` in a row that gain little end a search.
+    `rounds` asks for `candidates` answers; `idle_rounds` consecutive rounds with little gain end a search.
     """
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
@@ -89,12 +89,12 @@ class DeoptConfig:
     ray: RayOption = None
 
     @property
-    def made(self) -> SideName:
-        """The side that is asked for."""
+    def written_side(self) -> SideName:
+        """The side to write."""
         return "slow" if self.direction == "slow" else "fast"
 
-    def wants(self, given: Side) -> Language:
-        """The language that is asked for."""
+    def written_language(self, given: Side) -> Language:
+        """The language to write it in."""
         if self.direction == "translate":
             return "cuda" if given.language == "triton" else "triton"
         return "triton" if given.language == "triton" else "cuda"

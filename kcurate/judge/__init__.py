@@ -17,7 +17,7 @@
 | `referees/` | many candidates at once, on this machine or on a Ray cluster |
 | `at_bench` | trials at a bench size |
 | `counted_runs` | both sides on the emulator, compiled to count what they do |
-| `explained` | how long what a side was counted to do takes on a GPU at most |
+| `explained` | an upper bound on a side's GPU time, from the work that it was counted to do |
 | `made_slow` | whether a slow side that a rule or a model made is slow on purpose, from evidence |
 | `needless` | which part of a slow side is needless |
 | `peeks` | random parts of outputs, copied to the host by the driver |

@@ -1,10 +1,11 @@
 """The process that runs KernelBench's own code: its prompts, its build and its evaluator.
 
-It is given the file of a request, and writes the result, named like the step, into its folder. The request is
-out of an answer's reach; the folder may be as an answer's earlier step left it. The answer and the evaluator
-share the process, as in KernelBench: an answer that wants to can forge the result, but harms nothing else. It
-changes files only in its folder, reads libraries and the checkout, and has no network. Not covered: who
-starts it (`protocol`).
+It reads a request file (`sys.argv[2]`; `sys.argv[1]` is the caller's import path, as JSON) and writes
+`<step>.json` into its working directory. An answer cannot modify the request, but may have left files in the
+directory in an earlier step. The answer and the evaluator share the process, as in KernelBench, so an answer
+can forge its own result. As far as this machine can enforce it, which is not checked here, the process
+changes files only in that directory, /dev and /proc, reads only those, system folders, libraries and the
+checkout, and has no network. Not covered: who starts it (`kcurate.evaluation.kernelbench_protocol`).
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# What KernelBench imports for its own clients, and the evaluator does not use.
+# Packages that KernelBench imports for its LLM clients and evaluation does not need.
 CLIENTS = ("dotenv", "litellm", "openai", "requests")
 TRIALS, TIMED = 5, 100
 
 
 @dataclass(frozen=True)
 class Built:
-    """What became of a build. `static`: why the static check refuses the answer; `why`: why it failed."""
+    """The outcome of a build. `static`: why the static check refuses the answer; `why`: why it failed."""
 
     built: bool = False
     why: str = ""
@@ -52,7 +53,7 @@ def result(step: str) -> str:
 
 
 def main() -> None:
-    """Enter the sandbox, and do what is asked."""
+    """Enter the sandbox and run the requested step."""
     from kcurate.judge.workers.inside import isolation
 
     asked = json.loads(Path(sys.argv[2]).read_bytes())
@@ -101,10 +102,10 @@ def checked(asked: Mapping[str, Any]) -> Built:
 
 
 def evaluated(asked: Mapping[str, Any]) -> Found:
-    """What KernelBench's evaluator says of an answer."""
+    """KernelBench's result for an answer."""
     torch = importlib.import_module("torch")
     theirs = importlib.import_module("kernelbench.eval")
-    evaluated = theirs.eval_kernel_against_ref(
+    execution = theirs.eval_kernel_against_ref(
         asked["module"],
         asked["code"],
         num_correct_trials=TRIALS,
@@ -115,11 +116,11 @@ def evaluated(asked: Mapping[str, Any]) -> Found:
         backend=asked["backend"],
         precision=torch.float32,
     )
-    if evaluated is None:
+    if execution is None:
         return Found()
-    about = {str(name): str(value) for name, value in evaluated.metadata.items()}
-    times = float(evaluated.runtime), float(evaluated.ref_runtime)
-    return Found(bool(evaluated.compiled), bool(evaluated.correctness), *times, about)
+    about = {str(name): str(value) for name, value in execution.metadata.items()}
+    times = float(execution.runtime), float(execution.ref_runtime)
+    return Found(bool(execution.compiled), bool(execution.correctness), *times, about)
 
 
 STEPS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

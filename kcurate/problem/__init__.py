@@ -6,7 +6,7 @@
 | `answered` | turns a model's answer into the side that it was asked for |
 | `bind_once` | the programs bound last, so that the stages of one judgement share them |
 | `bound_buffers` | a side's buffers bound to sizes |
-| `c_types` | c types as problem dtypes |
+| `c_types` | C types as problem dtypes |
 | `calls` | a PyTorch module call bound to sizes |
 | `check` | checks a candidate before anything runs |
 | `compare` | whether an output equals the reference, within the rounding of its arithmetic |

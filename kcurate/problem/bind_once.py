@@ -1,7 +1,7 @@
-"""The programs bound last, so that the stages of one judgement share them: some plans have 40,000 operations.
+"""An LRU cache of bound programs, shared by the stages of a judgement (per process, unlocked).
 
-Records are compared by identity, since comparing plans could take as long as binding them. Not covered:
-binding (`kcurate.problem.program`).
+Binding is slow: some plans have 40,000 operations. Records are compared by identity, since comparing plans
+could take as long as binding them. Not covered: binding (`kcurate.problem.program`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 | `counters` | which counters there are, and how several launches become one side |
 | `on_file` | profiles on file |
 | `technique_counters` | which counters a technique moves, and which way |
-| `label_check` | `--check-labels`: techniques held against profiles |
+| `label_check` | `--check-labels`: technique labels checked against stored profiles |
 | `settings` | the settings of `kcurate profile` |
 
 Not covered: what runs under the tool (`kcurate.judge.workers.inside.profiled`), rows of a dataset

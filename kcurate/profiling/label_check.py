@@ -1,7 +1,7 @@
-"""`kcurate profile --check-labels`: every technique of every pair, held against the profiles of both sides.
+"""`kcurate profile --check-labels`: each pair's techniques, checked against both sides' profiles.
 
-An ablation supports a label too: what the pair says that the technique is worth, or a confirmed pair of this
-workspace whose slow side was made from this pair by removing the technique.
+An ablation supports a label too: the gain that the pair records for the technique (`worth`), or a confirmed
+pair of this workspace whose slow side was made from this pair by removing the technique.
 Not covered: which counters a technique moves (`kcurate.profiling.technique_counters`).
 """
 
@@ -24,8 +24,8 @@ from kcurate.verdicts import items, readable, standing
 
 class LabelOutcome(StrEnum):
     """A label's outcome. `ablation`: its counters do not move, and removing the technique made the kernel
-    slower. `no_counter`: no counter shows this technique, here at least. `stale`: the profiles are of other
-    code."""
+    slower. `no_counter`: no counter on this machine reflects this technique. `stale`: the
+    profiles are of other code."""
 
     SUPPORTED = "supported"
     ABLATION = "ablation"
@@ -37,7 +37,7 @@ class LabelOutcome(StrEnum):
 
 
 def check(config: ProfileConfig, *, note: Note = silent) -> Summary:
-    """Hold labels against profiles on file; needs no GPU. The counts are over labels.
+    """Check labels against stored profiles; needs no GPU. The counts are over labels.
 
     Raises:
         InputError: no pairs, or no profiles at all.
@@ -60,7 +60,7 @@ def check(config: ProfileConfig, *, note: Note = silent) -> Summary:
 
 
 def ablations(workspace: Workspace) -> Mapping[tuple[str, str], float]:
-    """By pair and technique: how much faster the pair is with it, from confirmed pairs without it."""
+    """Speedup of each (pair, technique), measured by confirmed pairs whose slow side lacks the technique."""
     gains: dict[tuple[str, str], float] = {}
     for pair in readable.judged(readable.folders(workspace, built_in=False), workspace):
         if isinstance(pair, readable.Unreadable) or not confirmed(pair):
@@ -83,10 +83,10 @@ def _of_pair(
     if isinstance(pair, readable.Unreadable):
         return [items.unreadable("labels", LabelOutcome.MALFORMED, pair, workspace)]
     candidate, file = pair.candidate, str(pair.folder / "pair.json")
-    both = chosen(candidate, profiles)
+    sides = side_profiles(candidate, profiles)
     labels = []
     for technique in candidate.techniques:
-        outcome, why = judged(candidate, technique, both, profiles, removed)
+        outcome, why = label_outcome(candidate, technique, sides, profiles, removed)
         passed = outcome not in (LabelOutcome.UNSUPPORTED, LabelOutcome.NOT_PROFILED, LabelOutcome.STALE)
         word = "show" if outcome is LabelOutcome.UNSUPPORTED else STAGE
         following = None if passed else command(workspace.root, word, candidate.id)
@@ -94,8 +94,8 @@ def _of_pair(
     return labels
 
 
-def chosen(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, Profile] | None:
-    """The profiles of both sides on one device, that whose verdicts stand if there are any."""
+def side_profiles(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, Profile] | None:
+    """The profiles of both sides on one device: the one whose verdicts stand, if it has both profiles."""
     profiled = profiles.by_device(candidate)
     whole = {device: sides for device, sides in profiled.items() if len(sides) == len(SIDES)}
     if not whole:
@@ -104,29 +104,29 @@ def chosen(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, P
     return sides["slow"], sides["fast"]
 
 
-def judged(
+def label_outcome(
     candidate: Candidate,
     technique: str,
-    both: tuple[Profile, Profile] | None,
+    sides: tuple[Profile, Profile] | None,
     profiles: on_file.Profiles,
     removed: Mapping[tuple[str, str], float],
 ) -> tuple[LabelOutcome, str]:
-    """A label's outcome, and what it rests on."""
+    """A label's outcome, and the evidence for it."""
     if technique not in technique_counters.EXPECTED:
         return LabelOutcome.NO_COUNTER, "no counter shows this technique"
-    counted = all(getattr(candidate, side).language == "cuda" for side in SIDES)
-    if counted and both is None:
+    countable = all(getattr(candidate, side).language == "cuda" for side in SIDES)
+    if countable and sides is None:
         if any(profiles.stale(candidate, side) for side in SIDES):
             return LabelOutcome.STALE, "the profiles are of other code"
         return LabelOutcome.NOT_PROFILED, "the sides have no profiles"
-    moves = technique_counters.moves(technique, *both) if both else []
-    right = [move for move in moves if move.right]
-    if right:
-        return LabelOutcome.SUPPORTED, str(right[0])
+    changes = technique_counters.moves(technique, *sides) if sides else []
+    expected = [change for change in changes if change.right]
+    if expected:
+        return LabelOutcome.SUPPORTED, str(expected[0])
     if (gain := removed.get((candidate.id, technique), candidate.worth.get(technique))) is not None:
         return LabelOutcome.ABLATION, f"{gain:.2f} times as fast as without it"
-    if not counted:
+    if not countable:
         return LabelOutcome.NO_COUNTER, "ncu counts no sides in PyTorch or Triton here"
-    if not moves:
-        return LabelOutcome.NO_COUNTER, "the slow side has nothing that could fall"
-    return LabelOutcome.UNSUPPORTED, "; ".join(map(str, moves))
+    if not changes:
+        return LabelOutcome.NO_COUNTER, "no counter of the slow side is high enough to drop"
+    return LabelOutcome.UNSUPPORTED, "; ".join(map(str, changes))

@@ -7,8 +7,8 @@
 | `kernel` | the output of `extract` |
 | `known` | facts about a suite's benchmark beyond its code |
 | `pair` | a candidate (two sides of one problem) and its origin |
-| `problem` | a problem (sizes, buffers, scalars) and a plan (how a side is launched on it), as |
-| `profile` | what a profiler counted while one side ran on one GPU. |
+| `problem` | a problem (sizes, buffers, scalars) and a plan (how a side is launched on it) |
+| `profile` | what a profiler counted while one side ran on one GPU |
 | `run` | the summary that a command reports when it ends |
 | `verdict` | the judge's result for a candidate |
 

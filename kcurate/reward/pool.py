@@ -36,11 +36,12 @@ _Coming = Future[tuple[Verdict, ...]]
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """Where completions are judged. `backend` auto: the GPU if there is one. `jobs` 0: by the machine.
+    """Where completions are judged. `backend` auto: the GPU if there is one.
 
-    `limit_s`: time limit per completion, None for the backend's default. `cache_file`: JSON lines of
-    verdicts. `torch`: the given side of a task may be in PyTorch, which is trusted code. `ray`: the address
-    of a cluster that judges instead of this machine; `gpus` is then ignored, and `jobs` 0 is one per GPU.
+    `jobs` 0: chosen from the machine's cores. `limit_s`: time limit per completion, None for the backend's
+    default. `cache_file`: JSON lines of verdicts. `torch`: the given side of a task may be in PyTorch, which
+    is trusted code. `ray`: the address of a cluster that judges instead of this machine; `gpus` is then
+    ignored, and `jobs` 0 is one per GPU.
     """
 
     backend: str = "auto"
@@ -72,17 +73,24 @@ class _Entry:
 
 @dataclass
 class _UnderWay:
-    """Verdicts that are being made, how many completions wait for them, and what the judges were asked."""
+    """A judgement in flight: its promise, number of waiters, and the judge's future."""
 
     promise: _Coming
-    waiting: int = 1
-    asked: Future[Verdict] | None = None
+    waiters: int = 1
+    verdict: Future[Verdict] | None = None
 
 
 class RewardPool:
-    """Judges that live from the first batch on, and the cache of their verdicts. Thread-safe; `close` it.
+    """Judges, started at the first batch and kept running, and the cache of their verdicts.
 
-    `executor`: judges to use instead of those in `config`.
+    Life cycle of a completion:
+    1. `_entered` reads the reply: refused at once, or a candidate with a key.
+    2. `_ask` answers from the cache, joins a judgement in flight, or starts one (`_submit`).
+    3. `_submit` queues it at the judges, a second time if the verdict asks for an audit; `_resolve` ends it.
+    4. `_scored` groups completions by task and applies the scheme, once all verdicts of a batch are there.
+    5. If its batch is cancelled, `_cancel_unwanted` drops it, unless another batch waits for it.
+
+    Thread-safe; `close` it. `executor`: judges to use instead of those in `config`.
     """
 
     def __init__(
@@ -127,14 +135,14 @@ class RewardPool:
     ) -> list[Judged]:
         """What each completion earned, in order. The completions of one task in one call are a group.
 
-        `scheme`: another one than the pool's. If it is cancelled, completions that no other call waits for
+        `scheme`: overrides the pool's scheme. If the call is cancelled, completions that no other call awaits
         leave the judges' queue; those that are being judged are finished.
 
         Raises:
             KcurateError: this machine cannot judge.
         """
         beginning = asyncio.ensure_future(asyncio.to_thread(self._begin, tasks, replies))
-        return self._end(await self._all_of(beginning), scheme)
+        return self._scored(await self._all_of(beginning), scheme)
 
     async def judge(self, task: Task) -> Verdict:
         """The verdict on a task's template itself, cached like those of completions.
@@ -154,7 +162,7 @@ class RewardPool:
             coming = [entry.coming for entry in entries if entry.coming is not None]
             await asyncio.gather(*(asyncio.wrap_future(promise) for promise in coming))
         except asyncio.CancelledError:
-            beginning.add_done_callback(self._leave)
+            beginning.add_done_callback(self._cancel_unwanted)
             raise
         return entries
 
@@ -164,7 +172,7 @@ class RewardPool:
 
     def score_now(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """`score`, for callers that have no event loop."""
-        return self._end(self._begin(tasks, replies))
+        return self._scored(self._begin(tasks, replies))
 
     def close(self) -> None:
         """Stop the judges and flush the cache file."""
@@ -187,23 +195,23 @@ class RewardPool:
                 entry.coming, entry.cached = self._ask(entry.key, entry.read.candidate)
         return entries
 
-    def _leave(self, beginning: asyncio.Task[list[_Entry]]) -> None:
-        """Nobody waits for these entries any more."""
+    def _cancel_unwanted(self, beginning: asyncio.Task[list[_Entry]]) -> None:
+        """Drop these entries; cancel judgements no one else awaits."""
         if beginning.cancelled() or beginning.exception() is not None:
             return
         for entry in beginning.result():
             with self._lock:
                 judgement = self._under_way.get(entry.key)
                 if judgement is not None and judgement.promise is entry.coming:
-                    judgement.waiting -= 1
-                    if judgement.waiting == 0 and judgement.asked is not None:
-                        judgement.asked.cancel()  # a referee that has begun with it goes on
+                    judgement.waiters -= 1
+                    if judgement.waiters == 0 and judgement.verdict is not None:
+                        judgement.verdict.cancel()  # a judgement already running is not interrupted
 
     def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
-        """The future verdicts, and whether they need no judging of their own."""
+        """The future verdicts, and whether they are cached or already in flight."""
         with self._lock:
             if (judgement := self._under_way.get(key)) is not None:
-                judgement.waiting += 1
+                judgement.waiters += 1
                 return judgement.promise, True
             promise: _Coming = Future()
             promise.set_running_or_notify_cancel()  # others may wait for it, so it must not be cancelled
@@ -227,21 +235,21 @@ class RewardPool:
                 verdict = future.result()
                 self._cache.add(key, verdict)
             except CancelledError:
-                return self._end_of(key, promise, BackendError("the judges were closed, or nobody waited"))
+                return self._resolve(key, promise, BackendError("the judges were closed, or nobody waited"))
             except KcurateError as error:
-                return self._end_of(key, promise, error)
+                return self._resolve(key, promise, error)
             verdicts = (*so_far, verdict)
             if asks_for_audit(verdicts):
                 return self._submit(key, candidate, promise, verdicts)
-            return self._end_of(key, promise, verdicts)
+            return self._resolve(key, promise, verdicts)
 
-        asked = self._executor.submit(candidate)
+        submitted = self._executor.submit(candidate)
         with self._lock:
             if (judgement := self._under_way.get(key)) is not None:
-                judgement.asked = asked
-        asked.add_done_callback(done)
+                judgement.verdict = submitted
+        submitted.add_done_callback(done)
 
-    def _end_of(self, key: str, promise: _Coming, verdicts: tuple[Verdict, ...] | KcurateError) -> None:
+    def _resolve(self, key: str, promise: _Coming, verdicts: tuple[Verdict, ...] | KcurateError) -> None:
         """Resolve the future of a completion."""
         with self._lock:
             self._under_way.pop(key, None)
@@ -250,7 +258,7 @@ class RewardPool:
         else:
             promise.set_result(verdicts)
 
-    def _end(self, entries: Sequence[_Entry], scheme: Scheme | None = None) -> list[Judged]:
+    def _scored(self, entries: Sequence[_Entry], scheme: Scheme | None = None) -> list[Judged]:
         """Wait for all verdicts and compute rewards, group by group."""
         settled = [settle(entry.read, entry.verdicts) for entry in entries]
         groups: dict[str, list[int]] = defaultdict(list)
@@ -275,7 +283,7 @@ def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
 
 
 def _earned(settled: Settled, entry: _Entry) -> Earned:
-    """What was earned, with the ratio known to be possible: that of the task, else what its buffers allow."""
+    """What was earned, with the best known speedup: the task's, else the bound from memory traffic."""
     known = entry.task.known or (settled.headroom and min(settled.headroom, UNKNOWN))
     code = entry.read.candidate.fast.code if isinstance(entry.read, Readable) else ""
     return replace(settled.earned, known=known, task=entry.task.id, code=code)

@@ -6,7 +6,7 @@ rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and
 
 | scheme | terms |
 |---|---|
-| `pairs` | 0 for a copy, 0.02 to 0.3 by what was reached, and speed beside what is known to be possible |
+| `pairs` | 0.02 to 0.3 by how far it got, plus log-speedup relative to the best known speedup |
 | `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) |
 | `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x its share of the best |
 | `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed |
@@ -29,7 +29,7 @@ from kcurate.reward.answers import Refusal
 
 @dataclass(frozen=True)
 class Standing:
-    """What an outcome counts as. `tier`: the staged reward of a failure, None for a correct completion."""
+    """What an outcome counts as. `tier`: the failure's reward under `staged-tiers`, None if correct."""
 
     compiles: bool
     correct: bool
@@ -59,10 +59,10 @@ STANDINGS: Mapping[str, Standing] = {
     Outcome.CORRECT: _RIGHT,
     Outcome.CONFIRMED: Standing(True, True, True),
 }
-# Of the scheme `pairs`: ratios of given time to completion's time.
+# Speedup thresholds of the `pairs` scheme (given time / completion time).
 SLOWER, FASTER = 0.67, 1.02
 LEAST_KNOWN, UNKNOWN = 1.5, 8.0
-# Sums of larger numbers could be infinite.
+# Larger weights could overflow the reward to infinity.
 LARGEST = 1e9
 OURS = Outcome.HARNESS_ERROR.value
 
@@ -71,7 +71,7 @@ OURS = Outcome.HARNESS_ERROR.value
 class Earned:
     """A completion as a scheme sees it. `speedup`: slow time over fast time, None if none counts.
 
-    `known`: the best ratio known to be possible for its task; None: unknown. `task`: the task's id. `code`:
+    `known`: the best speedup known for its task; None: unknown. `task`: the task's id. `code`:
     the completion's device code, empty if it was refused before judging.
     """
 
@@ -88,7 +88,7 @@ class Earned:
 
     @property
     def faster(self) -> bool:
-        """Whether it is faster by a known factor."""
+        """Whether it is confirmed faster, with a measured speedup."""
         return self.standing.faster and self.speedup is not None
 
 
@@ -105,11 +105,11 @@ def pairs(
     right: float = 0.3,
     most: float = 1.5,
 ) -> list[Terms]:
-    """What was reached, and the log-speedup as a share of that of the best answer known, `most` in all.
+    """How far it got, plus log-speedup divided by the best known log-speedup, capped at `most` in total.
 
-    A copy earns nothing, less than an honest attempt that does not compile. The known ratio counts as 1.5 at
-    least; where none is known as `UNKNOWN`. Below `SLOWER` times the given side's speed a right answer earns
-    `slower`; speed earns from `FASTER` on, if it is confirmed.
+    An unreadable reply earns 0. So does a copy: less than an honest attempt that does not compile. The best
+    known speedup counts as at least `LEAST_KNOWN`, and as `UNKNOWN` where none is known. A correct answer
+    below `SLOWER` times the given side's speed earns `slower`; a confirmed speedup earns only above `FASTER`.
     """
     terms = []
     for earned in group:
@@ -141,9 +141,9 @@ def kernelcompare(
 
 
 def staged_tiers(group: Sequence[Earned], *, speed: float = 100.0) -> list[Terms]:
-    """The tier of a failure; for a correct completion, slow ones too, its share of the group's best speed.
+    """A failure gets its tier; a correct completion, slow or not, its speed relative to the fastest.
 
-    The fastest of a group earns `speed`, one half as fast earns half of it, and a copy earns nothing. A gain
+    The fastest of its group earns `speed`, one half as fast earns half of it, a copy earns nothing. A gain
     counts if it is confirmed; a completion without a time counts as being as fast as the given side.
     """
     paces = [_pace(earned) for earned in group]
@@ -155,7 +155,7 @@ def staged_tiers(group: Sequence[Earned], *, speed: float = 100.0) -> list[Terms
 
 
 def _pace(earned: Earned) -> float:
-    """How fast a correct completion is beside the given side; 0 for a failure and a copy."""
+    """Speed of a correct completion relative to the given side; 0 for a failure and a copy."""
     if not earned.standing.correct or earned.outcome == Refusal.COPIED:
         return 0.0
     if earned.speedup is None:

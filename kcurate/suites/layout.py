@@ -26,7 +26,7 @@ class PairRule:
 class Layout:
     """How a tree is organised.
 
-    `markers`: alternatives; a folder is the root of such a tree if every glob of one of them matches.
+    `markers`: alternative glob sets; a folder is a root if every glob of any one set matches.
     `include`: folders, relative to the root, that are also searched for local includes.
     """
 

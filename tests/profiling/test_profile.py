@@ -245,9 +245,9 @@ def test_no_label_of_a_built_in_pair_lacks_a_counter_and_an_ablation() -> None:
     profiles = on_file.read(None)
     found: dict[str, list[str]] = {}
     for one in pairs.values():
-        both = label_check.chosen(one, profiles)
+        both = label_check.side_profiles(one, profiles)
         for technique in one.techniques:
-            outcome, why = label_check.judged(one, technique, both, profiles, {})
+            outcome, why = label_check.label_outcome(one, technique, both, profiles, {})
             found.setdefault(outcome, []).append(f"{one.id} {technique}: {why}")
     assert not found.get("unsupported") and not found.get("stale")
     assert len(found["supported"]) > 1000 and "ablation" in found
@@ -291,7 +291,7 @@ def test_labels_are_listed_whose_counter_does_not_move(tmp_path: Path) -> None:
     counts = label_check.check(config).counts["labels"]
     assert counts["ablation"] == 1 and "unsupported" not in counts
     in_triton = replace(one, fast=replace(one.fast, language="triton"))
-    said = label_check.judged(in_triton, "coalesced-access", None, on_file.Profiles(), {})
+    said = label_check.label_outcome(in_triton, "coalesced-access", None, on_file.Profiles(), {})
     assert said == ("no_counter", "ncu counts no sides in PyTorch or Triton here")
 
 

@@ -1,6 +1,6 @@
 """What a kernel never reads, from the PTX that NVRTC made of it: arguments, their memory, shared memory.
 
-NVVM has removed by then what has no effect, so an argument without `ld.param` plays no part. Shared memory is
+NVVM has already eliminated dead code, so an argument never loaded (`ld.param`) is unused. Shared memory is
 followed from a variable's name through the registers that hold its address, memory that an argument points to
 from the argument: it is unread if it is only ever stored to. Wherever that is not certain (calls, an address
 that is itself stored, an access in shared space that starts from no known variable), it counts as read. Not
@@ -26,7 +26,7 @@ _SHARED = re.compile(
     re.MULTILINE,
 )
 _INSTRUCTION = re.compile(r"(?:@!?%?[\w$]+\s+)?([a-z][\w.:]*)(?:\s+([^;]*))?$", re.DOTALL)
-# Instructions by which blocks tell each other something; plain stores may be flags where loads are volatile.
+# Instructions for inter-block communication; plain stores may be flags where loads are volatile.
 _COMMUNICATES = re.compile(
     r"atom|red\b|red\.|mbarrier|cp\.async\.bulk|(?:ld|st)\.(?:volatile|acquire|release|relaxed|mmio)|call"
 )
@@ -134,10 +134,11 @@ def _read(body: str, helpers: Sequence[str], variables: Sequence[str], parameter
         addresses = [set().union(*(held.get(name, set()) for name in names)) for names in step.operands]
         if step.word in _PURE or step.opcode.startswith("ld.param"):
             continue
-        first = (step.word in _STORES and "::" not in step.opcode) or step.opcode.startswith("cp.async")
-        # An atomic whose answer nobody uses only writes.
+        stores = (step.word in _STORES and "::" not in step.opcode) or step.opcode.startswith("cp.async")
+        # An atomic whose return value is unused only writes.
         dropped = step.word == "atom" and all(used[name] == 1 for name in step.operands[0])
-        read |= set().union(set(), *addresses[2 if dropped else 1 if first else 0 :])
+        first_read_operand = 2 if dropped else 1 if stores else 0
+        read |= set().union(set(), *addresses[first_read_operand:])
         if _reads_shared(step) and not any(set(variables) & found for found in addresses):
             read.add(_STRANGE)
     return {*read, *variables} if _STRANGE in read else read

@@ -121,7 +121,7 @@ def find_starts(config: DeoptConfig, workspace: Workspace, note: Note = silent) 
         raise InputError(
             "--direction translate takes neither --techniques nor --policy", hint="leave them out"
         )
-    all_starts = tuple(starts(config.paths, workspace, made=config.made, note=note))
+    all_starts = tuple(starts(config.paths, workspace, made=config.written_side, note=note))
     for start in all_starts:
         if isinstance(start, Unreadable):
             note(f"left out: {start}")
@@ -196,8 +196,8 @@ def _surroundings(
 def goals(config: DeoptConfig, start: Start) -> list[Target]:
     """The goals for a start; empty if its problem is unknown."""
     wanted = chosen_techniques(config.techniques)
-    ladders, language = config.policy == "sqd", config.wants(start.given)
-    return targets(start, config.made, wanted, config.variants, ladders=ladders, language=language)
+    ladders, language = config.policy == "sqd", config.written_language(start.given)
+    return targets(start, config.written_side, wanted, config.variants, ladders=ladders, language=language)
 
 
 def _searches(
@@ -212,7 +212,7 @@ def _searches(
         wanted = [goal for goal in every if goal.key() not in seen]
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
-        _add_existing(variants, start, workspace.pairs / start.id, config.made)
+        _add_existing(variants, start, workspace.pairs / start.id, config.written_side)
         searches = [Search(goal, make_policy(config, goal), around, variants) for goal in wanted]
         searches_of.append(StartSearches(start, searches, run_counts.skipped(start, len(wanted))))
     return searches_of

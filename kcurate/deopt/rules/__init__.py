@@ -30,7 +30,7 @@ rules first, so that no rule hides what a later one needs to see; compiler hints
 | `declaration_scopes` | which declaration a name refers to, the loops around it |
 | `loops` | whether iterations are independent |
 | `first_use` | whether statements set a local before they use it |
-| `read_only_uses` | whether a value is only read, where an element is stored to |
+| `read_only_uses` | whether a value is only read, and which accesses store to an element |
 | `statement_removal` | statements removed with the code that becomes empty |
 """
 

@@ -1,4 +1,4 @@
-"""Whether an expression, or what a pointer points to, is only read; where an element is stored to."""
+"""Whether an expression, or what a pointer points to, is only read; which accesses store to an element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READERS = frozenset(
 )
 
 
-def is_read(tree: Tree, node: Node) -> bool:
+def is_only_read(tree: Tree, node: Node) -> bool:
     """Whether the value is only read: not assigned, not incremented, its address not taken."""
     parent, child = node.parent, node
     while parent.type in ("parenthesized_expression", "field_expression"):
@@ -47,14 +47,14 @@ def takes_values(tree: Tree, call: Node) -> bool:
 
 
 def element_of(use: Node) -> Node | None:
-    """The subscript expression whose array a node is."""
+    """The subscript expression that indexes this node, or None."""
     parent = use.parent
     array = parent.child_by_field_name("argument") if parent.type == "subscript_expression" else None
     return parent if array == use else None
 
 
 def assignment_to(node: Node) -> Node | None:
-    """The assignment whose target a node is."""
+    """The assignment to this node, or None."""
     parent = node.parent
     target = parent.child_by_field_name("left") if parent.type == "assignment_expression" else None
     return parent if target == node else None
@@ -63,4 +63,4 @@ def assignment_to(node: Node) -> Node | None:
 def elements_only_read(tree: Tree, function: Function, pointer: bytes) -> bool:
     """Whether a pointer is only used to read its elements."""
     places = (element_of(use) for use in tree.uses(pointer, within=function.body))
-    return all(place is not None and is_read(tree, place) for place in places)
+    return all(place is not None and is_only_read(tree, place) for place in places)

@@ -29,7 +29,7 @@ from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.declaration_scopes import in_loop_with
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.read_only_uses import assignment_to, element_of, is_read
+from kcurate.deopt.rules.read_only_uses import assignment_to, element_of, is_only_read
 from kcurate.deopt.rules.relocation import Relocation, Unknown, own_index, scope_of
 from kcurate.deopt.rules.statement_removal import removals
 from kcurate.records import Side
@@ -100,7 +100,7 @@ def _tile(tree: Tree, function: Function, array: Declared) -> _Tile:
             if store.children[1].type != "=" or store.parent.type != "expression_statement":
                 raise Unknown("it is written by more than plain assignments")
             stores.append(node)
-        elif is_read(tree, node):
+        elif is_only_read(tree, node):
             reads.append(node)
         else:
             raise Unknown("its address is taken or it is updated in place")

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, bare
 from kcurate.cuda_source.rewrite.edits import Edit
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
-from kcurate.deopt.rules.read_only_uses import assignment_to, is_read
+from kcurate.deopt.rules.read_only_uses import assignment_to, is_only_read
 from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")
@@ -104,7 +104,7 @@ class _Rewriter:
             yield Edit(node.start_byte, pointer.start_byte, self.store + b"(")
             yield Edit(pointer.end_byte, target.start_byte, b", ")
             yield Edit(target.end_byte, target.end_byte, b")")
-        elif is_read(self.tree, node):
+        elif is_only_read(self.tree, node):
             self.loaded.add(kind)
             yield Edit(node.start_byte, pointer.start_byte, self.load + b"(")
             yield Edit(pointer.end_byte, pointer.end_byte, b")")
@@ -125,7 +125,7 @@ class _Rewriter:
             yield Edit(opening.start_byte, opening.end_byte, before)
             yield Edit(closing, target.start_byte, after + b", ")
             yield Edit(target.end_byte, target.end_byte, b")")
-        elif is_read(self.tree, node):
+        elif is_only_read(self.tree, node):
             self.loaded.add(kind)
             yield Edit(node.start_byte, node.start_byte, self.load + b"(")
             yield Edit(opening.start_byte, opening.end_byte, before)

@@ -1,7 +1,6 @@
-"""What host code tells by its text alone, without looking up names.
+"""Idioms of host code: reads of program input, the remainder term of a ceil-division, the size of a type.
 
-The remainder in a rounded-up count, whether a call may set a variable, the size of a type. Not covered: the
-values of names (`name_values`).
+Not covered: the values of names (`name_values`).
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ from kcurate.cuda_source.semantics.declarations import Setting
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.problem import c_types as types
 
-_READ_IN = frozenset(
+_INPUT_PARSERS = frozenset(
     ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
 )
 _POINTER_BYTES = 8
 
 
-def asks(node: Node) -> bool:
-    """Whether a value comes from outside the program."""
-    return (node.op == "call" and node.text in _READ_IN) or any(asks(arg) for arg in node.args)
+def reads_program_input(node: Node) -> bool:
+    """Whether a value is parsed from text, such as a command-line argument."""
+    parses = node.op == "call" and node.text in _INPUT_PARSERS
+    return parses or any(reads_program_input(arg) for arg in node.args)
 
 
 def literal(node: Node) -> str:
@@ -34,17 +34,17 @@ def literal(node: Node) -> str:
     return node.text if node.op in ("num", "name") else ""
 
 
-def rest_of(condition: Node) -> tuple[Node, bool] | None:
-    """The remainder in `n % b`, `n % b != 0` or `n % b == 0`, and whether it holds if there is one."""
+def remainder_of(condition: Node) -> tuple[Node, bool] | None:
+    """The `n % b` of `n % b`, `n % b != 0` or `n % b == 0`; whether that is true if `n % b` is nonzero."""
     node = cexpr.plain(condition)
     if node.op in ("==", "!=", ">") and cexpr.plain(node.args[1]).text == "0":
-        rest = cexpr.plain(node.args[0])
-        return (rest, node.op != "==") if rest.op == "%" else None
+        remainder = cexpr.plain(node.args[0])
+        return (remainder, node.op != "==") if remainder.op == "%" else None
     return (node, True) if node.op == "%" else None
 
 
 def one_more_if(host: Code, setting: Setting) -> Node | None:
-    """The remainder in `if (n % b != 0) name++;`; None for anything else that sets a name."""
+    """The remainder term of a ceil-division: `n % b` of `if (n % b != 0) name++;`, else None."""
     grown = setting.how == "++" or (setting.how == "+=" and setting.value == "1")
     branch = (
         next((up for up in ancestors(setting.node) if up.type == "if_statement"), None) if grown else None
@@ -57,7 +57,7 @@ def one_more_if(host: Code, setting: Setting) -> Node | None:
 
 
 def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:
-    """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
+    """Bytes of a type, or of a variable's type (`*p` and `p[0]` strip one level of pointer)."""
     text = text.strip()
     if text.endswith("*"):
         return _POINTER_BYTES
@@ -66,12 +66,12 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
     if pointee is not None:
         return pointee.size_bytes
     node = cexpr.parse(text)
-    behind = node is not None and node.op in ("unary*", "index")
+    dereferenced = node is not None and node.op in ("unary*", "index")
     name = path_in(text)
     declared, variable = host.type_of(name, at), host.variable(name, at)
     if declared is None:
         return None
-    if variable is not None and variable.sizes and not behind and declared == f"{variable.type}*":
+    if variable is not None and variable.sizes and not dereferenced and declared == f"{variable.type}*":
         sizes = [host.macros.get(size, size).strip("() ") for size in variable.sizes]
         element = (
             types.pointee(variable.type, names, host.text, aligned=host.aligned)
@@ -81,7 +81,7 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
         if element is None or not all(size.isdigit() for size in sizes):
             return None
         return element.size_bytes * math.prod(map(int, sizes))
-    if declared.count("*") - behind > 0:
+    if declared.count("*") - dereferenced > 0:
         return _POINTER_BYTES
     pointee = types.pointee(declared, names, host.text, aligned=host.aligned)
     return pointee.size_bytes if pointee is not None else None

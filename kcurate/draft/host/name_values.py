@@ -97,7 +97,7 @@ class Meaning:
         """`c ? a : b`: the only branch that resolves, or both if equal; `n % b ? 1 : 0` rounds up."""
         yes, no = (self.resolve(arg, scope) for arg in node.args[1:])
         first, second = from_node(yes), from_node(no)
-        rest = idioms.rest_of(node.args[0])
+        rest = idioms.remainder_of(node.args[0])
         if rest is not None and first is not None and second is not None:
             more, less, least = (first, second, no) if rest[1] else (second, first, yes)
             if (more - less).constant == 1:
@@ -167,7 +167,7 @@ class Meaning:
 
     def _note_default(self, name: str, text: str, scope: Scope) -> None:
         node = cexpr.parse(text)
-        if node is None or name in cexpr.names(node) or (idioms.asks(node) and node.op != "?"):
+        if node is None or name in cexpr.names(node) or (idioms.reads_program_input(node) and node.op != "?"):
             return
         poly = from_node(self.resolve(node, scope))
         value = poly.constant if poly is not None else None

@@ -2,8 +2,8 @@
 
 | module | what |
 |---|---|
-| `compiling` | compiles both sides of a candidate at once, each in a compile worker that may |
-| `inside/` | the code of worker processes, which runs beside a candidate's code and makes no |
+| `compiling` | compiles both sides of a candidate at once, each in its own compile worker |
+| `inside/` | the code of worker processes, which runs beside a candidate's code |
 | `messages` | the worker protocol |
 | `nursery` | worker processes, the judge's end |
 | `own_lines` | compiler logs as they may leave this machine |
@@ -11,5 +11,5 @@
 | `requests` | what a judge asks of a worker, and what the worker answers |
 | `side_proxy` | the judge's end of a run worker that holds one side |
 | `spares` | the pool of run workers of one judge |
-| `timing_requests` | what a judge asks of a worker in order to time its side, and what the worker |
+| `timing_requests` | what a judge asks of a worker in order to time its side, and the answers |
 """

@@ -3,7 +3,7 @@
 | module | what |
 |---|---|
 | `contents` | the initial contents of buffers |
-| `counter_based` | inputs whose every element depends on its index alone, so that host and device |
+| `counter_based` | inputs whose every element depends on its index alone |
 | `csr` | random compressed sparse rows with an exact number of entries |
 | `draws` | the input of a generator, and the registry of generators by name |
 | `generators` | the input generators |

@@ -1,8 +1,8 @@
-"""Linux's Landlock: a process irrevocably drops rights to files and TCP, for itself and all its children.
+"""Linux's Landlock: a process irrevocably drops rights to files, TCP and signals.
 
-It needs no privilege. Constants and structures: linux/landlock.h and the kernel's documentation, "Landlock:
-unprivileged access control"; later kernels have more rights (`abi`). Not covered: which process drops what
-(`kcurate.judge.workers.inside.isolation`).
+It needs no privilege, and children inherit the restrictions. Constants and structures: linux/landlock.h and
+the kernel's documentation, "Landlock: unprivileged access control"; later kernels restrict more (`abi`).
+Not covered: which process drops what (`kcurate.judge.workers.inside.isolation`).
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ def abi() -> int:
 
 
 def restrict(*, writable: Iterable[Path], readable: Iterable[Path] | None = None) -> bool:
-    """Allow changes only below `writable` and reads only below `readable` (None: everywhere); drop TCP, and
-    signals to other processes. False: the kernel cannot. Missing folders are ignored.
+    """Allow changes only below `writable` and reads only below `readable` (None: everywhere).
+
+    Also denies TCP (from ABI 4) and signals and abstract sockets to processes outside (from ABI 6); earlier
+    kernels leave these allowed. False: the kernel has no Landlock, or refused. Missing folders are ignored.
     """
     version = abi()
     if not version:
