@@ -25,24 +25,25 @@ COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 
 @dataclass
 class RawProcess:
-    """One process of the program. `forms`: its launch lines by form; `times`: launches of each form.
+    """One process of the program. `forms`: its launch lines by form; `counts`: launches of each form.
 
-    `others`: launches of kernels that nobody asked for, by mangled name. `order`: the forms of the first
-    launches. `notes`: what was not recorded, and why. `ended`: it ended by itself.
+    `others`: launches counted by mangled name alone: of kernels outside the recording filter, and beyond 256
+    forms of a kernel. `order`: the forms of the first launches. `notes`: what was not recorded, and why.
+    `ended`: it exited normally.
     """
 
     program: str
     source: CaptureSource
     device: str
     forms: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    times: Mapping[int, int] = field(default_factory=dict)
+    counts: Mapping[int, int] = field(default_factory=dict)
     others: Mapping[str, int] = field(default_factory=dict)
     order: Sequence[int] = ()
     notes: dict[str, str] = field(default_factory=dict)
     ended: bool = False
 
-    def after(self, kernel: str) -> dict[str, int]:
-        """How often the others were launched between two launches of a kernel, by mangled name."""
+    def launches_between(self, kernel: str) -> dict[str, int]:
+        """Launches of each other kernel per launch of `kernel`, rounded up; by mangled name."""
         names = [str(self.forms[form]["kernel"]) for form in self.order if form in self.forms]
         places = [at for at, name in enumerate(names) if name == kernel]
         if len(places) < 2:
@@ -69,7 +70,7 @@ def read(folder: Path) -> list[RawProcess]:
 
 
 def unreadable(folder: Path) -> bool:
-    """Whether some process began to write, and could not."""
+    """Whether any file lacks a valid start line."""
     return any(_process(path) is None for path in folder.glob("*.jsonl"))
 
 
@@ -77,7 +78,7 @@ def _process(path: Path) -> RawProcess | None:
     process: RawProcess | None = None
     for line in _lines(path):
         with of_a_recorder(path):
-            process = _with(process, line)
+            process = _apply_line(process, line)
         if process is None:
             return None
     return process
@@ -85,10 +86,10 @@ def _process(path: Path) -> RawProcess | None:
 
 @contextlib.contextmanager
 def of_a_recorder(path: Path) -> Iterator[None]:
-    """Lines read here have the form of `FORMAT.md`.
+    """Turns any error while parsing a record into a `RecordError` naming the file.
 
     Raises:
-        RecordError: they have not.
+        RecordError: the record does not have the form of `FORMAT.md`.
     """
     try:
         yield
@@ -98,7 +99,7 @@ def of_a_recorder(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _with(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | None:
+def _apply_line(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | None:
     """The process with what one more line says; None without a first line."""
     match line.get("event"):
         case "start" if line.get("version") == VERSION:
@@ -109,7 +110,7 @@ def _with(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | N
         case "launch":
             process.forms[int(line["form"])] = line
         case "times":
-            process.times = {int(form): int(count) for form, count in line["forms"].items()}
+            process.counts = {int(form): int(count) for form, count in line["forms"].items()}
             process.others = {str(name): int(count) for name, count in line["others"].items()}
         case "order":
             process.order = [int(form) for form in line["forms"]]
@@ -121,8 +122,8 @@ def _with(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | N
 
 
 def _named(program: Path) -> str:
-    """The program's name, with its folder's where half of all programs are called so."""
-    name = program.name.removesuffix(" (deleted)") or "program"  # so says Linux of a file that is gone
+    """The program's name, prefixed with its folder's name if generic (`main`, `a.out`)."""
+    name = program.name.removesuffix(" (deleted)") or "program"  # Linux appends this for a deleted executable
     return f"{program.parent.name}-{name}" if name in COMMON and program.parent.name else name
 
 

@@ -82,7 +82,7 @@ class Describer:
         self, process: RawProcess, mangled: str, lines: Sequence[tuple[int, Mapping[str, Any]]]
     ) -> Capture:
         name, types, code = self._known(process, mangled, [line for _, line in lines])
-        launches = [self._launch(line, types, code, process.times.get(form, 1)) for form, line in lines]
+        launches = [self._launch(line, types, code, process.counts.get(form, 1)) for form, line in lines]
         return Capture(
             program=process.program,
             kernel=name,
@@ -91,7 +91,7 @@ class Describer:
             device=process.device,
             params=types,
             launches=tuple(launches),
-            after={demangled(other): times for other, times in process.after(mangled).items()},
+            after={demangled(other): times for other, times in process.launches_between(mangled).items()},
             complete=process.ended and not {"limit", "lost", "hook"} & process.notes.keys(),
             file=lines[0][1].get("file"),
         )

@@ -11,10 +11,10 @@ from kcurate.core.options import Argument, Option, WorkspaceOption
 
 @dataclass(frozen=True)
 class Limits:
-    """What the recorders may write and look at; see `FORMAT.md`."""
+    """What the recorders may read and write; see `FORMAT.md`."""
 
     per_kernel: Annotated[
-        int, Option("Look at the buffers of so many different launches.", metavar="N", min=1)
+        int, Option("Record buffers of at most N distinct launches per kernel.", metavar="N", min=1)
     ] = 4
     total_bytes: Annotated[
         int, Option("Bytes of contents to look at in one process.", "--max-bytes", "N", min=0)
@@ -23,7 +23,7 @@ class Limits:
         int, Option("Bytes of one buffer to look at, from its start.", "--max-buffer-bytes", "N", min=0)
     ] = 256 << 20
     seconds: Annotated[
-        float, Option("Look at nothing new after so many seconds.", "--max-seconds", "S", min=0)
+        float, Option("Stop recording new buffers after S seconds.", "--max-seconds", "S", min=0)
     ] = 600.0
 
 
@@ -37,7 +37,7 @@ class CaptureConfig:
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     kernel: Annotated[
         str | None,
-        Option("Write down kernels whose name matches, wherever they are from.", metavar="REGEX"),
+        Option("Record kernels whose name matches, in the workspace or not.", metavar="REGEX"),
     ] = None
     also: Annotated[
         tuple[str, ...],
@@ -54,10 +54,12 @@ class CaptureConfig:
     limits: Limits = field(default_factory=Limits)
     timeout_s: Annotated[
         float | None,
-        Option("End the program and its children after so many seconds.", "--timeout", "S", min=0),
+        Option("Kill the program and its children after S seconds.", "--timeout", "S", min=0),
     ] = None
     keep_data: Annotated[bool, Option("Keep the contents of all buffers that were looked at.")] = False
     run_kernels: Annotated[
         bool,
-        Option("Without a GPU: run extracted kernels on the emulator, so that later inputs exist."),
+        Option(
+            "Without a GPU: run extracted kernels on the emulator, so that later kernels see real inputs."
+        ),
     ] = False

@@ -47,7 +47,7 @@ def data_file(config: str, split: str) -> str:
 
 
 def is_data_file(path: str) -> bool:
-    """Whether a path in a dataset folder is that of a data file of kcurate."""
+    """Whether a path in a dataset folder names a data file written by kcurate."""
     return _DATA_FILE.fullmatch(path) is not None
 
 

@@ -19,34 +19,30 @@ from kcurate.errors import InputError
 
 @dataclass(frozen=True)
 class Completion:
-    """One completion; of those of one `sample`, each `turn` (from 1) saw what was found of the one before.
-
-    `given`: the hash of the task's problem and given side. `prompt`: the chat messages, as JSON. `form`: text
-    or the input of the answer tool. `status`: how the exchange ended. `usd`: None if the price is unknown.
-    `gpu_s`: its share of the seconds of sampling on a GPU. `taught`: the adapter was taught its family; None:
-    it does not say. From `outcome` on: None before it is judged; `known` is the speedup of the task's known
-    answer.
-    """
+    """One completion; within a `sample`, each `turn`'s prompt includes the feedback on the turn before."""
 
     task: str
     family: str
-    given: str
+    given: str  # hash of the task's problem and given side
     sample: int
-    turn: int
-    prompt: str
+    turn: int  # from 1
+    prompt: str  # the chat messages, as JSON
     prompt_sha256: str
     reply: str
-    form: str
-    status: str
+    form: str  # of `reply`: text, or the input of the answer tool
+    status: str  # how the exchange ended
     input_tokens: int | None = None
     output_tokens: int | None = None
-    usd: float | None = None
-    gpu_s: float | None = None
+    usd: float | None = None  # None: the price is unknown
+    gpu_s: float | None = None  # its share of the seconds of sampling on a GPU
+    # The adapter was trained on this family or this given side; None: no adapter, or one without
+    # `taught.json`.
     taught: bool | None = None
+    # From here on: None until judged.
     outcome: str | None = None
     reward: float | None = None
     speedup: float | None = None
-    known: float | None = None
+    known: float | None = None  # speedup of the task's known answer
     detail: str | None = None
     judge_s: float | None = None
     audit: bool | None = None
@@ -70,8 +66,8 @@ def read(path: Path, *, hint: str) -> list[Completion]:
     """The rows of a file. `hint`: what makes it, where it is missing.
 
     Raises:
-        InputError: no such file, or not one of ours: a value of another kind, a completion twice, a task of
-            two families.
+        InputError: no such file, or not one of ours: a value of the wrong type, a speedup of 0 or less, a
+            duplicate completion, a task with two families.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -82,24 +78,28 @@ def read(path: Path, *, hint: str) -> list[Completion]:
         raise InputError("no such file", where=str(path), hint=hint) from error
     except (OSError, pa.ArrowException, TypeError) as error:
         raise InputError("not a file of completions", where=str(path), hint=hint) from error
-    if wrong := next((f"row {i}: {why}" for i, why in enumerate(map(_misfit, rows)) if why), _doubled(rows)):
+    if wrong := next(
+        (f"row {i}: {why}" for i, why in enumerate(map(_invalid, rows)) if why), _duplicate(rows)
+    ):
         raise InputError(f"not a file of completions: {wrong}", where=str(path), hint=hint)
     return rows
 
 
-def _misfit(row: Completion) -> str:
-    """What a row has that no completion has; empty: nothing."""
+def _invalid(row: Completion) -> str:
+    """What is invalid in a row (type, number not finite, speedup <= 0); empty if nothing."""
     for name, hint in _hints().items():
         value, kind = getattr(row, name), _plain(hint)
         if value is None and kind is not hint:
             continue
         if type(value) is not kind or (kind is float and not math.isfinite(value)):
             return f"{name} is {value!r}"
-    return f"speedup is {row.speedup}" if row.speedup is not None and row.speedup <= 0 else ""
+    if row.speedup is not None and row.speedup <= 0:
+        return f"speedup is {row.speedup}"
+    return ""
 
 
-def _doubled(rows: Sequence[Completion]) -> str:
-    """Which completion is there twice, or which task has two families; empty: none."""
+def _duplicate(rows: Sequence[Completion]) -> str:
+    """The first duplicate completion, or task with two families; empty if none."""
     seen: set[tuple[str, int, int]] = set()
     families: dict[str, str] = {}
     for row in rows:

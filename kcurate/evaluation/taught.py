@@ -1,8 +1,8 @@
-"""What an adapter was taught, so that it is never scored on that: `taught.json` beside its weights.
+"""What an adapter was taught, so that it is never evaluated on it: `taught.json` beside its weights.
 
-Families and tasks stand there as hashes, so that a published adapter names nothing of a private dataset. A
-stage writes all tasks that it was given, those too long for it too, and what the adapter it starts from was
-taught. Not covered: which families are held out (`reward.splits`).
+Families and tasks are stored as hashes, so that a published adapter names nothing of a private dataset. A
+stage writes all tasks that it was given, including those dropped as too long, and what the adapter it starts
+from was taught. Not covered: which families are held out (`reward.splits`).
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def read(adapter: Path) -> Taught | None:
 
 def write(folder: Path, tasks: Iterable[Task], start: Path | None) -> None:
     """Write what a stage teaches; `start`: the adapter that it starts from."""
+    # Nothing can be carried over from an adapter without `taught.json`: the new list then has this stage's
+    # tasks alone, and the earlier ones are not refused.
     before, tasks = (start and read(start)) or Taught(), tuple(tasks)
     families = {*before.families, *(_hashed(task.family) for task in tasks)}
     asked = {*before.given, *map(given_hash, tasks)}

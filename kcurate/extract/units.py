@@ -9,20 +9,20 @@ from kcurate.cuda_source import KernelSource, UnitReport, extract_unit
 from kcurate.extract.flags import NO_FLAGS, Flags
 from kcurate.extract.includes import Reader
 
-# So much of an error's text is kept.
+# Longest error text kept, in characters.
 MAX_REASON = 300
 
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit to parse: the tree's root, its include folders, the unit's file in it, and that file's flags.
+    """A unit to parse: the tree's root, its include folders, the unit's `path` in it, and its flags.
 
-    `located` are its includes that no include folder gives: name, includer, path.
+    `located` are its includes not found in any include folder: name, includer, path.
     """
 
     tree_root: Path
     include: tuple[str, ...]
-    root: str
+    path: str
     flags: Flags = NO_FLAGS
     located: tuple[tuple[str, str, str], ...] = ()
 
@@ -30,14 +30,14 @@ class UnitTask:
 def read_unit(task: UnitTask) -> UnitReport:
     """Parse a unit, its kernels in the order of their files; their place in the suite is filled in later.
 
-    What no parser expects ends as a report with `failed`, so that it costs the other units nothing.
+    An unexpected error becomes a report with `failed`; other units are unaffected.
     """
-    located = dict[tuple[str, str], str | None](((name, by), path) for name, by, path in task.located)
+    located = dict[tuple[str, str], str | None](((name, by), file) for name, by, file in task.located)
     reader = Reader(task.tree_root, (*task.flags.include, *task.include), located)
     try:
-        report = extract_unit(task.root, reader.read, reader.resolve, task.flags.macros())
+        report = extract_unit(task.path, reader.read, reader.resolve, task.flags.macros())
     except Exception as error:  # noqa: BLE001 - the boundary around code that reads whatever a tree holds
-        return UnitReport(task.root, failed=f"{type(error).__name__}: {error}"[:MAX_REASON])
+        return UnitReport(task.path, failed=f"{type(error).__name__}: {error}"[:MAX_REASON])
     kernels: dict[tuple[str, int], KernelSource] = {}
     for kernel in report.kernels:  # a file that is included twice yields its kernels twice
         kernels.setdefault((kernel.span.path, kernel.span.start_byte), kernel)

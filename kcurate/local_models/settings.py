@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from kcurate.core.options import Option
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
-# What recipes name and nobody downloads by leaving out an option: 7,615,616,512 parameters in bfloat16 each.
+# Download sizes in bytes of the recipes' large models (7,615,616,512 parameters in bfloat16 each); a model
+# chosen by default needs `--yes`.
 LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -23,9 +24,10 @@ class ModelSettings:
     """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
 
     `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
-    the tokenizer has a chat template. `base`: what cards and scores call it; empty: the name, or that of the
-    folder or file. `sampling`: how transformers samples, with plain `generate`, a static cache, or continuous
-    batching. `merged`: RFT and scores sample from weights with the adapter merged into them; GRPO never does.
+    the tokenizer has a chat template. `base`: the name shown in model cards and score tables; empty: `name`,
+    or that of the folder or file. `sampling`: how transformers samples, with plain `generate`, a static
+    cache, or continuous batching. `merged`: RFT and scores sample from weights with the adapter merged into
+    them; GRPO never does.
     """
 
     name: Annotated[

@@ -1,4 +1,4 @@
-"""Opens the path to a model from a command's options: client, saved transcripts, price, budget.
+"""Builds the client, transcripts, price and budget for a model from a command's options.
 
 Not covered: what is asked (`asking`).
 """
@@ -34,7 +34,7 @@ class Spending:
         """The price of the model; None if it is unknown and there is no budget.
 
         Raises:
-            InputError: there is a budget, but no price; or it is no amount.
+            InputError: there is a budget, but no price; or `max_usd` is not a valid amount.
         """
         if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
             raise InputError(f"not an amount: {self.max_usd}", where="--max-usd")
@@ -48,7 +48,7 @@ class Spending:
 
 
 def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
-    """The client for a model.
+    """The client for a model. `timeout_s` of a request; None: the client's default `TIMEOUT_S`.
 
     Raises:
         MissingDependencyError: its package or its key is missing.
@@ -69,7 +69,7 @@ def open_asking(
     sampling: Mapping[str, float] | None = None,
     note: Note = silent,
 ) -> Asking:
-    """The path to a model, with its transcripts in `folder`; its client is to be closed.
+    """Builds what `Asking` needs, with transcripts in `folder`; the caller must close its client.
 
     Raises:
         InputError: a budget without a price; Claude with a sampling option, which its API does not have.

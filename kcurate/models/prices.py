@@ -19,7 +19,11 @@ ToolUse = Literal["forced", "forced-without-thinking", "auto"]
 
 @dataclass(frozen=True)
 class Price:
-    """One model's price; prompts from a certain length on cost `long_prompt_factor` times as much."""
+    """One model's price in dollars per million tokens; `batch_factor` multiplies it for a request of a batch.
+
+    With a prompt of more than `long_prompt_tokens` tokens, everything costs `long_prompt_factor` times as
+    much.
+    """
 
     input: float
     output: float
@@ -27,7 +31,7 @@ class Price:
     cache_read: float
     long_prompt_tokens: int | None = None
     long_prompt_factor: float = 1.0
-    batch: float = 1.0
+    batch_factor: float = 1.0
 
     def cost_usd(self, usage: Usage, *, batch: bool = False) -> float:
         """The cost of the tokens."""
@@ -39,14 +43,14 @@ class Price:
             + usage.cache_read_tokens * self.cache_read
         ) / MILLION
         long = self.long_prompt_tokens is not None and prompt > self.long_prompt_tokens
-        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch if batch else 1.0)
+        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch_factor if batch else 1.0)
 
     def most_usd(self, prompt_bytes: int, max_tokens: int, *, batch: bool = False) -> float:
         """An upper bound on the cost of an exchange: no tokenizer makes more tokens than there are bytes."""
         dearest = max(self.input, self.cache_write)
         dollars = (prompt_bytes * dearest + max_tokens * self.output) / MILLION
         long = self.long_prompt_tokens is not None and prompt_bytes > self.long_prompt_tokens
-        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch if batch else 1.0)
+        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch_factor if batch else 1.0)
 
 
 @cache
@@ -69,7 +73,7 @@ def find_price(model: str) -> Price | None:
     """The price of a model in the table, or None."""
     if (row := _row(model)) is None:
         return None
-    return Price(**{k: v for k, v in row.items() if k != "tool"}, batch=_table()["batch"])
+    return Price(**{k: v for k, v in row.items() if k != "tool"}, batch_factor=_table()["batch"])
 
 
 def tool_use(model: str) -> ToolUse:
@@ -93,5 +97,7 @@ def parse_price(text: str) -> Price:
         raise InputError(
             f"not a price: {text!r}", where="--price", hint="dollars per million tokens: IN,OUT such as 3,15"
         )
+    # Unless given: a cache write costs 1.25 times the input, as in all of `prices.toml`; a read, the whole
+    # input.
     prices = numbers + [1.25 * numbers[0], numbers[0]] * (len(numbers) == 2)
-    return Price(prices[0], prices[1], prices[2], prices[3], batch=_table()["batch"])
+    return Price(prices[0], prices[1], prices[2], prices[3], batch_factor=_table()["batch"])

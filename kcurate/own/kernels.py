@@ -13,7 +13,7 @@ from pathlib import Path
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
-from kcurate.draft.for_pairs.other_kernel import Half
+from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
@@ -25,7 +25,7 @@ class Own:
 
     path: Path
     data: bytes
-    half: Half
+    half: PairKernel
 
     @property
     def name(self) -> str:
@@ -44,12 +44,12 @@ def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) 
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
     _, trees = extract(config, note=note)
     folder = Workspace(workspace).kernels
-    halves: dict[Path, list[Half]] = {}
+    halves: dict[Path, list[PairKernel]] = {}
     for tree in trees:
         for kernel in tree.kernels:
             code = tree.codes[kernel.id].decode("utf-8", "replace")
             halves.setdefault(tree.tree.root / kernel.span.path, []).append(
-                Half(kernel, folder / kernel.id, code)
+                PairKernel(kernel, folder / kernel.id, code)
             )
     kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
     for own in kernels:
@@ -91,7 +91,7 @@ def _read(path: Path, text: str) -> bytes:
         ) from error
 
 
-def _chosen(path: Path, name: str, halves: Sequence[Half]) -> Half:
+def _chosen(path: Path, name: str, halves: Sequence[PairKernel]) -> PairKernel:
     if not halves:
         raise InputError(
             "no CUDA kernel found", where=str(path), hint="give a file with a __global__ function"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.semantics import declarations
 from kcurate.errors import ProblemError
-from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype, packed
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, c_layout, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.records import StructField
 
@@ -190,7 +190,7 @@ def layout(
     if found is None or not found[0]:
         return None
     inside, size = tuple(found[0]), found[1]
-    as_packed = packed([one.field for one in inside])
+    as_packed = c_layout([one.field for one in inside])
     return inside if as_packed == ([one.at for one in inside], size) else None
 
 
@@ -219,7 +219,7 @@ def pointee(
 
 def size_of(inside: tuple[Inside, ...]) -> int:
     """Bytes of a struct, as a plan packs it."""
-    return packed([one.field for one in inside])[1]
+    return c_layout([one.field for one in inside])[1]
 
 
 def _layout(

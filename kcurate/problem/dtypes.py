@@ -1,8 +1,8 @@
-"""Element types and struct layouts: names in `pair.json` to NumPy types and bytes, by C rules.
+"""Maps dtype names in `pair.json` to NumPy dtypes; packs values by C layout rules.
 
-Types that NumPy lacks are those of `ml_dtypes`: bfloat16, 8-bit floats (`float8_e4m3` has no infinities, as
-in CUDA's `__nv_fp8_e4m3`), and `float8_e8m0`, the powers of two that scale a block. Packed types hold two
-4-bit values a byte, the first in the low half; an element is a byte, and is compared exactly.
+Types NumPy lacks come from `ml_dtypes`: bfloat16, 8-bit floats (`float8_e4m3` has no infinities, as in CUDA's
+`__nv_fp8_e4m3`), and `float8_e8m0`, the powers of two that scale a block. Packed types hold two 4-bit values
+a byte, the first in the low half; an element is a byte, and is compared exactly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UNIT_ROUNDOFF: Mapping[str, float] = {
     "float32": 2.0**-24,
     "float64": 2.0**-53,
 }
-# Below it the spacing of a type's numbers no longer shrinks.
+# Smallest normal number; below it the ULP is constant.
 SMALLEST_NORMAL: Mapping[str, float] = {
     name: float(ml_dtypes.finfo(DTYPES[name]).smallest_normal)  # type: ignore[no-untyped-call]
     for name in UNIT_ROUNDOFF
@@ -103,8 +103,8 @@ def scalar_bytes(name: str, value: float) -> bytes:
     return stored.tobytes()
 
 
-def packed(fields: Sequence[StructField]) -> tuple[list[int], int]:
-    """Where each member of a struct by value begins, and its size, in bytes, as `pack_struct` packs it."""
+def c_layout(fields: Sequence[StructField]) -> tuple[list[int], int]:
+    """Byte offset of each member, and the struct's total size, in C layout."""
     offsets, at, alignment = [], 0, 1
     for member in fields:
         width = numpy_dtype(member.dtype).itemsize
@@ -125,7 +125,7 @@ def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> byt
     unknown = sorted(set(values) - {member.name for member in fields})
     if unknown:
         raise ProblemError(f"the struct has no member {unknown[0]!r}")
-    offsets, size = packed(fields)
+    offsets, size = c_layout(fields)
     data = bytearray(size)
     for member, at in zip(fields, offsets, strict=True):
         if member.name not in values:

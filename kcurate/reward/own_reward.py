@@ -1,7 +1,7 @@
 """A user's own reward: `module:function`, imported from the working directory or the environment.
 
 The function gets a group (the completions of one task, as `schemes.Earned`) and returns for each a number, or
-its terms by name. Only a training command imports it: `kcurate serve` takes the names of schemes alone. Not
+its terms by name. Only training and evaluation import it: `kcurate serve` takes scheme names alone. Not
 covered: the schemes that ship (`schemes`).
 """
 

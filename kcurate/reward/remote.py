@@ -1,7 +1,8 @@
-"""Rewards asked of a `kcurate serve` instead of judges of this machine.
+"""Rewards from a `kcurate serve` server instead of local judges.
 
-The server must have the same tasks, which it knows by their ids. While it is away, the call waits and says
-so. Not covered: a user's own reward and stages of permitted techniques, which a server does not have.
+The server must have the same tasks, which it knows by their ids. While it is unreachable, the call waits and
+says so. Not covered: a user's own reward and curriculum stages that restrict techniques, which a server does
+not have.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kcurate.errors import InputError
 from kcurate.problem.shown import launch_data, shown_code
 from kcurate.reward.task import Judged, Task
 
-# How long a server that went away is waited for.
+# How long to wait for an unreachable server.
 RETRY_S = 1800.0
 # Answers in one request, and bytes of their text; a group stays in one if it fits, since some schemes compare
 # its members. A server takes 16 MiB by default.
@@ -42,8 +43,8 @@ class RemotePool:
         Raises:
             InputError: it lacks one, or has another one under its id.
         """
-        known = {task.id: _asked(task.problem, asdict(task.given)) for task in self._client.every_task()}
-        wrong = [task.id for task in tasks if known.get(task.id) != _asked_of(task)]
+        known = {task.id: _canonical(task.problem, asdict(task.given)) for task in self._client.every_task()}
+        wrong = [task.id for task in tasks if known.get(task.id) != _task_content(task)]
         if wrong:
             what = f"the server lacks {len(wrong)} of {len(tasks)} tasks, such as {wrong[0]}"
             raise InputError(what, where="--judge", hint="start it with the same --dataset")
@@ -52,7 +53,7 @@ class RemotePool:
         """See `RewardPool.score`.
 
         Raises:
-            RemoteError: the server was away for `RETRY_S` seconds, or its judges failed.
+            RemoteError: the server was unreachable for `RETRY_S` seconds, or its judges failed.
         """
         judged: dict[int, Judged] = {}
         given = [_answer(*pair) for pair in zip(tasks, replies, strict=True)]
@@ -65,7 +66,7 @@ class RemotePool:
         return [judged[i] for i in range(len(tasks))]
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """No-op: no connection is kept."""
 
 
 def _requests(tasks: Sequence[str], sizes: Sequence[int]) -> Iterator[list[int]]:
@@ -94,13 +95,13 @@ def _size(answer: Answer) -> int:
     return len(json.dumps(asdict(answer)))
 
 
-def _asked_of(task: Task) -> bytes:
-    """What a task asks, as a server shows it."""
+def _task_content(task: Task) -> bytes:
+    """A task's problem and given side, in the form that the server lists them."""
     slow, problem = task.template.slow, task.template.problem
-    return _asked(codec.to_data(problem), {"code": shown_code(slow.code), **launch_data(slow)})
+    return _canonical(codec.to_data(problem), {"code": shown_code(slow.code), **launch_data(slow)})
 
 
-def _asked(problem: Any, slow: Mapping[str, Any]) -> bytes:
+def _canonical(problem: Any, slow: Mapping[str, Any]) -> bytes:
     return codec.canonical_json({"problem": problem, "given": {**slow, "buffers": slow.get("buffers") or {}}})
 
 

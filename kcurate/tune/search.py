@@ -1,9 +1,9 @@
-"""In which order settings are tried: by chance, or uphill from what the side has.
+"""Order in which settings are tried: random sampling, or hill climbing from the side's own setting.
 
 A strategy asks for the score of a setting, higher is better (None: it is wrong there, or not timed), until it
-has no more to ask or the caller stops it. Two are in Kernel Tuner too (van Werkhoven, 2019): random
-sampling, and greedy hill climbing over neighbours, one knob at its next value. The third tries given
-settings, such as those that a kernel's author lists. Not covered: scores.
+has no more to ask or `score` raises, as the caller does when no trials are left. Two are in Kernel Tuner too
+(van Werkhoven, 2019): random sampling, and greedy hill climbing over neighbours, one knob at its next value.
+The third tries given settings, such as those that a kernel's author lists. Not covered: scores.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LEAST_GAIN = 0.01
 
 
 def start(knobs: Sequence[Knob]) -> Setting:
-    """What the side has."""
+    """The side's own setting."""
     return {knob.name: knob.value for knob in knobs}
 
 
 def sample(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
-    """Settings by chance, each once; the side's own first."""
+    """Settings in random order, without repeats, after the side's own."""
     score(start(knobs))
     seen: set[tuple[int, ...]] = set()
     total = math.prod(len(knob.values) for knob in knobs)
@@ -40,7 +40,7 @@ def sample(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
 def climb(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
     """From the side's own setting to the first better neighbour, again and again."""
     at = start(knobs)
-    best = score(at) or 0.0
+    best = score(at) or 0.0  # without a score of its own, any scored neighbour is better
     better = True
     while better:
         better = False

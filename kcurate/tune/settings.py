@@ -46,12 +46,12 @@ class TuneConfig:
     strategy: Annotated[
         Literal["greedy", "random", "listed"] | None,
         Option(
-            "Uphill to better neighbours, settings by chance, or those that a kernel in Triton lists "
-            "for autotuning.  [default: listed if it does, else greedy]"
+            "greedy hill climbing, random, or listed: the configs of @triton.autotune.  "
+            "[default: listed if the kernel has any, else greedy]"
         ),
     ] = None
-    trials: Annotated[int, Option("At most so many trials, those on file included.", metavar="N", min=1)] = 40
-    seed: Annotated[int, Option("Of the order of trials.", "--search-seed", "N")] = 0
+    trials: Annotated[int, Option("At most N trials, counting those on file.", metavar="N", min=1)] = 40
+    seed: Annotated[int, Option("Seed for the order of trials.", "--search-seed", "N")] = 0
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     backend: BackendOption = "auto"
     gpu: GpuOption = "auto"

@@ -1,6 +1,7 @@
-"""PTX that Triton made, assembled to a cubin with the ptxas that Triton brings; in a compile worker.
+"""Assembles Triton's PTX to a cubin with Triton's bundled ptxas; in a compile worker.
 
-PTX is text of a candidate like its code. Not covered: making it (`kcurate.backends.triton.compiler`).
+The PTX is as untrusted as the candidate's source. Not covered: making it
+(`kcurate.backends.triton.compiler`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def version(path: Path) -> str:
 
 
 def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
-    """The cubin for the PTX's own target; without names, which only the maker of the PTX knows.
+    """The cubin for the PTX's own target; without kernel names, which only the Triton compile knows.
+
+    `examine`: also find what each kernel never reads (`Compiled.unread`).
 
     Raises:
         MissingDependencyError: there is no assembler.
@@ -87,16 +90,19 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
     )
 
 
-def completed(made: Compiled, text: Compiled) -> Compiled:
-    """An assembled cubin with what only the PTX's maker knows: names, shared memory, its own version."""
+def completed(assembled: Compiled, from_triton: Compiled) -> Compiled:
+    """An assembled cubin, completed with what Triton reported: names, shared memory, its version."""
     resources = tuple(
-        replace(one, shared_bytes=(one.shared_bytes or 0) + text.dynamic_shared.get(one.kernel, 0))
-        for one in made.resources
+        replace(
+            kernel,
+            shared_bytes=(kernel.shared_bytes or 0) + from_triton.dynamic_shared.get(kernel.kernel, 0),
+        )
+        for kernel in assembled.resources
     )
     return replace(
-        made,
-        lowered=text.lowered,
+        assembled,
+        lowered=from_triton.lowered,
         resources=resources,
-        compiler=f"{text.compiler} {made.compiler}",
-        dynamic_shared=text.dynamic_shared,
+        compiler=f"{from_triton.compiler} {assembled.compiler}",
+        dynamic_shared=from_triton.dynamic_shared,
     )

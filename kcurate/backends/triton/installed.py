@@ -1,4 +1,4 @@
-"""Whether Triton is installed, and its import in the processes that fork workers; runs no candidate's text.
+"""Whether Triton is installed, and its import in the processes that fork workers; runs no candidate code.
 
 Not covered: compiling and interpreting (`compiler`, `interpreter`).
 """
@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def preload(backend: str) -> None:
-    """Import what a sandboxed worker cannot. Triton decides at its import whether it interprets."""
+    """Import what a sandboxed worker cannot. Triton reads `TRITON_INTERPRET` once, at import."""
     os.environ["TRITON_INTERPRET"] = "0" if backend == "cuda" else "1"
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
     importlib.import_module(f"kcurate.backends.triton.{'compiler' if backend == 'cuda' else 'interpreter'}")

@@ -1,8 +1,10 @@
 """Rewrite rules: each removes one technique from a side, if the text and the plan prove that it is safe.
 
 A rule that does not apply says why. Comments, strings and macro bodies are never changed. Each module's
-docstring states what its rules require and where that comes from. The order is that of a ladder: structural
-rules first, so that no rule hides what a later one needs to see; compiler hints last.
+docstring states what its rules require and where that comes from. In order of application: structural rules
+first, so that no rule hides what a later one needs to see, compiler hints last; then the rules for sides in
+Triton. To add a rule, add it to its module's `RULES`, or a new module's `RULES` here at the place in the
+order where it should apply (`docs/deopt-rules.md`).
 
 | module | rules |
 |---|---|
@@ -19,13 +21,13 @@ rules first, so that no rule hides what a later one needs to see; compiler hints
 | `hints` | launch-bounds, unroll |
 | `triton_values`, `triton_rules` | those for sides in Triton |
 
-| module | what rules ask |
+| module | shared analyses |
 |---|---|
 | `base` | what a rule is, what it is given, how it refuses |
 | `plans` | a side's launches and blocks, and the plan with launches replaced |
-| `threads` | how a kernel refers to its threads |
+| `threads` | how a kernel computes its thread indices |
 | `barrier_parts` | the code between barriers, as loops over elements |
-| `relocation` | an expression as it must be written at another place |
+| `relocation` | rewrites an expression for another scope |
 | `ranges`, `index_enumeration` | bounds of integer expressions |
 | `declaration_scopes` | which declaration a name refers to, the loops around it |
 | `loops` | whether iterations are independent |

@@ -1,7 +1,7 @@
 """The other kernel of a pair as a side of one kernel's problem: its arguments, and its launch.
 
 Parameters are matched by name, then in order among those of the same type or kind. The other kernel keeps its
-own launch where one is known (its draft) and can be written in the sizes of the problem; else it is launched
+own launch where one is known (its draft) and can be expressed in this problem's sizes; else it is launched
 as the first. Not covered: whether both compute the same (`shared_problem`), plans that launch several
 kernels.
 """
@@ -47,8 +47,8 @@ _QUALIFIERS = re.compile(r"\b(?:volatile|__restrict(?:__)?|restrict)\b|\s+")
 
 
 @dataclass(frozen=True)
-class Known:
-    """A problem, how one kernel is launched on it, and how the problem came to be."""
+class PlacedProblem:
+    """A problem, how one kernel is launched on it, and where the problem is from."""
 
     problem: Problem
     side: KnownSide
@@ -56,24 +56,24 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Half:
+class PairKernel:
     """A kernel that a pair compares: its record, its folder, its side's code (more kernels may be in it)."""
 
     kernel: Kernel
     folder: Path
     code: str
 
-    def known(self) -> Known | None:
+    def known(self) -> PlacedProblem | None:
         """Its problem and how it is launched: the admitted one beside it, else its suite's."""
         alone = store.read_kernel_code(self.folder)
         variant, kernel = self.kernel.variant or "", self.kernel
         if (by_hand := own_problem(self.folder, alone)) is not None and variant in by_hand.sides:
-            return Known(by_hand.problem, by_hand.sides[variant], by_hand.source or "drafted")
+            return PlacedProblem(by_hand.problem, by_hand.sides[variant], by_hand.source or "drafted")
         suite, codes = kernel.source.suite, {variant: alone}
         problem = find_problem(suite, kernel.benchmark, codes, kernel.span.path)
-        return Known(problem.problem, problem.sides[variant], "known") if problem else None
+        return PlacedProblem(problem.problem, problem.sides[variant], "known") if problem else None
 
-    def written(self) -> Known | None:
+    def unfinished_draft(self) -> PlacedProblem | None:
         """The same from an unfinished draft, for its launch; None if there is none."""
         try:
             data = tomllib.loads((self.folder / FORM_NAME).read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ class Half:
         except (OSError, ValueError, KcurateError):
             return None
         side = next(iter(known.sides.values()), KnownSide(()))
-        return Known(known.problem, side, "drafted")
+        return PlacedProblem(known.problem, side, "drafted")
 
     def definition(self) -> Item | None:
         """The kernel in its side's code."""
@@ -91,34 +91,34 @@ class Half:
         return next((item for item in items if item.kernel and item.names and item.names[-1] == name), None)
 
 
-def counterpart(known: Known, half: Half, other: Half) -> Side | str:
+def counterpart(known: PlacedProblem, first: PairKernel, other: PairKernel) -> Side | str:
     """The other kernel as a side of the same problem; or why it cannot be one."""
-    mine, defined = half.definition(), other.definition()
+    mine, defined = first.definition(), other.definition()
     if mine is None or {launch.launch for launch in launches_of(known.side.plan)} != {_name(mine)}:
-        return f"the plan of {half.kernel.name} launches other kernels too"
+        return f"the plan of {first.kernel.name} launches other kernels too"
     if defined is None:
         return f"{other.kernel.name} is not in the code of its side"
-    places = match(half.kernel.params, other.kernel.params)
+    places = match(first.kernel.params, other.kernel.params)
     if isinstance(places, str):
-        return f"{other.kernel.name}: {places} of {half.kernel.name}"
-    theirs = other.known() or other.written()
+        return f"{other.kernel.name}: {places} of {first.kernel.name}"
+    theirs = other.known() or other.unfinished_draft()
     unfilled = (
         {step.upload for step in steps(theirs.side.plan) if isinstance(step, Upload)} if theirs else set()
     )
     unfilled -= {step.upload for step in steps(known.side.plan) if isinstance(step, Upload)}
     if unfilled:
         names = ", ".join(sorted(unfilled))
-        return f"{other.kernel.name}: constant memory {names} is not filled for {half.kernel.name}"
-    move = _Move(known.problem, half.kernel.params, other, defined, tuple(places), theirs)
+        return f"{other.kernel.name}: constant memory {names} is not filled for {first.kernel.name}"
+    translation = _PlanTranslation(known.problem, first.kernel.params, other, defined, tuple(places), theirs)
     return Side(
         other.code,
-        tuple(move.plan(known.side.plan)),
+        tuple(translation.plan(known.side.plan)),
         nondeterministic=loose_outputs(other.code, known.problem),
     )
 
 
 def match(params: Sequence[Param], other: Sequence[Param]) -> list[int] | str:
-    """For each parameter of `other` the place of the one of `params` that it stands for, or which has none.
+    """For each of `other` the index of its counterpart in `params`, or an error naming those without one.
 
     First by name (two pointers, or two values), then in order among those of the same type, then among values
     that are all integers or all real.
@@ -182,18 +182,18 @@ def _name(item: Item) -> str:
 
 
 @dataclass(frozen=True)
-class _Move:
-    """From a plan of one kernel to the other's: `places` as from `match`, `theirs` the other's own launch."""
+class _PlanTranslation:
+    """Translates a plan of one kernel to the other's: `places` as from `match`, `theirs` its own launch."""
 
     problem: Problem
     params: tuple[Param, ...]
-    other: Half
+    other: PairKernel
     defined: Item
     places: tuple[int, ...]
-    theirs: Known | None
+    theirs: PlacedProblem | None
 
     def plan(self, plan: Sequence[Step]) -> Iterator[Step]:
-        """The plan with the other kernel; symbols that its code lacks are not filled."""
+        """The plan with the other kernel; uploads to symbols that it does not declare are dropped."""
         for step in plan:
             if isinstance(step, For | WhileNonzero):
                 yield replace(step, do=tuple(self.plan(step.do)))
@@ -205,7 +205,7 @@ class _Move:
                 yield self.launch(step) if isinstance(step, Launch) else step
 
     def launch(self, step: Launch) -> Launch:
-        """The other kernel's own launch if it can be written in the sizes of the problem, else as `step`."""
+        """The other kernel's own launch if it can be expressed in this problem's sizes, else as `step`."""
         passed = [step.args[place] for place in self.places]
         params = [self.params[place] for place in self.places]
         args = tuple(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
-from kcurate.draft.for_pairs.other_kernel import Half, counterpart, launches_of, shown_launch
+from kcurate.draft.for_pairs.other_kernel import PairKernel, counterpart, launches_of, shown_launch
 from kcurate.draft.trying import admit
 from kcurate.errors import InputError
 from kcurate.problem.size_gaps import mended
@@ -41,7 +41,7 @@ class Given:
     pair: Candidate | None = None
 
 
-def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
+def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) -> Given:
     """The pair with an admitted problem of either side that both sides solve alike.
 
     The stricter problem is tried first; else one recorded from a running program, else the slow side's.
@@ -138,7 +138,7 @@ def complete_pairs(
     return results
 
 
-def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[Half, Half]]:
+def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[PairKernel, PairKernel]]:
     """The kernels of both sides that correspond: of the same name, or the only ones."""
     folders = [workspace.kernels / name for name in pair.origin.kernels]
     kernels_here = [
@@ -149,9 +149,15 @@ def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[Half, Half]
     if not kernels_here:
         return
     slow_ones = _slow_ones([kernel for kernel, _ in kernels_here], len(folders))
-    slow = [Half(kernel, folder, pair.slow.code) for kernel, folder in kernels_here if kernel.id in slow_ones]
+    slow = [
+        PairKernel(kernel, folder, pair.slow.code)
+        for kernel, folder in kernels_here
+        if kernel.id in slow_ones
+    ]
     fast = [
-        Half(kernel, folder, pair.fast.code) for kernel, folder in kernels_here if kernel.id not in slow_ones
+        PairKernel(kernel, folder, pair.fast.code)
+        for kernel, folder in kernels_here
+        if kernel.id not in slow_ones
     ]
     for half in slow:
         for other in fast:

@@ -26,13 +26,13 @@ Ranks = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.float64]
 Lows = npt.NDArray[np.int64]
 
-# Elements that almost vanish together in thinned inputs.
+# Run length in thinned inputs: elements scaled to near zero together.
 RUN = 64
-# The levels of uneven inputs are those of the remainders by these of the numbers of pieces of three sizes, in
-# elements: every second, third, ... sixteenth of them is no fair sample.
+# In uneven inputs a piece (1, 16 or 256 elements) gets its level from its index modulo each divisor, so every
+# strided sample is biased.
 DIVISORS = (16, 3, 5, 7, 11, 13)
 PERIOD, PIECES = math.prod(DIVISORS), (1, 16, 256)
-# The parts of a row, in elements, within which ascending values are unevenly spread, beside the whole row.
+# Block sizes, in elements, at which sorted values are spaced unevenly; the whole row is one more.
 SCALES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 # Elements made at once: their words stay in cache.
 CHUNK = 1 << 15
@@ -44,17 +44,26 @@ FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns"
 SHAPES = ("low", "high", "alike", "few", "strided", "ascending", "descending", "neighbours")
 NEIGHBOURS = SHAPES.index("neighbours")
 EQUAL = (SHAPES.index("alike"), SHAPES.index("few"))
-# Patches: whole rows, and pieces of this many elements; one of each 2^32 / `PATCHED` has a shape.
+# Patches: whole rows, and pieces of this many elements; one in 2^32 / `PATCHED` (16) gets a shape.
 PIECE = 128
 PATCHED = 1 << 28
+# `neighbours`: the least log2 of the step from one maximum of a row to the next, and the most steps to choose
+# from. `neighbour` in `helpers.cu` repeats these numbers and those below.
+LEAST_STEP_LOG2, MOST_STEPS = 2, 8
+# From which bit of a row's random word these are taken: the columns of maxima and minima, the rank within its
+# band (27 bits), and the odd factor and the offset that scramble the numbers of the members.
+ABOVE_BIT, BELOW_BIT, BASE_BIT = np.uint64(8), np.uint64(20), np.uint64(37)
+FACTOR_BIT, OFFSET_BIT = np.uint64(32), np.uint64(40)
+# Where the bands of ranks begin: minima at 1/32 of the range, the middle (3/4 wide) at 1/8, maxima at 15/16.
+LOWEST_RANK, MIDDLE_RANK, HIGHEST_RANK = np.uint32(1 << 27), np.uint32(1 << 29), np.uint32(0xF0000000)
 # The lowest or highest eighth of a range, or the lowest or highest thousandth.
 EIGHTH, THOUSANDTH = 3, 10
 # By type: bits that are zero in random values, so that the next narrower types round all of them toward zero
 # (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
 # direction, so narrower arithmetic shows in sums of any length; the bits below are random.
 ROUNDED_DOWN = {"float64": 1 << 28, "float32": 0x9000, "float16": 0x40, "bfloat16": 0x8}
-# The bits below the third of the mantissa, which equal values lack: adding one number again and again rounds
-# in one direction, and sums of up to 2^16 products of two such numbers are exact.
+# Mantissa bits below the top three, cleared in shapes with repeated values: adding one number again and again
+# rounds in one direction, and sums of up to 2^16 products of two such numbers are exact.
 BELOW_THREE = {"float64": (1 << 49) - 1, "float32": 0xFFFFF, "float16": 0x7F, "bfloat16": 0xF}
 
 
@@ -76,7 +85,7 @@ def words(key: int, start: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 def _hashed(key: int, index: Words) -> Words:
-    """The random words of counters. The key goes in twice, so that no few words show what it is."""
+    """The random words of counters. The key goes in twice, so that a few outputs do not reveal it."""
     return mix(mix(index + np.uint64(key)) ^ mix(np.array([key], np.uint64) ^ _STEP))
 
 
@@ -123,7 +132,7 @@ def _unit(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
 
 
 def _spread(place: Places, width: Places | float, first: Places, key: int) -> Places:
-    """Places from 0 to `width` in the same order, but unevenly far apart; `first`: the row's first element.
+    """Monotonic warp of positions in [0, width) with uneven spacing; `first`: the row's first element.
 
     At each scale every part of a row gets a knot at a random place, which moves by 0.1 to 0.4 of the part.
     """
@@ -181,12 +190,12 @@ class Shaping:
     """Where in their range the random words of a buffer lie, and what the low bits of their values are.
 
     `low`, `high`: in its lowest or highest 2^-`shift`. `alike`: all the same. `few`: one of four. `strided`:
-    the largest at one remainder of the place in its row by a power of two (one thread's, where threads
-    stride). `ascending`, `descending`: along the row, over the upper part of the range, so that no row
-    cancels. `neighbours`: the largest and the smallest of a row are those at two remainders of the place;
-    each set has one value but for the low bits `near`, which differ, so that many are one unit in the last
-    place apart. `whole`: one shape for all elements; None: patches, rows and pieces at places that the
-    key decides, each with one of the `allowed` shapes.
+    maxima at columns r (mod 2^k): what one thread of a strided loop reads. `ascending`, `descending`: along
+    the row, over the upper part of the range, so that no row sum cancels to near zero. `neighbours`: the
+    maxima sit at one column residue, the minima at another; each set has one value but for the low bits
+    `near`, which differ, so that many are one unit in the last place apart. `whole`: one shape for all
+    elements; None: patches, rows and pieces at places that the key decides, each with one of the `allowed`
+    shapes.
     """
 
     key: int
@@ -236,23 +245,25 @@ class Shaping:
         return self._ranks(ranks, number, drawn, place, width), np.full(ranks.shape, -1, np.int64)
 
     def _neighbours(self, ranks: Ranks, drawn: Words, place: Words, width: np.uint64) -> tuple[Ranks, Lows]:
-        """The ranks of `neighbours`, and the low bits of those in either set."""
+        """The ranks of `neighbours`, and the low bits of those in either set.
+
+        Maxima are at columns `above` (mod `step`), minima at `below`; other ranks are in the middle 3/4. The
+        members of a set are numbered along the row; members 2k and 2k + 1 differ in bit 0 alone.
+        """
         length = (int(width) - 1).bit_length()
-        least = max(2, length - self.near.bit_length())
-        choices = np.uint64(min(max(length - 1 - least, 1), 8))
+        least = max(LEAST_STEP_LOG2, length - self.near.bit_length())
+        choices = np.uint64(min(max(length - 1 - least, 1), MOST_STEPS))
         shift = np.uint64(least) + (drawn & np.uint64(255)) % choices
         step = np.uint64(1) << shift
-        above = (drawn >> np.uint64(8)) % step
-        below = (above + np.uint64(1) + (drawn >> np.uint64(20)) % (step - np.uint64(1))) % step
+        above = (drawn >> ABOVE_BIT) % step
+        below = (above + np.uint64(1) + (drawn >> BELOW_BIT) % (step - np.uint64(1))) % step
         high, low = (place % step == remainder for remainder in (above, below))
-        base = (drawn >> np.uint64(37)).astype(np.uint32)
-        middle = ranks - (ranks >> np.uint32(2)) + np.uint32(1 << 29)
-        shaped = np.where(
-            high, np.uint32(0xF0000000) + base, np.where(low, np.uint32(1 << 27) + base, middle)
-        )
+        base = (drawn >> BASE_BIT).astype(np.uint32)
+        middle = ranks - (ranks >> np.uint32(2)) + MIDDLE_RANK
+        shaped = np.where(high, HIGHEST_RANK + base, np.where(low, LOWEST_RANK + base, middle))
         members = np.uint64(1) << np.maximum(length - shift.astype(np.int64), 0).astype(np.uint64)
-        number, offset = place >> shift, drawn >> np.uint64(40)
-        pair = (number >> np.uint64(1)) * (drawn >> np.uint64(32) | np.uint64(1)) + offset
+        number, offset = place >> shift, drawn >> OFFSET_BIT
+        pair = (number >> np.uint64(1)) * (drawn >> FACTOR_BIT | np.uint64(1)) + offset
         lows = (pair << np.uint64(1) | (number ^ offset) & np.uint64(1)) & members - np.uint64(1)
         return shaped, np.where(high | low, lows.astype(np.int64), -1)
 
@@ -278,9 +289,10 @@ class Shaping:
 
 @dataclass(frozen=True)
 class Thinned:
-    """Runs of `RUN` elements that keep their value: those drawn below `below` of 2^32, and one more.
+    """Which runs of `RUN` elements keep their values: a run is kept if its word is less than `below`.
 
-    The others are uniform from 0 to `small`. `kept_key` is shared by all buffers of one size.
+    Run `always` is kept regardless. The others are uniform from 0 to `small`. `kept_key` is shared by all
+    buffers of one size.
     """
 
     kept_key: int
@@ -295,26 +307,27 @@ class Recipe:
     """How the elements of a buffer are made, in C order.
 
     uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1. table:
-    one of the 256 values of `table`. uneven: levels by place, `table` has those of the `PIECES` and of the
-    64ths of the buffer; in float32 at most `top` and hard to narrow. The first three have a `shaping`; floats
-    lose the bits `cleared`, unless they would leave `least` to `most`. sorted: ascending in each row of
-    `width`, from `low` over `span`. columns: ascending in each row that starts at an offset in `table`
-    (int64), from 0 to `extent`-1. Both have one value in each of as many unequal parts (`_spread`).
+    one of the 256 values of `table`. uneven: the level depends on position; `table` holds levels per piece
+    size (`PIECES`), then per 64th of the buffer; in float32 capped at `top`, with low bits set so that
+    narrowing loses precision. sorted: ascending in each row of `width`, from `low` over `span`. columns:
+    ascending in each row that starts at an offset in `table` (int64), from 0 to `extent`-1. In both, one
+    value is drawn from each of n unequal intervals, n being the row's length (`_spread`).
     """
 
-    form: str
+    form: str  # one of `FORMS`
     dtype: str
-    count: int
-    key: int
+    count: int  # elements
+    key: int  # of the random words
     low: float = 0.0
     span: float = 1.0
     first: int = 0
     extent: int = 1
     table: Array | None = None
-    thinned: Thinned | None = None
-    top: float = math.inf
-    width: int = 1
-    shaping: Shaping | None = None
+    thinned: Thinned | None = None  # of table
+    top: float = math.inf  # of uniform and uneven
+    width: int = 1  # elements of a row, of sorted
+    shaping: Shaping | None = None  # of uniform, normal and integers
+    # The `cleared` bits of uniform and normal are masked off unless the value would leave [least, most].
     cleared: int = 0
     least: float = -math.inf
     most: float = math.inf
@@ -341,7 +354,7 @@ class Recipe:
         return replace(drawn, ranks=_unranked(drawn.ranks))
 
     def _with_bits(self, values: Array, drawn: Drawn) -> Array:
-        """Floats without the bits that they should lack, and with the low bits of `neighbours`."""
+        """Floats with the `cleared` bits masked off, and with the low bits of `neighbours`."""
         floating = self.form in ("uniform", "normal")
         below = BELOW_THREE.get(self.dtype, 0) if floating else 0
         near = floating and (drawn.lows >= 0).any()
