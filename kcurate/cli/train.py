@@ -1,4 +1,4 @@
-"""`kcurate train`."""
+"""`kcurate train`: its options become a `TrainConfig`; the stage itself is `kcurate.train.stage`."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def train(
 
     require_extra()
     folder = out or _new_folder(workspace, resume=resume)
-    every = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
-    settings = _settings(options, recipe, config, every, folder if resume else None)
+    overrides = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
+    settings = _settings(options, recipe, config, overrides, folder if resume else None)
     if not ("model" in options or yes or resume):
         _refuse_default(settings.model.name)
     from kcurate.train.plans import ALL, STAGES
@@ -94,7 +94,7 @@ def train(
         out=folder,
         stages=None if stage is None else named,
         adapter=adapter,
-        row=row or (adapter.name if adapter else None) if stage == "measure" else None,
+        row=_row_name(row, adapter) if stage == "measure" else None,
         resume=resume,
         budget_s=max_minutes * 60,
         push=push,
@@ -104,6 +104,13 @@ def train(
     if os.environ.get("RANK", "0") == "0":
         output.note(f"run folder: {folder}")
         output.report(summary, as_json=json)
+
+
+def _row_name(row: str | None, adapter: Path | None) -> str | None:
+    """The name of the score row of `measure`: as given, else the adapter's folder; None: no adapter."""
+    if row:
+        return row
+    return adapter.name if adapter else None
 
 
 def _refuse_default(name: str) -> None:

@@ -2,9 +2,10 @@
 
 Tasks of a family succeed and fail together, so the family is the unit. The plain percentile bootstrap covers
 the truth too rarely with few families (docs/evaluation.md has the simulation), and for shares near 0 or 1
-even with many. Corrected: for values with bounds, `PSEUDO` more families half a unit above the middle of the
-bounds and as many below are added (Agresti and Coull's rule, for families); values without bounds get a
-symmetric studentised interval. Not covered: what is averaged.
+even with many. So values with bounds get `PSEUDO` pseudo-families at the bounds' centre + 0.5 and `PSEUDO` at
+centre - 0.5 (Agresti and Coull's rule, for families); their interval is this shrunk mean +- 1.96 bootstrap
+standard deviations, cut at the bounds and widened to the plain mean if that lies outside. Values without
+bounds get a symmetric studentised interval about the plain mean. Not covered: what is averaged.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ def mean(
         half = _studentised(sums, counts, rng) * float(_error(sums, counts))
         return Estimate(value, value - half, value + half)
     size, centre = counts.mean(), (bounds[0] + bounds[1]) / 2
-    ends = np.repeat(np.array([centre - 0.5, centre + 0.5]) * size, PSEUDO)
-    sums, counts = np.append(sums, ends), np.append(counts, [size] * len(ends))
-    middle, half = sums.sum() / counts.sum(), Z * _resampled(sums, counts, rng)[0].std(ddof=1)
-    low, high = max(bounds[0], middle - half), min(bounds[1], middle + half)
+    pseudo_sums = np.repeat(np.array([centre - 0.5, centre + 0.5]) * size, PSEUDO)
+    sums, counts = np.append(sums, pseudo_sums), np.append(counts, [size] * len(pseudo_sums))
+    shrunk, half = sums.sum() / counts.sum(), Z * _resampled(sums, counts, rng)[0].std(ddof=1)
+    low, high = max(bounds[0], shrunk - half), min(bounds[1], shrunk + half)
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
@@ -79,17 +80,17 @@ def detectable(values: Sequence[float], families: Sequence[str]) -> float | None
 
 def _by_family(values: Sequence[float], families: Sequence[str]) -> tuple[Array, Array]:
     """Sum and number of values of each family."""
-    names, place = np.unique(np.array(families), return_inverse=True)
-    sums = np.bincount(place, np.array(values, dtype=float), len(names))
-    return sums.astype(float), np.bincount(place, minlength=len(names)).astype(float)
+    names, family_index = np.unique(np.array(families), return_inverse=True)
+    sums = np.bincount(family_index, np.array(values, dtype=float), len(names))
+    return sums.astype(float), np.bincount(family_index, minlength=len(names)).astype(float)
 
 
 def _error(sums: Array, counts: Array) -> Array:
     """The standard error of the ratio of sums, families being independent; over the last axis."""
     total = counts.sum(-1, keepdims=True)
-    rest = sums - sums.sum(-1, keepdims=True) / total * counts
-    number = sums.shape[-1]
-    error: Array = np.sqrt(number / (number - 1) * (rest**2).sum(-1)) / total[..., 0]
+    residuals = sums - sums.sum(-1, keepdims=True) / total * counts
+    families = sums.shape[-1]
+    error: Array = np.sqrt(families / (families - 1) * (residuals**2).sum(-1)) / total[..., 0]
     return error
 
 

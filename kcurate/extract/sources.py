@@ -1,6 +1,7 @@
 """From the user's paths to the files worth parsing, and the unit to parse each from.
 
-Not covered: parsing (`kcurate.extract.units`).
+A unit is a translation unit: a source file with the local files that it includes. Not covered: parsing
+(`kcurate.extract.units`).
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class TreeFiles:
 
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
-    includes that no folder gives) are by unit. `modules` are all Python files where one of them has functions
-    in Triton, each with whether it does.
+    includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
+    file, if any defines one.
     """
 
     tree: Tree
@@ -120,9 +121,10 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a file's bytes determine: `outcome` (None for text), its include names, which marks occur.
+    """What a file's bytes determine: `outcome` (None for text), and the names that it includes.
 
-    `macros` are those it defines that expand to `__global__`.
+    `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
+    contains a launch. `macros`: those it defines that expand to `__global__`.
     """
 
     path: str
@@ -153,6 +155,24 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     reader = Reader.of(files.tree)
     reader.locate = by_ending(file.path for file in files.found if file.outcome is None)
     scanned = _scan_all(files, pool)
+    _set_outcomes(files, scanned, reader)
+    files.modules = _python_modules(scanned)
+    sources = [
+        file.path for file in files.found if file.outcome is None and not file.path.endswith(PYTHON_SUFFIX)
+    ]
+    with_kernels = _with_kernels(sources, scanned, reader)
+    every = [*sources, *_context(files, with_kernels)] if with_kernels else []
+    graph = include_graph(reader, every, lambda path: finder.of(path).include)
+    roots = roots_of(graph)
+    for path in with_kernels:
+        # The best unit, then the file by itself in case that unit skips its kernels.
+        files.roots[path] = list(dict.fromkeys([roots[path][0], path]))
+    files.launchers = _launchers(files, graph, scanned, reader)
+    _describe_units(files, graph, reader, finder)
+
+
+def _set_outcomes(files: TreeFiles, scanned: Mapping[str, Scanned], reader: Reader) -> None:
+    """Set the outcomes that follow from the bytes; of all other files, hand the reader their includes."""
     for index, file in enumerate(files.found):
         if file.outcome is None:
             seen = scanned[file.path]
@@ -163,32 +183,40 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
                 files.found[index] = Found(file.tree, file.path, outcome)
             else:
                 reader.includes[file.path] = seen.includes
-    wanted = [file.path for file in files.found if file.outcome is None]
+
+
+def _python_modules(scanned: Mapping[str, Scanned]) -> tuple[tuple[str, bool], ...]:
+    """The value of `TreeFiles.modules`: empty if no Python file defines Triton functions."""
     python = sorted(
         path for path in scanned if path.endswith(PYTHON_SUFFIX) and scanned[path].outcome is None
     )
-    if any(scanned[path].kernel for path in python):
-        files.modules = tuple((path, scanned[path].kernel) for path in python)
-    wanted = [path for path in wanted if not path.endswith(PYTHON_SUFFIX)]
-    with_kernels = _with_kernels(wanted, scanned, reader)
-    every = [*wanted, *_context(files, with_kernels)] if with_kernels else []
-    graph = include_graph(reader, every, lambda path: finder.of(path).include)
-    roots = roots_of(graph)
-    for path in with_kernels:
-        # The best unit, then the file by itself in case that unit skips its kernels.
-        files.roots[path] = list(dict.fromkeys([roots[path][0], path]))
+    if not any(scanned[path].kernel for path in python):
+        return ()
+    return tuple((path, scanned[path].kernel) for path in python)
+
+
+def _launchers(
+    files: TreeFiles, graph: Mapping[str, tuple[str, ...]], scanned: Mapping[str, Scanned], reader: Reader
+) -> list[str]:
+    """CUDA files with launches that are neither the best unit of a kernel nor included anywhere."""
     chosen = {units[0] for units in files.roots.values()}
     included = {target for targets in graph.values() for target in targets}
-    files.launchers = sorted(
+    return sorted(
         path
         for path in graph.keys() - chosen - included
         if Path(path).suffix.lower() in CUDA_SUFFIXES and _launches(path, scanned, reader)
     )
-    for root in {root for roots_ in files.roots.values() for root in roots_} | set(files.launchers):
-        files.flags[root] = finder.of(root)
-        files.located[root] = tuple(
+
+
+def _describe_units(
+    files: TreeFiles, graph: Mapping[str, tuple[str, ...]], reader: Reader, finder: FlagFinder
+) -> None:
+    """Set the flags of every unit, and the includes in it that no folder gives."""
+    for unit in {unit for units in files.roots.values() for unit in units} | set(files.launchers):
+        files.flags[unit] = finder.of(unit)
+        files.located[unit] = tuple(
             (name, by, target)
-            for by in sorted(reachable(graph, root))
+            for by in sorted(reachable(graph, unit))
             for name in reader.names(by)
             if (target := reader.located.get((name, by))) is not None
         )

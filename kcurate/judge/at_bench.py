@@ -173,22 +173,22 @@ class BenchRuns:
         with self.v.sides[side].untrusted_answer():
             if len(reply.body.prints) != trial.runs:
                 raise ValueError("another number of runs")
-            return dict(zip(self.v.checked[side].summed, reply.body.prints[0], strict=True))
+            return dict(zip(self.v.checked[side].by_fingerprint, reply.body.prints[0], strict=True))
 
     def _check_repeats(self, trial: Trial, side: SideName, reply: RunReply) -> None:
         """Raise a ruling unless all runs agree with the first."""
         with self.v.sides[side].untrusted_answer():
-            found = list(zip(self.v.checked[side].summed, *reply.body.prints, strict=True))
+            found = list(zip(self.v.checked[side].by_fingerprint, *reply.body.prints, strict=True))
         for name, *prints in found:
             if len(set(prints)) != 1:
                 raise self.v.nondeterministic(trial, side, name)
         if reply.body.drifted:
             raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
-        whole = with_companions(self._problem, self.v.checked[side].whole)
+        whole = with_companions(self._problem, self.v.checked[side].read_back)
         if whole:
             one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(trial.runs))
             for again in rest:
-                self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].whole)
+                self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].read_back)
 
     def _compare_both(
         self, known: Known, differing: Sequence[str], needed: Sequence[str], bring: set[str]
@@ -327,6 +327,6 @@ class BenchRuns:
         self._reference.wait_for_inputs()
         with self.v.lock.shared():
             reply = self._reference.call(Run(trial.slot, self.v.salts(1), fingerprint))
-        summed = self.v.checked[self.v.reference].summed
+        names = self.v.checked[self.v.reference].by_fingerprint
         with self._reference.untrusted_answer():
-            return dict(zip(summed, reply.body.prints[0], strict=True))
+            return dict(zip(names, reply.body.prints[0], strict=True))

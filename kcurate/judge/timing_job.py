@@ -30,7 +30,7 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
     expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
     peeked: dict[SideName, list[tuple[Peeked, ...]]] = {side: [] for side in SIDES}
     wanted: list[Outputs] = []
-    loose = {name for one in checked.values() for name in one.whole}
+    loose = {name for one in checked.values() for name in one.read_back}
     for trial in chosen:
         replies, arrays = runs.verify(trial, bring=loose)
         wanted.append(arrays)
@@ -41,17 +41,17 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
                 tuple(
                     Peeked(place, data)
                     for place, data in zip(known.places, known.peeked[side], strict=True)
-                    if place.name in checked[side].summed
+                    if place.name in checked[side].by_fingerprint
                 )
             )
-            close = ((name, known.bound(problem, name)) for name in checked[side].close)
+            close = ((name, known.bound(problem, name)) for name in checked[side].by_element)
             expected[side].append(tuple(Expected(Close(name, bound), norm) for name, (bound, norm) in close))
-            if not checked[side].close:
+            if not checked[side].by_element:
                 runs.v.sides[side].call(Forget((trial.slot,), inputs=False))
     case.passed("bench_outputs")
 
     def agree(slot: int, side: SideName, blobs: Mapping[str, Blob]) -> str | None:
-        return _differs(problem, chosen[slot], checked[side].whole, blobs, wanted[slot])
+        return _differs(problem, chosen[slot], checked[side].read_back, blobs, wanted[slot])
 
     bytes_by_role: dict[str, int] = {}
     for buffer in problem.buffers.values():
@@ -64,10 +64,10 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
         fingerprints=tuple(runs.known[trial.slot].fingerprint for trial in chosen),
         written_bytes=bytes_by_role.get("out", 0),
         all_bytes=moved + bytes_by_role.get("inout", 0),
-        summed={side: checked[side].summed for side in SIDES},
+        by_fingerprint={side: checked[side].by_fingerprint for side in SIDES},
         sums={side: tuple(words) for side, words in sums.items()},
         expected=expected,
-        whole={side: tuple(with_companions(problem, checked[side].whole)) for side in SIDES},
+        read_back={side: tuple(with_companions(problem, checked[side].read_back)) for side in SIDES},
         peeked=peeked,
         agree=agree,
     )

@@ -68,10 +68,19 @@ class Facts:
         """The inputs that are tensors."""
         return tuple(value for value in self.inputs if isinstance(value, Array))
 
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shapes of all arrays, one after the other."""
+        return tuple(extent for array in self.arrays for extent in array.shape)
+
+    @property
+    def highs(self) -> tuple[int, ...]:
+        """The upper bounds of the random integers."""
+        return tuple(high for _, high in self.bounds.values())
+
     def numbers(self) -> tuple[int, ...]:
-        """All numbers in these facts in a fixed order, those of the inputs first."""
-        extents = [extent for array in self.arrays for extent in array.shape]
-        return (*extents, *(high for _, high in self.bounds.values()), *self.terms)
+        """All numbers in these facts: `extents`, those of the inputs first, then `highs`, then `terms`."""
+        return (*self.extents, *self.highs, *self.terms)
 
     def form(self) -> object:
         """Everything except those numbers: equal if only sizes differ."""

@@ -8,6 +8,7 @@ steps (`meta_shapes`, `sizes`, `values`, `strength`).
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from kcurate.records import Buffer, Call, Expr, Init, Problem, Scalar, Side, Siz
 # Largest total of array elements and of additions in a test, since the emulator runs it.
 MAX_TEST_ELEMENTS = 2_000_000
 MAX_TEST_TERMS = 60_000_000
-# Longer sums are assumed to be computed as at least `PARTIAL_SUMS` partial sums.
+# Longer sums are assumed to be tree-reduced in at least `PARTIAL_SUMS` partial sums.
 MANY_TERMS = 1 << 20
 PARTIAL_SUMS = 256
 # Keywords of CUDA C++.
@@ -82,7 +83,7 @@ class _Maker:
         self.names = sizing.moving(self.constants, self.numbers, shapes)
 
     def _join(self) -> None:
-        """If sizes can only change together, merge constants of equal value."""
+        """If no constant can vary on its own, tie together those of equal value."""
         code, alike = self.code, dict[int, list[str]]()
         for name, value in self.constants.items():
             alike.setdefault(value, []).append(name)
@@ -124,7 +125,7 @@ class _Maker:
         return self._elements(sizes) <= MAX_TEST_ELEMENTS and terms <= MAX_TEST_TERMS
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the module runs at these sizes with the same facts up to numbers."""
+        """Whether the module runs at these sizes with the same structure (only sizes differ)."""
         return self.numbers(sizes) is not None
 
     def _bench(self, limit: int | None) -> dict[str, int]:
@@ -155,7 +156,7 @@ class _Maker:
         return self.names[0]
 
     def formulas(self) -> Iterator[Expr]:
-        """An expression for every number of the facts, in order."""
+        """An expression for every number of `Facts.numbers`, in its order."""
         seen = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
         seen += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
         for index in range(len(self.base.numbers())):
@@ -170,30 +171,35 @@ class _Maker:
         why = "its result is not finite"
         for ease in range(valuing.CHOICES):
             problem, side = plan.problem(ease)
-            runs = strength.Runs(problem, side)
-            if not runs.finite():
+            module = strength.ModuleUnderTest(problem, side)
+            if not module.finite():
                 continue
-            if not runs.determined():
+            if not module.determined():
                 raise ProblemError("its result is not a function of its inputs")
-            if not runs.honest():
+            if not module.rounding_within_tolerance():
                 why = "its tests would reject correct rounding"
                 continue
-            problem, side = runs.without_idle_state()
-            runs = strength.Runs(problem, side)
-            weak = runs.weakness()
-            if weak is None:
+            problem, side = module.without_idle_state()
+            weakness = strength.ModuleUnderTest(problem, side).weakness()
+            if weakness is None:
                 return Made(problem, side, {name: self.constants[name] for name in self.names})
-            why = weak
+            why = weakness
         raise ProblemError(why)
 
 
 class _Plan:
-    """The named buffers of a module, with shapes, generators and tolerances."""
+    """The named buffers of a module, with shapes, generators and tolerances.
+
+    `_shapes`, `_highs` and `_terms` are formulas for the three parts of `Facts.numbers`.
+    """
 
     def __init__(self, maker: _Maker) -> None:
         self.maker = maker
         self.facts = maker.base
-        self.formulas = list(maker.formulas())
+        formulas = maker.formulas()
+        self._shapes = list(itertools.islice(formulas, len(self.facts.extents)))
+        self._highs = list(itertools.islice(formulas, len(self.facts.highs)))
+        self._terms = list(formulas)
         self._model, self._text_names = torch_module.build(maker.code, MODEL, maker.bench)
         self._used = set(maker.names) | TAKEN
         parameters = forward_names(self._text_names)
@@ -219,7 +225,7 @@ class _Plan:
     def _inits(self) -> dict[str, Init]:
         """The generator of every input, and of the state that has one."""
         inits: dict[str, Init] = {}
-        highs = iter(self.formulas[sum(len(array.shape) for array in self.facts.arrays) :])
+        highs = iter(self._highs)
         seen = self._sampled()
         for index, name in enumerate(self.inputs):
             if not isinstance(self.facts.inputs[index], Array):
@@ -271,7 +277,7 @@ class _Plan:
 
     def problem(self, ease: int) -> tuple[Problem, Side]:
         """The problem and the calling side. `ease` 0: the hardest inputs; the largest: those of the file."""
-        shapes = iter(self.formulas)
+        shapes = iter(self._shapes)
         buffers: dict[str, Buffer] = {}
         scalars: dict[str, Scalar] = {}
         for name, value in zip(self.inputs, self.facts.inputs, strict=True):
@@ -296,11 +302,10 @@ class _Plan:
         return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
 
     def _tolerance(self) -> Tolerance:
-        """From the longest sum; very long sums over one tensor count as computed in parts."""
+        """From the longest sum; very long sums over one tensor are assumed to be tree-reduced."""
         facts = self.maker.at(self.maker.bench)
         sizes: dict[Expr, None] = {}
-        formulas = self.formulas[len(self.formulas) - len(facts.terms) :]
-        for terms, number, reduced in zip(formulas, facts.terms, facts.reduced, strict=True):
+        for terms, number, reduced in zip(self._terms, facts.terms, facts.reduced, strict=True):
             parts = reduced and number > MANY_TERMS
             sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if parts else terms] = None
         longest = [terms for terms in sizes if terms != 1]

@@ -1,6 +1,6 @@
 """Whether the problem of a PyTorch module tells correct answers from wrong ones, by the judge's own rules.
 
-The module runs like a reference of the judge, on the emulator. Besides the judge's negative controls at the
+The module is run as the judge runs a reference, on the emulator. Besides the judge's negative controls at the
 test sizes, a result that reduces many numbers to few is checked at the bench size, where a constant may be as
 close as the correct answer. Not covered: the controls (`kcurate.judge.negative_controls`).
 """
@@ -39,14 +39,14 @@ SUMMED_UP = 1 << 20
 # A constant must fail on the results of this many different inputs.
 BENCH_SEEDS = 5
 # The share of the tolerance that the module's own rounding may use; an answer has the rest.
-HONEST_SHARE = 0.25
+ROUNDING_SHARE = 0.25
 POISONS = (0x7FC0DEAD, 0x12345679)
 
 Outputs = Mapping[str, Any]
 
 
-class Runs:
-    """One module on one problem."""
+class ModuleUnderTest:
+    """One module, run on one problem."""
 
     def __init__(self, problem: Problem, side: Side) -> None:
         module = compile_text(side.code)
@@ -102,7 +102,7 @@ class Runs:
         expected = self.expected[trial.slot]
         return not any(differs(self.problem, trial.sizes, name, expected, again) for name in names)
 
-    def honest(self) -> bool:
+    def rounding_within_tolerance(self) -> bool:
         """Whether the module's rounding, measured against float64, stays well within the tolerance; also true
         if the module does not run in float64."""
         for trial in self.trials:
@@ -116,7 +116,7 @@ class Runs:
                 got = self.expected[trial.slot][name]
                 if is_float(buffer.dtype):
                     difference = compare(array, got, buffer.dtype, buffer.tolerance, terms=terms)
-                    if not difference.ok or difference.worst > HONEST_SHARE:
+                    if not difference.ok or difference.worst > ROUNDING_SHARE:
                         return False
         return True
 

@@ -31,7 +31,7 @@ class Listed(NamedTuple):
 
 
 def kernels(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
-    """Every extracted kernel, by the compiler's result."""
+    """Every extracted kernel, classified by compile result."""
     for path in sorted(workspace.kernels.rglob("kernel.json")):
         try:
             kernel = store.read_json(path, Kernel)
@@ -50,9 +50,9 @@ def kernel_item(kernel: Kernel, folder: Path, workspace: Workspace) -> Item:
         log = (kernel.compiled.log or "").splitlines()
         why = "" if kernel.compiled.ok else next((line for line in log if "error" in line), "")
     passed = outcome != "compile_error"
-    following = ("deopt", folder) if (folder / "problem.json").is_file() else ("problem", "draft", kernel.id)
-    then = command(workspace.root, *following) if passed else None
-    return Item("kernels", kernel.id, outcome, passed, why.strip(), str(folder / "kernel.json"), then)
+    next_words = ("deopt", folder) if (folder / "problem.json").is_file() else ("problem", "draft", kernel.id)
+    next_command = command(workspace.root, *next_words) if passed else None
+    return Item("kernels", kernel.id, outcome, passed, why.strip(), str(folder / "kernel.json"), next_command)
 
 
 def pairs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
@@ -78,12 +78,12 @@ def runs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every run, oldest first."""
     folders = [folder for folder in (workspace.root / "runs").glob("*") if folder.is_dir()]
     for folder in sorted(folders, key=lambda path: path.name.rpartition("-")[2]):
-        outcome, why = _end(folder)
+        outcome, why = _run_outcome(folder)
         file = folder / (SUMMARY if outcome == "finished" else "log")
         yield Listed("", Item("runs", folder.name, outcome, outcome == "finished", why, str(file)))
 
 
-def _end(folder: Path) -> tuple[str, str]:
+def _run_outcome(folder: Path) -> tuple[str, str]:
     """How a run ended, and its counts or the last line of its log."""
     try:
         data = json.loads((folder / SUMMARY).read_bytes())

@@ -1,4 +1,4 @@
-"""What a problem says of its buffers' sizes, and of how each output may be checked where it lies.
+"""What a problem says of its buffers' sizes, and of how each output may be checked in device memory.
 
 Not covered: deciding whether two outputs agree (`kcurate.judge.agreement`).
 """
@@ -56,25 +56,27 @@ def together(problem: Problem, name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Checked:
-    """How each output of a side is checked where it lies: every output is in one of the three.
+    """How each output of a side is checked: every output is in one of the three.
 
-    `summed`: the same in every run (in any order, where the problem allows it), so a fingerprint stands for
-    it. `close`: its rounding may differ, so each element is compared with the reference's. `whole`: its
-    rounding and its order may differ, or those of a member of its record, so it is read back.
+    `by_fingerprint`: the same in every run (in any order, where the problem allows it), so a fingerprint,
+    computed in device memory, stands for it. `by_element`: its rounding may differ, so each element is
+    compared with the reference's, in device memory. `read_back`: its rounding and its order may differ, or
+    those of a member of its record, so the host compares it.
     """
 
-    summed: tuple[str, ...]
-    close: tuple[str, ...]
-    whole: tuple[str, ...]
+    by_fingerprint: tuple[str, ...]
+    by_element: tuple[str, ...]
+    read_back: tuple[str, ...]
 
 
 def checked(problem: Problem, side: Side) -> Checked:
     """How each output of a side is checked."""
     names = output_names(problem)
     loose = [n for n in names if n in side.nondeterministic and is_float(problem.buffers[n].dtype)]
-    close = tuple(n for n in loose if not unordered(problem.buffers[n]))
-    whole = tuple(n for n in names if n not in close and set(together(problem, n)) & set(loose))
-    return Checked(tuple(n for n in names if n not in (*close, *whole)), close, whole)
+    by_element = tuple(n for n in loose if not unordered(problem.buffers[n]))
+    read_back = tuple(n for n in names if n not in by_element and set(together(problem, n)) & set(loose))
+    by_fingerprint = tuple(n for n in names if n not in (*by_element, *read_back))
+    return Checked(by_fingerprint, by_element, read_back)
 
 
 def with_companions(problem: Problem, names: Sequence[str]) -> list[str]:
@@ -88,7 +90,7 @@ def with_companions(problem: Problem, names: Sequence[str]) -> list[str]:
 def close_bound(
     problem: Problem, sizes: Mapping[str, int], name: str, whole: Magnitudes, count: int, *, exact: bool
 ) -> tuple[Bound, float]:
-    """How far the elements of an output may be off, and the largest norm of the whole difference.
+    """How far each element of an output may be off, and the maximum norm of the error over all elements.
 
     `whole` describes the `count` elements of the reference that are compared.
     """

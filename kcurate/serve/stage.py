@@ -77,18 +77,20 @@ def require_extra() -> None:
         raise MissingDependencyError(what, where="kcurate serve", hint="pip install 'kcurate[serve]'")
 
 
-def _serve(desk: object, gpus: tuple[int, ...], token: str | None, max_body: int, at: socket.socket) -> None:
+def _serve(
+    desk: object, gpus: tuple[int, ...], token: str | None, max_body: int, sock: socket.socket
+) -> None:
     import uvicorn
 
     from kcurate.serve.app import make
 
     app = Guard(make(desk, gpus), token, max_body)  # type: ignore[arg-type]
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=STOP_S)
-    # uvicorn sends it to us again when it has stopped.
+    # After shutdown uvicorn re-raises SIGTERM; ignore it here.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[at])
+            uvicorn.Server(config).run(sockets=[sock])
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -41,7 +41,7 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        items = inputs.read(_folders(config, workspace))
+        folders = inputs.read(_folders(config, workspace))
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         if config.sanitize and place.backend == "emulator":
             why = "the emulator has no compute-sanitizer; it looks for races and wrong addresses by itself"
@@ -62,15 +62,15 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
                 stack.callback(referees.close)
             environment = referees.environment() if referees else judge.describe_environment(judging)
             book = Ledger(workspace, environment)
-            verdicts = _known(items, book, config)
+            verdicts = _known(folders, book, config)
             rest = [
                 (item.index, item.candidate)
-                for item in items
+                for item in folders
                 if item.index not in verdicts and item.candidate is not None
             ]
 
             def judged_in_waves() -> Generator[tuple[int, Verdict], None, None]:
-                """Last the slow sides that were made: naive variants' verdicts limit what those may claim."""
+                """Judge generated slow sides last: naive variants' verdicts set their allowed speedup."""
                 for made_slow in (False, True):
                     wave = [waiting for waiting in rest if (waiting[1].origin.made == "slow") is made_slow]
                     if wave:
@@ -78,13 +78,13 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
                             wave, judging, gpus=place.gpus, jobs=config.jobs, referees=referees
                         )
 
-            _record_rest(items, verdicts, judged_in_waves(), book)
-        for item in items:
+            _record_rest(folders, verdicts, judged_in_waves(), book)
+        for item in folders:
             record.add(_item(item, verdicts[item.index], workspace))
         for index, candidate in rest:
-            # Its problem is noted once, with the pair it was made of.
-            ours = candidate.origin.made is not None
-            if verdicts[index].outcome.correct and not ours and (line := _advice(candidate)) is not None:
+            # Report a problem's gaps once, on the original pair.
+            derived = candidate.origin.made is not None
+            if verdicts[index].outcome.correct and not derived and (line := _advice(candidate)) is not None:
                 record.note(f"{candidate.id}: {line}")
         counts = Counter[str](verdict.outcome for verdict in verdicts.values())
         return record.finish({"candidates": ordered(counts, Outcome)})
@@ -114,10 +114,10 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     return names.pairs(map(str, config.paths or (workspace.pairs,)), workspace)
 
 
-def _known(items: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
+def _known(folders: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
     """Verdicts that need no judging: unreadable folders, pairs without a problem, stored final verdicts."""
     known: dict[int, Verdict] = {}
-    for item in items:
+    for item in folders:
         if item.candidate is None or item.candidate.problem is None:
             known[item.index] = inputs.unjudged(item, book.environment)
             book.add(known[item.index])
@@ -129,7 +129,7 @@ def _known(items: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig)
 
 
 def _record_rest(
-    items: tuple[inputs.Item, ...],
+    folders: tuple[inputs.Item, ...],
     verdicts: dict[int, Verdict],
     judged: Generator[tuple[int, Verdict], None, None],
     book: Ledger,
@@ -138,11 +138,13 @@ def _record_rest(
     counts = Counter[str](verdict.outcome for verdict in verdicts.values())
     with (
         contextlib.closing(judged),
-        progress.bar(f"{STAGE} on {book.environment.device}", len(items), "pair", done=len(verdicts)) as bar,
+        progress.bar(
+            f"{STAGE} on {book.environment.device}", len(folders), "pair", done=len(verdicts)
+        ) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:
-            book.add(verdict, beside=items[index].folder)
+            book.add(verdict, beside=folders[index].folder)
             verdicts[index] = verdict
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)

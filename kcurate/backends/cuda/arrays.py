@@ -1,4 +1,4 @@
-"""Arrays in a device's memory, made, compared and hidden where they lie by our own kernels.
+"""Arrays in device memory: created, compared and hidden there by our own kernels.
 
 Every method queues work on the device's stream, unless it says that it waits. The same kernels run on the
 emulator, where the tests compare them with NumPy. Not covered: the kernels (`kcurate.backends.cuda.helpers`),

@@ -9,7 +9,7 @@
 | `launch_configuration` | grid and block, and which host names are sizes |
 | `index_bounds` | how far the kernel's indices go |
 | `buffer_contents` | initial contents, from how the kernel uses the values |
-| `struct_numbers` | structs by value: a scalar for each number in them |
+| `struct_numbers` | structs by value: values for their numeric members, and the pointers among them |
 | `struct_members` | structs by value with pointers: each member as a parameter |
 
 Not covered: recorded launches (`kcurate.draft.captured`), whether a draft works (`kcurate.draft.trying`).

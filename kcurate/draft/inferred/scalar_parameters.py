@@ -24,7 +24,9 @@ def record_value(parts: Parts, param: Param, text: str) -> None:
         return
     inside = _inside(parts, param)
     if inside is not None:
-        parts.values |= struct_numbers.wholes(param.name, text, inside, parts.site, parts.device.text)
+        parts.values |= struct_numbers.integers_over_sizes(
+            param.name, text, inside, parts.site, parts.device.text
+        )
     elif not real_type(parts, param) and (poly := parts.site.poly(text)) is not None:
         parts.values[param.name] = poly
 
@@ -35,7 +37,7 @@ def scalar_argument(parts: Parts, param: Param) -> Arg:
     place, text = f"scalars.{param.name}", parts.text_of(param)
     inside = _inside(parts, param)
     if inside is not None:
-        scalar, remarks = struct_numbers.scalar(param.name, text, inside, parts.values, parts.site)
+        scalar, remarks = struct_numbers.scalar_of(param.name, text, inside, parts.values, parts.site)
         parts.scalars[param.name] = scalar
         parts.remarks += remarks
         return param.name

@@ -1,5 +1,7 @@
-"""Structs that are passed by value: the scalar that gives each number a value, and the pointers in it.
+"""Structs that are passed by value: values for their numeric members, and the pointers among them.
 
+For `struct Grid { int nx; float dx; float *cells; }`, passed as `grid`: `nx` is what the host sets it to,
+else a new size `grid_nx`; `dx` is the host's number, else guessed as 0.5; `cells` is a pointer at byte 8.
 Not covered: where members lie (`kcurate.problem.c_types`), records of launches (`launch_arguments`).
 """
 
@@ -19,27 +21,29 @@ GUESSED_REAL = 0.5
 PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
-def wholes(name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str) -> dict[str, Poly]:
-    """The integers of a struct that the code reads, by their path: what the host gives them, else a size."""
+def integers_over_sizes(
+    name: str, text: str, inside: tuple[types.Inside, ...], site: Site, code: str
+) -> dict[str, Poly]:
+    """Expressions of the integer members that the code reads, by path: the host's value, else a size."""
     owner = path_in(text)
     values = {}
     for member in inside:
         if not member.real and _reads(code, member):
-            written = (
+            host_value = (
                 site.poly(f"{owner}.{member.path}")
                 if PATH.fullmatch(owner) and "[" not in member.path
                 else None
             )
             values[f"{name}.{member.path}"] = (
-                written if written is not None else factor(f"{name}_{member.field.name}")
+                host_value if host_value is not None else factor(f"{name}_{member.field.name}")
             )
     return values
 
 
-def scalar(
+def scalar_of(
     name: str, text: str, inside: tuple[types.Inside, ...], values: Mapping[str, Poly], site: Site
 ) -> tuple[Scalar, list[Remark]]:
-    """The struct with a value for each member, and which of them are made up."""
+    """The struct as a scalar with a value for each member, and a remark on the guessed ones."""
     owner, guessed = path_in(text), []
     values_by_field: dict[str, Expr | float] = {}
     for member in inside:
@@ -58,7 +62,7 @@ def scalar(
 def with_pointers(
     pointers: Sequence[str | BufferArg], at: tuple[int, ...] = (), scalar: str | None = None
 ) -> PointersArg | str:
-    """A struct by value: the scalar, if there is one, with pointers at these offsets in bytes."""
+    """The argument for a struct: its scalar, if it has numbers, with pointers at these byte offsets."""
     if scalar is not None and not pointers:
         return scalar
     return PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers), at, scalar)

@@ -57,11 +57,11 @@ class Peeked:
 class TimingJob:
     """What is timed: the input sets kept under `slots` in both workers, and what they must write.
 
-    `fingerprints`: the salt of each slot's. `summed`: the outputs of each side that a fingerprint covers;
-    `sums`: what theirs add up to in the verified runs, one per slot. `expected`: for each slot, the other
-    outputs that a device can compare. `whole`: those that it cannot; `agree` compares them, from the slot's
-    index, with the reference's. `peeked`: for each slot, parts of the `summed` outputs, of which each timed
-    run returns one.
+    `fingerprints`: the salt of each slot's. `by_fingerprint`: the outputs of each side that a fingerprint
+    covers; `sums`: the sums of these in the verified runs, one per slot. `expected`: for each slot, the other
+    outputs that a device can compare. `read_back`: those that it cannot; `agree` compares them, from the
+    slot's index, with the reference's. `peeked`: for each slot, parts of the `by_fingerprint` outputs, of
+    which each timed run returns one.
     """
 
     slots: Sequence[str]
@@ -69,10 +69,10 @@ class TimingJob:
     fingerprints: tuple[int, ...]
     written_bytes: int
     all_bytes: int
-    summed: Mapping[SideName, tuple[str, ...]]
+    by_fingerprint: Mapping[SideName, tuple[str, ...]]
     sums: Mapping[SideName, tuple[int, ...]]
     expected: Mapping[SideName, Sequence[tuple[Expected, ...]]]
-    whole: Mapping[SideName, tuple[str, ...]]
+    read_back: Mapping[SideName, tuple[str, ...]]
     peeked: Mapping[SideName, Sequence[tuple[Peeked, ...]]]
     agree: Callable[[int, SideName, Mapping[str, Blob]], str | None]
 
@@ -90,9 +90,9 @@ class SideSampler:
         request = Time(
             slots=tuple(job.slots),
             fingerprints=job.fingerprints,
-            summed=job.summed[proxy.side],
+            by_fingerprint=job.by_fingerprint[proxy.side],
             close=close,
-            whole=job.whole[proxy.side],
+            read_back=job.read_back[proxy.side],
             places={slot: tuple(one.place for one in found) for slot, found in parts},
         )
         answer = proxy.call(request).body
@@ -129,7 +129,7 @@ class SideSampler:
             same = same and np.array_equal(blobs[str(index)], peeked[sample.place].data)
         if not same:
             raise self._mismatch("a timed run's outputs differ from the verified ones")
-        whole = {name: blobs[f"{index}/{name}"] for name in self._job.whole[self._side]}
+        whole = {name: blobs[f"{index}/{name}"] for name in self._job.read_back[self._side]}
         wrong = self._job.agree(sample.slot, self._side, whole) if whole else None
         if wrong is not None:
             raise self._mismatch(f"a timed run's outputs differ from the verified ones: {wrong}")

@@ -30,15 +30,16 @@ class TimeAnswer:
 class Time(Request[TimeAnswer]):
     """Get ready to time the inputs kept in `slots`.
 
-    `fingerprints`: the salt of each slot's. `summed`: outputs that must be the same in every run. `close`:
-    for each slot, outputs that are compared with its hidden copies. `whole`: outputs that are returned.
+    `fingerprints`: the salt of each slot's. `by_fingerprint`: outputs that must be the same in every run.
+    `close`: for each slot, outputs that are compared with its hidden copies. `read_back`: outputs that are
+    returned.
     """
 
     slots: tuple[str, ...]
     fingerprints: tuple[int, ...]
-    summed: tuple[str, ...]
+    by_fingerprint: tuple[str, ...]
     close: Mapping[str, tuple[Close, ...]]
-    whole: tuple[str, ...]
+    read_back: tuple[str, ...]
     places: Mapping[str, tuple[Place, ...]]
 
 
@@ -46,8 +47,8 @@ class Time(Request[TimeAnswer]):
 class SampleAnswer:
     """One run: its time in microseconds, its input set, and what became of its outputs.
 
-    `sum` is the fingerprint of the `summed` outputs; `integrity` is empty but for a block's last sample;
-    `place` is the number of the place that it returns, -1 for none.
+    `sum` is the fingerprint of the `by_fingerprint` outputs; `integrity` is empty but for a block's last
+    sample; `place` is the number of the place that it returns, -1 for none.
     """
 
     us: float

@@ -102,12 +102,12 @@ class BenchSlots:
             self._timer.device.synchronize()
             pieces = [slot.memory for slot in prepared.slots.values()]
             damage += (*prepared.integrity(), *self._arena.damage(pieces))
-            prints.append(self._prints(prepared, outputs.summed, asked.fingerprint))
+            prints.append(self._prints(prepared, outputs.by_fingerprint, asked.fingerprint))
             if index == 0:
-                own = {name: self._own(problem, prepared, name) for name in outputs.close}
+                own = {name: self._own(problem, prepared, name) for name in outputs.by_element}
             else:
                 drifted += self._drifted(one, prepared, own)
-            whole = prepared.outputs(prepared.slots.keys() - set(outputs.whole))
+            whole = prepared.outputs(prepared.slots.keys() - set(outputs.read_back))
             blobs |= {f"{index}/{name}": flat(array) for name, array in whole.items()}
         one.last = prepared
         for hidden, _, _ in own.values():
@@ -227,8 +227,8 @@ class BenchSlots:
             self._arena,
             module,
             [self._slots[slot] for slot in asked.slots],
-            asked.summed,
-            asked.whole,
+            asked.by_fingerprint,
+            asked.read_back,
             salts=asked.fingerprints,
             local_bytes=max(frames, default=0),
         )

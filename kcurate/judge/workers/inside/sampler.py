@@ -70,8 +70,8 @@ class Work:
 class DeviceSampler:
     """Takes samples of one side over all its input sets. `salts` make each one's fingerprints unpredictable.
 
-    `summed`: outputs that must be the same in every run; `whole`: outputs that are returned. `local_bytes`:
-    the largest local memory frame of the side's kernels.
+    `by_fingerprint`: outputs that must be the same in every run; `read_back`: outputs that are returned.
+    `local_bytes`: the largest local memory frame of the side's kernels.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class DeviceSampler:
         arena: Arena,
         module: Module,
         sets: Sequence[InputSet],
-        summed: Sequence[str],
-        whole: Sequence[str],
+        by_fingerprint: Sequence[str],
+        read_back: Sequence[str],
         *,
         salts: Sequence[int],
         local_bytes: int,
     ) -> None:
         self._timer, self._arena, self._sets, self._salts = timer, arena, sets, tuple(salts)
         self._module = module
-        self._summed, self._whole = tuple(summed), frozenset(whole)
+        self._by_fingerprint, self._read_back = tuple(by_fingerprint), frozenset(read_back)
         self._local_bytes = local_bytes
         self._events = (timer.event(), timer.event())
         self._found = timer.device.allocate(WORD_BYTES + max(one.watched_bytes for one in sets))
@@ -148,12 +148,12 @@ class DeviceSampler:
         timer.span(self._events, work.queue, gated=work.gated)
         prepared.finish()
         timer.device.fill(self._found, 0, self._found.size_bytes, b"\0")
-        add_fingerprint(timer, prepared, self._summed, self._found.address, self._salts[pick])
+        add_fingerprint(timer, prepared, self._by_fingerprint, self._found.address, self._salts[pick])
         chosen.compare_watched(prepared, self._found.address + WORD_BYTES)
         data = timer.device.read(self._found, 0, WORD_BYTES + chosen.watched_bytes)
         pieces = [slot.memory for slot in prepared.slots.values()]
         damage = (*prepared.integrity(), *self._arena.damage(pieces)) if last else ()
-        outputs = prepared.outputs(prepared.slots.keys() - self._whole)
+        outputs = prepared.outputs(prepared.slots.keys() - self._read_back)
         arrays = {f"/{name}": array for name, array in outputs.items()}
         place = secrets.randbelow(len(chosen.places)) if chosen.places else -1
         if place >= 0:
