@@ -1,8 +1,8 @@
-"""Rows of `explained`: the answers of `sft` with what was measured before their code, and with comments.
+"""Rows of `explained`: the answers of `sft`, preceded by the measurements, and with comments.
 
 The diagnosis has facts of the given side, the change those of the answer beside it: times and resources of
-the verdict, launches of the plans, and counters where both sides have profiles on the row's GPU. Counters are
-told from thresholds on, the most telling first, and only those that the answer changes (`material`); a
+the verdict, launches of the plans, and counters where both sides have profiles on the row's GPU. A counter is
+mentioned only above a threshold, most significant first, and only if the answer changes it (`material`); a
 technique that counters can show is named only if they do, or if taking it away was measured to cost time. Not
 covered: the sentences (`kcurate.prompts.explained`).
 """
@@ -27,13 +27,16 @@ from kcurate.prompts.explained import Fact, say, write
 from kcurate.records import SIDES, Candidate, Launch, Problem, Profile, Side, steps
 
 Both = tuple[Profile, Profile]
-# The most facts that are told of a side's counters, the most techniques with their meaning; from where on a
-# counter is told. Coalesced accesses of 16 bytes a thread touch `labels.WIDE[1]` sectors.
+# The most facts about a side's counters, and the most techniques with their meaning.
 MOST = 3
+# The minimum value at which a counter is mentioned: sectors a warp's access (coalesced accesses of 16 bytes a
+# thread touch up to `technique_counters.WIDE[1]`), and cycles of a stall an instruction.
 SECTORS, CYCLES = 8.0, 4.0
 WIDE = "vectorized-access"
-# Of what a diagnosis tells, an answer lowers all but this.
+# The only counter that improves by rising.
 OCCUPIED = "occupancy_pct"
+# Conflicts as a share of shared memory's passes; issue, FP64 and occupancy (a maximum) in percent; local
+# memory's share of L2 traffic.
 CONFLICTS, ISSUE, FP64, OCCUPANCY, LOCAL_SHARE = 0.2, 60.0, 50.0, 25.0, 0.1
 
 
@@ -79,7 +82,7 @@ def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Ite
 
 
 def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
-    """What the counters of the given side show that the answer mends, the most telling first."""
+    """What the counters of the given side show that the answer improves, most significant first."""
     every, after = (side.counters for side in both)
     sectors = technique_counters.WIDE[1] if WIDE in shown_in(pair.slow.code) else SECTORS
     found = {
@@ -135,7 +138,7 @@ def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterat
 
 
 def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
-    """The pair's techniques, the first ones with their meaning and what they move; each counter once."""
+    """The techniques, the first ones with their meaning and the counter each changes; no counter twice."""
     known = vocabulary()
     found: dict[str, list[technique_counters.Move]] = {}
     for name in pair.techniques:
@@ -161,9 +164,9 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
 
 
 def _widened(move: technique_counters.Move, code: str) -> bool:
-    """Whether sectors tell of wide accesses: the code has some, and touches no more than those need.
+    """Whether sector counts are evidence of vectorized access: the code has some, and few sectors.
 
-    A warp's fragments of a matrix touch as many, in pieces of 4 bytes.
+    Matrix-fragment loads touch as many sectors, in pieces of 4 bytes.
     """
     if not move.counter.endswith("_sectors"):
         return True
@@ -180,7 +183,7 @@ def _move(move: technique_counters.Move) -> Fact:
 
 
 def launches(problem: Problem | None, side: Side) -> int | None:
-    """The launches of a plan at the headline bench size; None if they depend on what is computed."""
+    """The launches of a plan at the headline bench size; None if they are data-dependent."""
     if problem is None or side.language != "cuda":
         return None
     return launch_count(side.plan, names_of(problem, problem.sizes.headline))
@@ -202,10 +205,11 @@ def _shared(problem: Problem | None, side: Side, resources: str) -> int | None:
     for step in steps(side.plan):
         if isinstance(step, Launch):
             name = step.launch.rpartition("::")[2]
+            # Resources may name a kernel as mangled, which has the name after its length (`5scale`).
             own = [size for kernel, size in static if kernel == name or f"{len(name)}{name}" in kernel]
             try:
                 found.append(max(own, default=0) + evaluate(step.shared_bytes, names))
-            except ProblemError:  # it depends on what is computed
+            except ProblemError:  # data-dependent
                 return None
     return max(found, default=0)
 

@@ -1,6 +1,6 @@
 """`kcurate eval`: generate, judge, score; in one go, or one step at a time with a folder between them.
 
-A step that finds its file does nothing. Not covered: options (`settings`).
+A step whose output file exists is skipped. Not covered: options (`settings`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | N
 
 
 def run_compare(first: Path, second: Path) -> Comparison:
-    """The second evaluation less the first.
+    """The difference, second minus first.
 
     Raises:
         InputError: not judged, no common task, or judged in ways that cannot be compared.
@@ -188,31 +188,31 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
     Raises:
         InputError: there are none.
     """
-    settings, (kind, _, path) = evaluated, evaluated.tasks.partition(":")
+    kind, _, path = evaluated.tasks.partition(":")
     if kind == "kernelbench":
         from kcurate.kernelbench import tasks as kernelbench
 
-        if settings.protocol == "kernelbench":
+        if evaluated.protocol == "kernelbench":
             from kcurate.evaluation import kernelbench_protocol
 
-            tasks = kernelbench_protocol.load(kernelbench_protocol.checkout(path), settings.level)
+            tasks = kernelbench_protocol.load(kernelbench_protocol.checkout(path), evaluated.level)
         else:
-            place, gpu = path or None, settings.gpu or ""
-            loaded = kernelbench.load(place, level=settings.level, brief=settings.brief, gpu=gpu, note=note)
+            place, gpu = path or None, evaluated.gpu or ""
+            loaded = kernelbench.load(place, level=evaluated.level, brief=evaluated.brief, gpu=gpu, note=note)
             note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
             tasks = loaded.tasks
     else:
         tasks = pair_tasks.load(
-            *settings.dataset, brief=settings.brief, untimed=settings.untimed, gpu=settings.gpu, note=note
+            *evaluated.dataset, brief=evaluated.brief, untimed=evaluated.untimed, gpu=evaluated.gpu, note=note
         )
-    parts = splits.split(tasks, settings.held_out, settings.split_seed)
-    split = settings.split or ("all" if kind == "kernelbench" else "held_out")
+    parts = splits.split(tasks, evaluated.held_out, evaluated.split_seed)
+    split = evaluated.split or ("all" if kind == "kernelbench" else "held_out")
     chosen = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
     if not chosen:
         raise InputError(
-            f"no task to evaluate on: {split} of {settings.tasks} is empty", where="kcurate eval"
+            f"no task to evaluate on: {split} of {evaluated.tasks} is empty", where="kcurate eval"
         )
-    chosen = chosen[: settings.limit or None]
+    chosen = chosen[: evaluated.limit or None]
     note(f"{len(chosen)} tasks of {len({task.family for task in chosen})} families")
     return chosen
 
@@ -225,6 +225,7 @@ def _completions(
         hint = f"run kcurate eval generate --out {folder.root}"
         return completions.read(folder.completions, hint=hint)
     record.begin()
+    # Before `judges.tasks` is first read, which loads the tasks for `judges.evaluated.gpu`.
     if judges.place.backend == "cuda":
         environment = judges.pool.environment()
         judges.evaluated = evaluated = replace(
@@ -234,7 +235,7 @@ def _completions(
     known = None if adapter is None else taught.read(adapter)
     if adapter is not None and known is None:
         record.note(f"{adapter} does not say what it was taught: no task is refused")
-    # The model comes first: a missing key or model is told before the tasks are read, which takes a while.
+    # The model first: a missing key or model is reported before the tasks are read, which takes a while.
     with _sampler(config, folder, evaluated, record.note) as sampler:
         tasks = judges.tasks
         if not evaluated.allow_taught:

@@ -1,8 +1,9 @@
 """A problem (sizes, buffers, scalars) and a plan (how a side is launched on it), as data.
 
 Expressions (`Expr`) are integers, or text in the language of `kcurate.problem.expressions`: integer
-arithmetic over sizes, integer scalars and loop variables. A field whose JSON name is a Python keyword has a
-trailing underscore here (`from_` is `from` in the file).
+arithmetic over sizes, integer scalars and loop variables. In JSON each kind of step is recognised by its
+first field (`launch`, `fill`, `for`, ...). A field whose JSON name is a Python keyword has a trailing
+underscore here (`from_` is `from` in the file).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ Role = Literal["in", "out", "inout", "scratch"]
 Language = Literal["cuda", "torch", "triton"]
 Swizzle = Literal["none", "32B", "64B", "128B"]
 Interleave = Literal["none", "16B", "32B"]
-# What every input of a buffer keeps, whatever the generator's variation: `distinct` and `sorted` (ascending)
-# hold along the last axis, and in a `varied` buffer no row has all its elements alike or nearly alike.
+# What holds for a buffer under every input variation: `distinct` and `sorted` (ascending) along the last
+# axis; in a `varied` buffer no row has all its elements alike or nearly alike.
 Promise = Literal["finite", "positive", "nonnegative", "nonzero", "sorted", "distinct", "varied"]
 
 
@@ -105,7 +106,7 @@ class Sizes:
 
     @property
     def headline(self) -> Mapping[str, int]:
-        """The bench size that a verdict's outcome speaks of: the one so marked, else the first."""
+        """The bench size that determines the outcome: the one marked `headline`, else the first."""
         if isinstance(self.bench, Mapping):
             return self.bench
         return next((size.sizes for size in self.bench if size.headline), self.bench[0].sizes)
@@ -140,10 +141,10 @@ class ValueArg:
 
 @dataclass(frozen=True)
 class PointersArg:
-    """A struct by value that holds pointers, each `at` so many bytes from its start.
+    """A struct by value that holds pointers. `at`: byte offset of each.
 
-    The rest is the struct in the problem's scalars that `scalar` names. Without one the pointers are all that
-    it holds, one after the other.
+    The rest is the struct in the problem's scalars that `scalar` names. Without one it holds the pointers
+    alone, one after the other.
     """
 
     pointers: tuple[BufferArg, ...]
@@ -179,7 +180,7 @@ class Launch:
 
     `cluster` is the number of blocks in a thread block cluster along each axis (none: no clusters, or those
     of the kernel's own `__cluster_dims__`). A launch of a side in Triton has no `block`, but compile-time
-    constants (`constexprs`), `num_warps` and `num_stages`; Triton's defaults. `nulls` are
+    constants (`constexprs`), `num_warps` and `num_stages` (the field defaults are Triton's). `nulls` are
     parameters that get `None`.
     """
 
@@ -297,8 +298,8 @@ class Problem:
 
     `records`: groups of outputs whose element i (of those with more axes: row i) belongs together, such as
     keys and values. `statement` says in words what is computed, `reference` in PyTorch; neither is judged.
-    `single_size`: a running program showed this one size, or the code has no other, and nothing in it can
-    vary. Such problems are counted apart, and no dataset or training takes them.
+    `single_size`: only one size was captured, or the code hard-codes it, and nothing in it can vary. Such
+    problems are counted apart, and no dataset or training takes them.
     """
 
     sizes: Sizes

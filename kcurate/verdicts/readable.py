@@ -65,6 +65,8 @@ def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | Unreadable]:
     """For every folder, its pair with all verdicts on its content or id, or why it cannot be read."""
+    # `standing.judged` ends at the first unreadable folder. Pairs before it are yielded as they come; then
+    # each remaining folder is checked alone, and a second pass goes over those that can be read.
     rest = list(folders)
     done = 0
     try:

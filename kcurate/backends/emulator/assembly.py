@@ -1,8 +1,8 @@
-"""Turns asm statements into C++: registers become variables, instructions calls, labels labels.
+"""Turns asm into C++: registers become variables, instructions function calls, labels C++ labels.
 
-What an instruction means is in `kcurate.ptx.rows`. One that the emulator has no form of becomes a call that
-ends the run as unsupported, so that it counts only where it is reached. Not covered: the functions that are
-called (`include/kcurate/ptx*.h`), what code may be judged at all (`kcurate.judge.checks.assembly`).
+What an instruction means is in `kcurate.ptx.rows`. One without an emulated form becomes a call that ends the
+run as unsupported, so that it counts only where it is reached. Not covered: the functions that are called
+(`include/kcurate/ptx*.h`), what code may be judged at all (`kcurate.judge.checks.assembly`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ _TOKENS = re.compile(rf"{_STRING}|[()\[\]{{}}:,]|[^\"'()\[\]{{}}:,]+|.", re.DOTA
 _TEXT = re.compile(r'(?:\s*"(?:[^"\\\n]|\\.)*")+\s*')
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _OPERAND = re.compile(r'\s*"([=+]?)&?([rlhfdn])"\s*(\(.*\))\s*', re.DOTALL)
-_VARIABLES = {"r": "u32", "l": "u64", "h": "u16", "f": "u32", "d": "u64"}
+# By the letter of an operand's constraint; floats are held as their bits.
+_TYPE_OF_CONSTRAINT = {"r": "u32", "l": "u64", "h": "u16", "f": "u32", "d": "u64"}
 # Typedefs of `ptx.h`; a register has the one for its size.
 _TYPES = frozenset(
     "u8 u16 u32 u64 s8 s16 s32 s64 b8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 pred".split()  # noqa: SIM905
 )
 _WIDE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
-_HOLE = re.compile(r"@(?=[A-Za-z$])|(?P<before>\w?)\$(?P<name>c0|[A-Za-z])")
+# In the C++ of a row (`kcurate.ptx.rows`): `@name` is a function of `kcu_ptx`; `$x` an operand, or the choice
+# for a set of modifiers, joined to the word before it if a letter comes right before `$`.
+_PLACEHOLDER = re.compile(r"@(?=[A-Za-z$])|(?P<before>\w?)\$(?P<name>c0|[A-Za-z])")
 _ADDRESS = re.compile(r"\[(%?[\w$.]+)(?:([-+])([\w%-]+))?\]")
 _NUMBER = re.compile(
     r"(-?)(?:(0[fF])([0-9A-Fa-f]{8})|(0[dD])([0-9A-Fa-f]{16})|(0[xX][0-9A-Fa-f]+|\d+)U?|([\d.eE+-]+))"
@@ -38,7 +41,7 @@ class _UntranslatedError(Exception):
 
 
 def translate(code: str) -> str:
-    """Code (without comments) with every asm statement as C++ on as many lines."""
+    """Code (without comments) with every asm statement as C++, line numbers kept."""
     parts: list[str] = []
     at = 0
     while match := _ASM.search(code, at):
@@ -53,7 +56,7 @@ def translate(code: str) -> str:
 
 
 def _sections(code: str, at: int) -> tuple[list[str], int]:
-    """The parts of a parenthesis between colons, and where it ends."""
+    """The colon-separated sections of an asm statement, and where it ends."""
     sections, depth = [""], 1
     for match in _TOKENS.finditer(code, at + 1):
         token = match[0]
@@ -114,7 +117,7 @@ def _operands(outputs: Sequence[str], inputs: Sequence[str]) -> list[_Operand]:
             raise _UntranslatedError(f"the operand {text.strip()[:40]}")
         mode, letter, value = match.groups()
         name, place = f"kcu_{i}", f"kcu_place_{i}"
-        kind = f"::kcu_ptx::{_VARIABLES.get(letter, '')}"
+        kind = f"::kcu_ptx::{_TYPE_OF_CONSTRAINT.get(letter, '')}"
         take = {"f": "::kcu_ptx::in_float", "d": "::kcu_ptx::in_double"}.get(letter, f"::kcu_ptx::in<{kind}>")
         if letter == "n":
             found.append(_Operand(name, f"const long long {name} = (long long){value};", ""))
@@ -276,7 +279,7 @@ def _register_type(written: str) -> str:
 
 
 def _fill(run: str, values: Mapping[str, str], chosen: Mapping[str, str]) -> str:
-    """A row's C++ with its holes filled in."""
+    """A row's C++ with its placeholders substituted."""
 
     def filled(match: re.Match[str]) -> str:
         if match["name"] is None:
@@ -289,4 +292,4 @@ def _fill(run: str, values: Mapping[str, str], chosen: Mapping[str, str]) -> str
             return f"::kcu_ptx::{choice}"
         return before + choice.replace("::", "_")
 
-    return _HOLE.sub(filled, run)
+    return _PLACEHOLDER.sub(filled, run)

@@ -2,8 +2,7 @@
 
 Launches are found as text (`name<args><<<...>>>(...)`), because a preceding macro call without a semicolon
 hides them from the grammar; loops around them come from the tree. `macro_calls` gives those that macros hold,
-`launch_calls` those that are written in another way.
-Not covered: evaluating host expressions.
+`indirect_launches` those that are written in another way. Not covered: evaluating host expressions.
 """
 
 from __future__ import annotations
@@ -62,23 +61,19 @@ def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = 
     if _ANY.search(text) is None:
         return
     bare = blank_literals(text)
-    data = _allocations(bare), _directions(bare)
+    memory = _allocations(bare), _directions(bare)
     host = Host(bare, tree, _declared(bare))
-    written = [
-        (launch_text, b"")
-        for launch_text in sorted(
-            [*_written(bare), *runtime_launches(bare)], key=lambda launch_text: launch_text.at
-        )
-    ]
+    sites = sorted([*_written(bare), *runtime_launches(bare)], key=lambda site: site.at)
+    written = [(site, b"") for site in sites]
     for at, expansion in calls:
-        plain, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
-        inside = (*_written(plain), *runtime_launches(plain, before))
-        written += [(replace(launch_text, at=at), plain) for launch_text in inside]
-    for launch_text, within in written:
-        for meant in host.meant(launch_text, within):
-            launch = _launch(meant, data)
+        expanded, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
+        inside = (*_written(expanded), *runtime_launches(expanded, before))
+        written += [(replace(site, at=at), expanded) for site in inside]
+    for site, within in written:
+        for meant in host.meant(site, within):
+            launch = _launch(meant, memory)
             if launch is not None:
-                expansion_here = _as_text(meant) if meant.at != launch_text.at else within
+                expansion_here = _as_text(meant) if meant.at != site.at else within
                 yield replace(launch, loops=_loops(tree, meant.at, bare), within=expansion_here)
 
 
@@ -100,7 +95,7 @@ def _written(bare: bytes) -> Iterator[Written]:
 
 
 def _declared(bare: bytes) -> frozenset[bytes]:
-    """The names of the kernels that a text declares, and of what their headers call."""
+    """Kernels that a text declares, and identifiers called in their declarators (`__launch_bounds__`)."""
     heads = _HEAD.findall(bare)
     return frozenset(name for head in heads for name in _CALLED.findall(head))
 
@@ -111,7 +106,7 @@ def _as_text(launch: Written) -> bytes:
 
 
 def _launch(
-    written: Written, data: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
+    written: Written, memory: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
 ) -> Launch | None:
     head = _head(written.kernel)
     configuration = [_shown(part) for part in written.configuration]
@@ -126,7 +121,7 @@ def _launch(
         block=configuration[1],
         shared_bytes=configuration[2] if len(configuration) > 2 else None,
         stream=configuration[3] if len(configuration) > 3 else None,
-        arguments=tuple(_argument(a, *data) for a in written.arguments),
+        arguments=tuple(_argument(a, *memory) for a in written.arguments),
         loops=(),
     )
 
@@ -136,7 +131,7 @@ def _shown(text: bytes) -> str:
 
 
 def _kernel_before(bare: bytes, at: int) -> bytes | None:
-    """The kernel's name with namespaces and template arguments before `<<<`, which brackets may hold."""
+    """The kernel's name with namespaces and template arguments before `<<<`; it may be parenthesised."""
     before = bare[max(0, at - 400) : at].rstrip()
     if before.endswith(b")"):
         opening = _opened(before, b"(", b")")
@@ -153,7 +148,7 @@ def _kernel_before(bare: bytes, at: int) -> bytes | None:
 
 
 def _opened(text: bytes, opening: bytes, close: bytes) -> int | None:
-    """Where the bracket that ends a text opens."""
+    """Index of the bracket matching the last one."""
     depth = 0
     for at in range(len(text) - 1, -1, -1):
         depth += {close: 1, opening: -1}.get(text[at : at + 1], 0)
