@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kcurate.core import store
-from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.errors import InputError
 
-DEFAULT = DEFAULT_WORKSPACE
 # Tells a workspace from a source tree, so that `extract` does not take what it made for more sources.
 MARKER = ".kcurate-workspace"
 

@@ -44,8 +44,8 @@ class Counted:
 class CountedRuns:
     """Workers that compile and count, started when first needed. Call `close` at the end.
 
-    What a fast side did is kept for the next candidate, since many may be made from one: all run on inputs of
-    the same secret seed.
+    The latest fast side, compiled, and what it did are kept for the next candidate, since many may be made
+    from one: all run on inputs of the same secret seed.
     """
 
     def __init__(self) -> None:
@@ -54,6 +54,7 @@ class CountedRuns:
         self._missing = False
         self.seed = secrets.randbits(48)
         self._latest: dict[str, _Runs] = {}
+        self._compiled_fast: dict[str, Compiled] = {}
 
     def close(self) -> None:
         """End all workers."""
@@ -66,12 +67,13 @@ class CountedRuns:
         """Run both sides; None where the emulator cannot, or is not installed."""
         if any(getattr(candidate, side).language != "cuda" for side in SIDES):
             return None
-        compiled = self._compile(candidate, SIDES)
+        key = store.side_key(candidate, "fast")
+        compiled = self._compile(candidate, ("slow",) if key in self._compiled_fast else SIDES)
         if compiled is None:
             return None
+        self._compiled_fast = {key: compiled.get("fast") or self._compiled_fast[key]}
         chosen = _chosen(candidate, self.seed)
-        key = store.side_key(candidate, "fast")
-        fast = self._latest.get(key) or self._run(candidate, "fast", compiled["fast"], chosen)
+        fast = self._latest.get(key) or self._run(candidate, "fast", self._compiled_fast[key], chosen)
         self._latest = {key: fast} if len(fast.counts) == len(chosen) else {}
         slow = self._run(candidate, "slow", compiled["slow"], chosen)
         if len(fast.counts) < len(chosen) - 1:
@@ -102,6 +104,14 @@ class CountedRuns:
             return None
         counts = self._run(candidate, "slow", compiled["slow"], _chosen(candidate, self.seed)[-1:]).counts
         return counts[0] if counts else None
+
+    def compiled_fast(self, candidate: Candidate) -> Compiled | None:
+        """The fast side, compiled to count; None where it does not compile."""
+        key = store.side_key(candidate, "fast")
+        if key not in self._compiled_fast:
+            compiled = self._compile(candidate, ("fast",))
+            self._compiled_fast = {key: compiled["fast"]} if compiled is not None else {}
+        return self._compiled_fast.get(key)
 
     def compiled_slow(self, side: Side, candidate: Candidate) -> Compiled | None:
         """A changed slow side, compiled to count; None where it does not compile."""

@@ -3,9 +3,8 @@
 On the emulator the side runs without each of its parts (`kcurate.mutate.ablations`), on every trial of the
 test sizes, on inputs far outside their range, and with a few blocks at the bench size. What stays right is a
 suspect, those first whose counts explain the most time; those whose cost no count shows (barriers,
-attributes, shared memory) come last. A
-suspect is only proved by times, or, where none are taken, by counts. Not covered: timing suspects
-(`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
+attributes, shared memory) come last. A suspect is only proved by times, or, where none are taken, by counts.
+Not covered: timing suspects (`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
 """
 
 from __future__ import annotations
@@ -209,10 +208,10 @@ class _Runner:
 
     def _of_fast(self, trial: Trial) -> Outputs | None:
         """The fast side's outputs in a trial; None where the emulator cannot run it."""
-        in_its_place = replace(self._candidate, slow=self._candidate.fast)
-        compiled = self._runs.compiled_slow(in_its_place.slow, in_its_place)
+        compiled = self._runs.compiled_fast(self._candidate)
         if compiled is None:
             return None
+        in_its_place = replace(self._candidate, slow=self._candidate.fast)
         runner = _Runner(self._runs, in_its_place, compiled, self._until_s, counted_only=True)
         try:
             return runner._count(trial, in_its_place.slow.plan, 0, None)[0]

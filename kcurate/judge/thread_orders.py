@@ -16,7 +16,7 @@ import time
 
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.core import time_limits
-from kcurate.judge.agreement import differs
+from kcurate.judge.agreement import Outputs, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.checks.unread import launches
 from kcurate.judge.trials import Trial, largest_test
@@ -68,10 +68,12 @@ def _keeps_its_answers(verification: Verification, side: SideName, compiled: Com
     proxy.load(verification.case.candidate, compiled, "turns")
     dice = random.Random(verification.seed ^ 0x07D3)
     crowded = _crowded(verification, side)
+    usual = {trial.slot: verification.answered[trial.slot][side] for trial in _chosen(verification)}
     until_s = time.monotonic() + QUICK_S
     for trial, _ in itertools.product(_chosen(verification), range(count)):
         try:
-            _run(verification, trial, side, dice.randrange(1, 1 << SEED_BITS), crowded)
+            reply = _reply(verification, trial, side, dice.randrange(1, 1 << SEED_BITS), crowded)
+            usual[trial.slot] = _agreed(verification, trial, side, reply, usual[trial.slot])
         except Ruling as failed:
             if failed.outcome is Outcome.TIMEOUT or failed.unexplained:
                 return False
@@ -108,32 +110,38 @@ def _crowded(verification: Verification, side: SideName) -> tuple[str, ...]:
     )
 
 
-def _run(
-    verification: Verification, trial: Trial, side: SideName, order: int, crowded: tuple[str, ...]
-) -> None:
-    """Run one side on one trial in an order.
+def _agreed(
+    verification: Verification, trial: Trial, side: SideName, reply: RunReply, usual: Outputs
+) -> Outputs:
+    """The answers of the usual order that those of another order are equal to.
+
+    Where they differ from `usual`, this build may round otherwise than the side's own: then the usual order
+    of this build counts, if it is right.
 
     Raises:
-        Ruling: it failed, or its answers are not those of the usual orders.
+        Ruling: they are not equal.
     """
-    own = verification.answered[trial.slot][side]
-    reply = _reply(verification, trial, side, order, crowded)
     try:
-        verification.check_repeats(trial, side, reply, own, range(1), DIFFERS)
+        verification.check_repeats(trial, side, reply, usual, range(1), DIFFERS)
     except Ruling:
-        # This build may round otherwise than the side's own: then its own usual order is what counts.
-        usual = _reply(verification, trial, side, 0, ())
         names = verification.output_names()
-        rounded = {**own, **verification.outputs(trial, side, usual, 0, names)}
-        if any(differs(verification.problem, trial.sizes, name, own, rounded) for name in names):
+        of_build = _reply(verification, trial, side, 0, ())
+        rounded = {**usual, **verification.outputs(trial, side, of_build, 0, names)}
+        if any(differs(verification.problem, trial.sizes, name, usual, rounded) for name in names):
             raise
         verification.check_repeats(trial, side, reply, rounded, range(1), DIFFERS)
+        return rounded
+    return usual
 
 
 def _reply(
     verification: Verification, trial: Trial, side: SideName, order: int, crowded: tuple[str, ...]
 ) -> RunReply:
-    """What a side answers in an order (0: the usual one)."""
+    """What a side answers in an order (0: the usual one).
+
+    Raises:
+        Ruling: it failed.
+    """
     verification.sides[side].ask(
         Run(trial.slot, verification.salts(1), text="turns", orders=(order,), crowded=crowded)
     )

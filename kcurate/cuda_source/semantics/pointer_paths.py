@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from kcurate.cuda_source.parse.syntax_tree import Node, bare, expression
 
-_BEHIND = frozenset(("pointer_expression", "subscript_expression", "field_expression", "unary_expression"))
 _NAMED_CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "raw_pointer_cast"))
 
 
