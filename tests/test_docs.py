@@ -17,10 +17,10 @@ PAGES = (
     ROOT / "tests" / "cheats" / "README.md",
 )
 # Without `pairs`: every workspace has a folder of that name.
-FOLDERS = ("benchmarks", "docs", "kcurate", "schemas", "sources", "tests")
+FOLDERS = ("benchmarks", "docs", "kcurate", "schemas", "sources", "tests", "tools")
 PYTHON = tuple(
     f"/{path.relative_to(ROOT).as_posix()}"
-    for folder in ("benchmarks", "kcurate", "tests")
+    for folder in ("benchmarks", "kcurate", "tests", "tools")
     for path in (ROOT / folder).rglob("*.py")
 )
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

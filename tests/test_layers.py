@@ -98,6 +98,13 @@ def test_every_module_has_a_layer() -> None:
     assert {unit_of(path) for path in FILES} | {"__main__"} == known
 
 
+def test_the_house_is_drawn_with_these_floors() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawing = page.partition("## The house")[2].partition("```text\n")[2].partition("```")[0]
+    floors = [set(line.split()) for line in drawing.splitlines()]
+    assert floors[::-1] == [set(units) for units in LAYERS[:-1]]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_down_only(path: Path) -> None:
     own = unit_of(path)
