@@ -181,7 +181,13 @@ def _loaded(content: Content) -> Iterator[str]:
     yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
     yield "print(rows[0])\n```\n"
     if content.taught:
-        row = min(content.taught, key=lambda one: (len(f"{one['prompt']}{one['completion']}"), one["id"]))
+        row = min(
+            content.taught,
+            key=lambda candidate_row: (
+                len(f"{candidate_row['prompt']}{candidate_row['completion']}"),
+                candidate_row["id"],
+            ),
+        )
         yield f"A row of `sft`, `{row['id']}`, without the rules that every prompt begins with:\n"
         for message in (row["prompt"][1], row["completion"][0]):
             yield f"~~~text\n{message['content'].rstrip()}\n~~~\n"
@@ -243,13 +249,15 @@ def _elsewhere(confirmed: Rows) -> Iterator[str]:
     """What the other GPUs say of the same rows (`devices`)."""
     others: dict[str, list[tuple[Mapping[str, Any], float]]] = {}
     for row in confirmed:
-        for one in row["devices"]:
-            if one["device"] != row["device"] and one["speedup"]:
-                others.setdefault(one["device"], []).append((one, one["speedup"] / row["speedup"]))
-    for device, found in sorted(others.items()):
-        outcomes = Counter(one["outcome"] for one, _ in found)
+        for on_device in row["devices"]:
+            if on_device["device"] != row["device"] and on_device["speedup"]:
+                others.setdefault(on_device["device"], []).append(
+                    (on_device, on_device["speedup"] / row["speedup"])
+                )
+    for device, ratios in sorted(others.items()):
+        outcomes = Counter(on_device["outcome"] for on_device, _ in ratios)
         counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-        share = statistics.median(ratio for _, ratio in found)
+        share = statistics.median(ratio for _, ratio in ratios)
         yield f"Also on {device} (`devices`): {counted}; speedups there are {share:.2f} of these (median)."
 
 
@@ -264,10 +272,11 @@ def _checked(content: Content) -> Iterator[str]:
         return
     yield f"| evaluation set | items | largest share of shared {contamination.NGRAM}-grams | refused |"
     yield "|---|---:|---:|---:|"
-    for one in gates.sets:
-        shares = [overlap.share for overlap in gates.overlaps if overlap.set == one.name]
+    for evaluation_set in gates.sets:
+        shares = [overlap.share for overlap in gates.overlaps if overlap.set == evaluation_set.name]
         bad = sum(share >= contamination.LIMIT for share in shares)
-        yield f"| {one.name} | {len(one.items)} | {max(shares, default=0.0):.1%} | {bad} |"
+        items, largest = len(evaluation_set.items), max(shares, default=0.0)
+        yield f"| {evaluation_set.name} | {items} | {largest:.1%} | {bad} |"
     yield ""
     yield "Shared runs of tokens show copied text. They do not show the same computation written anew: every"
     yield "evaluation set of kernels has matrix products, reductions and the like.\n"

@@ -65,7 +65,7 @@ def read(folder: Path) -> History | None:
     try:
         data = json.loads(path.read_bytes())
         rows = {key: (value[0], value[1], value[2]) for key, value in data["rows"].items()}
-        changes = tuple(_change(**one) for one in data["changes"])
+        changes = tuple(_change(**change) for change in data["changes"])
         return History(rows, changes) if changes else None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise RecordError(
@@ -74,7 +74,7 @@ def read(folder: Path) -> History | None:
 
 
 def _change(version: str, **ids: list[str]) -> Change:
-    lists: dict[str, Any] = {key: tuple(found) for key, found in ids.items()}
+    lists: dict[str, Any] = {key: tuple(listed) for key, listed in ids.items()}
     return replace(Change(version), **lists)
 
 

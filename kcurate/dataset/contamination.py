@@ -56,13 +56,13 @@ class Reference:
         """The most similar item; None if no n-gram is shared."""
         best: Overlap | None = None
         for side in ("slow_code", "fast_code"):
-            own = grams(row[side].encode())
+            of_side = grams(row[side].encode())
             shared: dict[str, int] = defaultdict(int)
-            for gram in own:
+            for gram in of_side:
                 for item in self.index.get(gram, ()):
                     shared[item] += 1
             for item, count in sorted(shared.items()):
-                sizes = [len(one) for one in (own, self.items[item]) if len(one) >= LEAST]
+                sizes = [len(hashes) for hashes in (of_side, self.items[item]) if len(hashes) >= LEAST]
                 share = count / min(sizes) if sizes else 0.0
                 if best is None or share > best.share:
                     best = Overlap(row["id"], self.name, item, share)
@@ -85,10 +85,10 @@ def read(path: Path) -> Reference:
         raise InputError(
             "no such evaluation set", where=str(path), hint="a folder, .json, .jsonl or .parquet file"
         )
-    found: dict[str, set[bytes]] = defaultdict(set)
+    texts: dict[str, set[bytes]] = defaultdict(set)
     for name, text in _texts(path):
-        found[name] |= grams(text)
-    items = {name: frozenset(inside) for name, inside in found.items() if inside}
+        texts[name] |= grams(text)
+    items = {name: frozenset(inside) for name, inside in texts.items() if inside}
     if not items:
         raise InputError(
             "nothing to compare with", where=str(path), hint="source files, .json, .jsonl or .parquet"
@@ -145,8 +145,8 @@ def _parquet_rows(file: Path) -> Iterable[Any]:
 def _rows(rows: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
     for number, row in enumerate(rows):
         values = row.values() if isinstance(row, dict) else (row,)
-        for one in (value.encode("utf-8", "replace") for value in values if isinstance(value, str)):
-            yield from ((f"#{number}", text) for text in _plain(one))
+        for text in (value.encode("utf-8", "replace") for value in values if isinstance(value, str)):
+            yield from ((f"#{number}", part) for part in _plain(text))
 
 
 def _plain(text: bytes) -> Iterator[bytes]:

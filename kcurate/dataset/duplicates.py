@@ -46,10 +46,10 @@ def sketch(code: str, plan: str) -> Sketch:
     """The sketch of a side: shingles of `SHINGLE` normalised tokens of its code and plan."""
     tokens = normalised_tokens(code.encode())
     of_plan = _shingles(normalised_tokens(plan.encode()))
-    found = np.unique(np.concatenate([_shingles(tokens) | _CODE, of_plan & ~_CODE]))
+    hashes = np.unique(np.concatenate([_shingles(tokens) | _CODE, of_plan & ~_CODE]))
     factors, shifts = _constants(b"permutations", 2 * PERMUTATIONS).reshape(2, PERMUTATIONS)
-    least = (found[:, None] * factors + shifts >> np.uint64(32)).min(axis=0)
-    return Sketch(store.content_id(b" ".join(tokens)), found, least)
+    least = (hashes[:, None] * factors + shifts >> np.uint64(32)).min(axis=0)
+    return Sketch(store.content_id(b" ".join(tokens)), hashes, least)
 
 
 def _shingles(tokens: Sequence[bytes]) -> Hashes:
@@ -71,10 +71,10 @@ def rows_of_a_band(limit: float) -> int:
     return next(fits, 1)
 
 
-def similarity(one: Hashes, other: Hashes) -> float:
+def similarity(first: Hashes, second: Hashes) -> float:
     """The Jaccard similarity of two sets of hashes, 0 to 1."""
-    shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / (len(one) + len(other) - shared)
+    shared = len(np.intersect1d(first, second, assume_unique=True))
+    return shared / (len(first) + len(second) - shared)
 
 
 class Seen:
@@ -108,21 +108,21 @@ class Seen:
     def _bands_of(self, sides: tuple[Sketch, Sketch]) -> set[tuple[int, bytes]]:
         size = self._rows
         return {
-            (start, one.least[start : start + size].tobytes())
-            for one in sides
+            (start, side_sketch.least[start : start + size].tobytes())
+            for side_sketch in sides
             for start in range(0, PERMUTATIONS - size + 1, size)
         }
 
     def _alike(self, new: tuple[Sketch, Sketch]) -> Sequence[tuple[str, tuple[float, float]]]:
         """Pairs with a side similar to one of these, most similar first: id, similarity of slow and fast."""
         ids = {other for band in self._bands_of(new) for other in self._bands.get(band, ())}
-        slow, fast = (one.shingles for one in new)
+        slow, fast = (side_sketch.shingles for side_sketch in new)
         alike = [
             (other, (similarity(slow, sides[0].shingles), similarity(fast, sides[1].shingles)))
             for other in ids
             for sides in (self._sides[other],)
         ]
-        return sorted(alike, key=lambda found: (-min(found[1]), found[0]))
+        return sorted(alike, key=lambda match: (-min(match[1]), match[0]))
 
 
 def _keys(row: Mapping[str, Any]) -> dict[str, str]:

@@ -49,9 +49,9 @@ def explained(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> str
     if not code or shown.shown_code(code) != pair.fast.code:
         code = pair.fast.code
     answer = shown.answer_of(pair.fast, pair.slow)
-    told = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers))
+    written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers))
     first, second = diagnosis(row, pair, both), change(row, pair, both)
-    return write(_said(pair.id, first), _said(pair.id, second), told)
+    return write(_said(pair.id, first), _said(pair.id, second), written)
 
 
 def _said(name: str, facts: Iterator[Fact]) -> list[str]:
@@ -85,31 +85,33 @@ def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
     """What the counters of the given side show that the answer improves, most significant first."""
     every, after = (side.counters for side in both)
     sectors = technique_counters.WIDE[1] if WIDE in shown_in(pair.slow.code) else SECTORS
-    found = {
+    measured = {
         name: value
         for name, value in every.items()
         if material(name, pair, both) and (after[name] > value) == (name == OCCUPIED)
     }
     for name in ("load_sectors", "store_sectors"):
-        if found.get(name, 0.0) >= sectors:
-            yield Fact(name, {"count": number(found[name])})
-    if found.get("local_bytes", 0.0) >= LOCAL_SHARE * every.get("l2_bytes", 0.0) and found.get("local_bytes"):
-        yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", found["local_bytes"])})
+        if measured.get(name, 0.0) >= sectors:
+            yield Fact(name, {"count": number(measured[name])})
+    if measured.get("local_bytes", 0.0) >= LOCAL_SHARE * every.get("l2_bytes", 0.0) and measured.get(
+        "local_bytes"
+    ):
+        yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", measured["local_bytes"])})
     passes = every.get("shared_wavefronts", 0.0)
-    if passes and found.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
-        yield Fact("conflicts", {"share": share(found["shared_conflicts"] / passes)})
-    waits = {name: found[name] for name in STALLS if found.get(name, 0.0) >= CYCLES}
+    if passes and measured.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
+        yield Fact("conflicts", {"share": share(measured["shared_conflicts"] / passes)})
+    waits = {name: measured[name] for name in STALLS if measured.get(name, 0.0) >= CYCLES}
     if waits:
         most = max(waits, key=lambda name: waits[name])
         yield Fact(most, {"cycles": number(waits[most])})
     for kind, name, least in (("fp64", "fp64_pct", FP64), ("issue", "issue_pct", ISSUE)):
-        if found.get(name, 0.0) >= least:
-            yield Fact(kind, {"share": share(found[name] / 100)})
-    if 0 < found.get(OCCUPIED, 100.0) < OCCUPANCY:
-        yield Fact("occupancy", {"share": share(found[OCCUPIED] / 100)})
-    if found.get("atomics"):
-        yield Fact("atomics", {"count": number(found["atomics"])})
-    if any(name in found for name in DRAM) and all(name in every for name in DRAM):
+        if measured.get(name, 0.0) >= least:
+            yield Fact(kind, {"share": share(measured[name] / 100)})
+    if 0 < measured.get(OCCUPIED, 100.0) < OCCUPANCY:
+        yield Fact("occupancy", {"share": share(measured[OCCUPIED] / 100)})
+    if measured.get("atomics"):
+        yield Fact("atomics", {"count": number(measured["atomics"])})
+    if any(name in measured for name in DRAM) and all(name in every for name in DRAM):
         read, wrote = (counters.shown(name, every[name]) for name in DRAM)
         yield Fact("dram", {"read": read, "write": wrote})
 
@@ -140,26 +142,26 @@ def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterat
 def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     """The techniques, the first ones with their meaning and the counter each changes; no counter twice."""
     known = vocabulary()
-    found: dict[str, list[technique_counters.Move]] = {}
+    moves_of: dict[str, list[technique_counters.Move]] = {}
     for name in pair.techniques:
         there = technique_counters.moves(name, *both) if both is not None else []
-        moved = [one for one in there if one.right and both and material(one.counter, pair, both)]
-        moved = [one for one in moved if name != WIDE or _widened(one, pair.fast.code)]
+        moved = [move for move in there if move.right and both and material(move.counter, pair, both)]
+        moved = [move for move in moved if name != WIDE or _widened(move, pair.fast.code)]
         if name in known and (moved or not there or name in pair.worth):
-            found[name] = moved
-    told = {technique_counters.LAUNCHES, technique_counters.CONFLICTS}
-    for name in list(found)[:MOST]:
+            moves_of[name] = moved
+    mentioned = {technique_counters.LAUNCHES, technique_counters.CONFLICTS}
+    for name in list(moves_of)[:MOST]:
         meaning = known[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
         if name in pair.worth:
             yield Fact("worth", {"name": name, "ratio": f"{pair.worth[name]:.2f}"})
-        for move in found[name]:
-            if move.counter in told:
+        for move in moves_of[name]:
+            if move.counter in mentioned:
                 continue
-            told.add(move.counter)
+            mentioned.add(move.counter)
             yield _move(move)
             break
-    if rest := list(found)[MOST:]:
+    if rest := list(moves_of)[MOST:]:
         yield Fact("further", {"names": ", ".join(rest)})
 
 
@@ -191,29 +193,33 @@ def launches(problem: Problem | None, side: Side) -> int | None:
 
 def _local(resources: str) -> Iterator[tuple[str, int]]:
     """Kernels with local memory, and how much a thread has."""
-    for one in json.loads(resources):
-        if one.get("local_bytes"):
-            yield one["kernel"], one["local_bytes"]
+    for kernel in json.loads(resources):
+        if kernel.get("local_bytes"):
+            yield kernel["kernel"], kernel["local_bytes"]
 
 
 def _shared(problem: Problem | None, side: Side, resources: str) -> int | None:
     """The most shared memory that a block of a plan has, dynamic as well; None if it is not known."""
-    static = [(one["kernel"], one["shared_bytes"]) for one in json.loads(resources) if "shared_bytes" in one]
+    static = [
+        (kernel_resources["kernel"], kernel_resources["shared_bytes"])
+        for kernel_resources in json.loads(resources)
+        if "shared_bytes" in kernel_resources
+    ]
     if problem is None or not static or None in dict(static).values():
         return None
-    names, found = names_of(problem, problem.sizes.headline), []
+    names, sizes_of_launches = names_of(problem, problem.sizes.headline), []
     for step in steps(side.plan):
         if isinstance(step, Launch):
             name = step.launch.rpartition("::")[2]
             # Resources may name a kernel as mangled, which has the name after its length (`5scale`).
-            own = [size for kernel, size in static if kernel == name or f"{len(name)}{name}" in kernel]
+            of_kernel = [size for kernel, size in static if kernel == name or f"{len(name)}{name}" in kernel]
             try:
-                found.append(max(own, default=0) + evaluate(step.shared_bytes, names))
+                sizes_of_launches.append(max(of_kernel, default=0) + evaluate(step.shared_bytes, names))
             except ProblemError:  # data-dependent
                 return None
-    return max(found, default=0)
+    return max(sizes_of_launches, default=0)
 
 
 def _most(resources: str, what: str) -> int | None:
-    found = [one[what] for one in json.loads(resources) if one.get(what) is not None]
-    return max(found, default=None)
+    amounts = [kernel[what] for kernel in json.loads(resources) if kernel.get(what) is not None]
+    return max(amounts, default=None)

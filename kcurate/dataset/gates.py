@@ -79,11 +79,13 @@ class Gates:
             return Refusal(row["id"], SINGLE_SIZE, "only one size of it was seen, and nothing in it varies")
         if detail := licences.refusal(row["license"], self.rules.allow_licences):
             return Refusal(row["id"], LICENCE, detail)
-        if found := list(secrets.findings(row)):
-            return Refusal(row["id"], SECRET, "; ".join(found))
+        if secret := list(secrets.findings(row)):
+            return Refusal(row["id"], SECRET, "; ".join(secret))
         if detail := self._seen.find(row):
             return Refusal(row["id"], DUPLICATE, detail)
-        overlaps = [overlap for one in self._sets if (overlap := one.overlap(row)) is not None]
+        overlaps = [
+            overlap for evaluation_set in self._sets if (overlap := evaluation_set.overlap(row)) is not None
+        ]
         self.overlaps += overlaps
         worst = max(overlaps, key=lambda overlap: overlap.share, default=None)
         if worst is not None and worst.share >= LIMIT:

@@ -31,7 +31,7 @@ def refusal(license: str | None, allowed: Collection[str]) -> str | None:
     if spelled is None:
         return f"{license!r} is not an SPDX expression"
     for name in re.findall(r"LicenseRef-[\w.-]+", spelled, re.IGNORECASE):
-        if name.lower() not in {one.lower() for one in allowed}:
+        if name.lower() not in {permitted.lower() for permitted in allowed}:
             return f"SPDX does not know {name}; --allow-licence {name} permits it"
     return "its licence forbids modified copies" if _AS_IS.search(spelled) else None
 
@@ -79,10 +79,12 @@ def attribution(candidates: Iterable[Candidate]) -> str:
     `candidates` are the originals, with comments.
     """
     sources: dict[tuple[str, str, str, str], list[Candidate]] = defaultdict(list)
-    for one in candidates:
-        origin = one.origin
+    for candidate in candidates:
+        origin = candidate.origin
         name = origin.suite or "kcurate"
-        sources[(name, one.license or UNKNOWN, origin.url or "", origin.revision or "")].append(one)
+        sources[(name, candidate.license or UNKNOWN, origin.url or "", origin.revision or "")].append(
+            candidate
+        )
     return "\n".join(_attribution(sources)).rstrip() + "\n"
 
 
@@ -96,8 +98,8 @@ def _attribution(sources: dict[tuple[str, str, str, str], list[Candidate]]) -> I
         if url:
             yield f"- address: <{url}>" + (f", revision `{revision}`" if revision else "")
         yield ""
-        found = dict.fromkeys(
-            text for one in rows for side in (one.slow, one.fast) for text in notices(side.code)
+        notices_found = dict.fromkeys(
+            text for pair in rows for side in (pair.slow, pair.fast) for text in notices(side.code)
         )
-        for text in found:
+        for text in notices_found:
             yield "```text\n" + text.replace("```", "'''") + "\n```\n"

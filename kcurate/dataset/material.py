@@ -32,15 +32,15 @@ def material(counter: str, pair: Candidate, both: tuple[Profile, Profile]) -> bo
     slow, fast = (technique_counters.value(side, counter) for side in both)
     if slow is None or fast is None:
         return False
-    given = both[0].counters
+    counters = both[0].counters
     if counter.endswith("_pct"):
         whole = 100.0
     elif counter in DRAM or counter in STALLS:
-        whole = sum(given.get(name, 0.0) for name in (DRAM if counter in DRAM else STALLS))
+        whole = sum(counters.get(name, 0.0) for name in (DRAM if counter in DRAM else STALLS))
     elif counter in ISSUED:
-        whole = given.get("instructions", 0.0) / ISSUED[counter]
+        whole = counters.get("instructions", 0.0) / ISSUED[counter]
     elif counter == "local_bytes":
-        whole = given.get("l2_bytes", 0.0)
+        whole = counters.get("l2_bytes", 0.0)
     else:
         whole = max(slow, fast)
     change = abs(fast - slow) * _part(counter, pair)
@@ -53,6 +53,6 @@ def _part(counter: str, pair: Candidate) -> float:
         return 1.0
     problem = pair.problem
     buffers = [*problem.buffers.values(), *pair.slow.buffers.values()]
-    sizes = [(one.role, logical_bytes(one, problem.sizes.headline)) for one in buffers]
+    sizes = [(buffer.role, logical_bytes(buffer, problem.sizes.headline)) for buffer in buffers]
     every = sum(size for _, size in sizes)
     return sum(size for role, size in sizes if role in _SECTORS[counter]) / every if every else 0.0

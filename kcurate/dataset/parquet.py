@@ -105,16 +105,16 @@ def load(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
     """
     import datasets
 
-    found: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     quiet = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
         for config in CONFIGS:
             if (folder / config).is_dir():
-                found[config] = dict(datasets.load_dataset(str(folder), config, cache_dir=str(cache)))
+                tables[config] = dict(datasets.load_dataset(str(folder), config, cache_dir=str(cache)))
     except (datasets.exceptions.DatasetsError, datasets.builder.DatasetGenerationError, ValueError) as error:
         raise InputError(f"does not load: {error}", where=str(folder), hint="build it again") from error
     finally:
         if not quiet:
             datasets.enable_progress_bars()
-    return found
+    return tables

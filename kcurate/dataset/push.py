@@ -65,9 +65,9 @@ def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
     if changes.follow(history, rows) is not history:
         raise InputError("the rows were modified after the build", where=str(folder), hint="build it again")
     for row in (row for inside in rows.values() for row in inside):
-        found = bad_row(row) or "; ".join(secrets.findings(row))
-        if found:
-            raise InputError(f"must not be published: {found}", where=str(row["id"]), hint="build it again")
+        fault = bad_row(row) or "; ".join(secrets.findings(row))
+        if fault:
+            raise InputError(f"must not be published: {fault}", where=str(row["id"]), hint="build it again")
         if row["license"] and licences.canonical(row["license"]) is None:
             raise InputError("its licence is not an SPDX expression", where=str(row["id"]))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]

@@ -26,16 +26,16 @@ def look(folder: Path, files: Mapping[str, bytes]) -> Remote:
     """
     if folder.exists() and not folder.is_dir():
         raise InputError("not a folder", where=str(folder), hint="give --to another name")
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     try:
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             inside = path.relative_to(folder)
             if path.is_file() and not any(part.startswith(".") for part in inside.parts):
                 name = inside.as_posix()
-                found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if name in files else ""
+                hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest() if name in files else ""
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(error.filename or folder)) from error
-    return Remote("", found, {})
+    return Remote("", hashes, {})
 
 
 def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes.History) -> None:

@@ -35,13 +35,13 @@ def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
     """The wrong answers that a change makes of a published pair, by place."""
     if change == GIVEN_BACK:
         return (pair.slow,)
-    return [one.side for one in every(pair.fast, ATTEMPTS, change)] if change in ATTEMPTS else ()
+    return [attempt.side for attempt in every(pair.fast, ATTEMPTS, change)] if change in ATTEMPTS else ()
 
 
 def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
     """The wrong side of a published pair; None if the change does not give it any more."""
-    found = wrong_sides(pair, fact.change)
-    side = found[fact.place] if fact.place < len(found) else None
+    sides = wrong_sides(pair, fact.change)
+    side = sides[fact.place] if fact.place < len(sides) else None
     return side if side is not None and side_id(side) == fact.side else None
 
 

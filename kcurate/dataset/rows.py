@@ -116,7 +116,7 @@ def row(
     `kernels`: those of the pair's origin that this workspace has, for their places in the source tree.
     """
     shown = neutral(candidate)
-    made = {
+    columns = {
         **_who(candidate),
         **{key: None if data is None else _json(data) for key, data in _parts(shown).items()},
         "sources": [_place(kernel) for kernel in kernels],
@@ -127,12 +127,12 @@ def row(
         "fast_code": shown.fast.code,
         "content": content_of(shown),
         **_verdict(verdict),
-        "devices": [_on_device(one) for one in (verdict, *others)],
+        "devices": [_on_device(judged) for judged in (verdict, *others)],
         "other_verdicts": [_json(codec.to_data(other)) for other in others],
     }
     if licences.keeps_original(candidate.license):
-        made |= {"slow_original": candidate.slow.code, "fast_original": candidate.fast.code}
-    return {name: made.get(name) for name in COLUMNS}
+        columns |= {"slow_original": candidate.slow.code, "fast_original": candidate.fast.code}
+    return {name: columns.get(name) for name in COLUMNS}
 
 
 def _place(kernel: Kernel) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _place(kernel: Kernel) -> dict[str, Any]:
 
 def _changed(candidate: Candidate) -> list[str]:
     """The parts of a side in which the two differ: code, plan, buffers and so on."""
-    parts = (one.name for one in fields(Side))
+    parts = (member.name for member in fields(Side))
     return [name for name in parts if getattr(candidate.slow, name) != getattr(candidate.fast, name)]
 
 
@@ -195,9 +195,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def _on_device(verdict: Verdict) -> dict[str, Any]:
     """What one device says of a pair, in short."""
-    found = _verdict(verdict)
+    columns = _verdict(verdict)
     names = ("device", "outcome", "slow_us", "fast_us", "speedup", "speedup_low", "speedup_high")
-    return {name: found.get(name) for name in names}
+    return {name: columns.get(name) for name in names}
 
 
 def _environment(environment: Environment) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
     return {
         f"{name}_us": report.median_us,
         f"{name}_samples_us": [list(block) for block in report.samples_us],
-        f"{name}_resources": _json([codec.to_data(one) for one in report.resources]),
+        f"{name}_resources": _json([codec.to_data(kernel) for kernel in report.resources]),
         f"{name}_registers": _registers(report.resources),
         f"{name}_binary_sha256": report.binary_sha256,
     }
@@ -227,4 +227,4 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
 
 def _registers(resources: Sequence[Resources]) -> int | None:
     """Registers per thread of the kernel that uses most."""
-    return max((one.registers for one in resources if one.registers is not None), default=None)
+    return max((kernel.registers for kernel in resources if kernel.registers is not None), default=None)

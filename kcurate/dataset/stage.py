@@ -88,10 +88,10 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         _restore(workspace.dataset)
         record.begin(config)
         pairs, broken = _read(folders, workspace)
-        for found in broken:
-            gates.refusals.append(_refusal(found, workspace))
-            record.note(f"left out: {found}")
-            record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, found, workspace))
+        for unreadable in broken:
+            gates.refusals.append(_refusal(unreadable, workspace))
+            record.note(f"left out: {unreadable}")
+            record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, unreadable, workspace))
         with progress.bar("make rows"):
             entries = _entries(pairs, workspace)
         entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
@@ -130,11 +130,13 @@ def require_rows(summary: Summary) -> None:
 
 
 def _item(entry: _Entry, workspace: Workspace) -> Item:
-    made = items.standing("pairs", entry.outcome, entry.best, entry.pair, workspace)
+    item_of_entry = items.standing("pairs", entry.outcome, entry.best, entry.pair, workspace)
     if entry.refused is None:
-        return made
+        return item_of_entry
     following = command(workspace.root, "show", entry.candidate.id)
-    return replace(made, why=entry.refused.detail, file=str(entry.pair.folder / "pair.json"), next=following)
+    return replace(
+        item_of_entry, why=entry.refused.detail, file=str(entry.pair.folder / "pair.json"), next=following
+    )
 
 
 def _read(
@@ -143,19 +145,19 @@ def _read(
     """The pairs with all their verdicts, and the unreadable folders."""
     pairs: list[readable.Judged] = []
     broken: list[readable.Unreadable] = []
-    for found in readable.judged(folders, workspace):
-        if isinstance(found, readable.Unreadable):
-            broken.append(found)
+    for reading in readable.judged(folders, workspace):
+        if isinstance(reading, readable.Unreadable):
+            broken.append(reading)
         else:
-            pairs.append(found)
+            pairs.append(reading)
     return pairs, broken
 
 
-def _refusal(found: readable.Unreadable, workspace: Workspace) -> Refusal:
+def _refusal(unreadable: readable.Unreadable, workspace: Workspace) -> Refusal:
     """The refusal of an unreadable pair; paths are relative, so that none of this machine is published."""
-    inside = found.folder.is_relative_to(workspace.pairs)
-    name = found.folder.relative_to(workspace.pairs if inside else resources.pairs_dir()).as_posix()
-    return Refusal(name, BAD_ROW, f"{found.file}: {found.why}")
+    inside = unreadable.folder.is_relative_to(workspace.pairs)
+    name = unreadable.folder.relative_to(workspace.pairs if inside else resources.pairs_dir()).as_posix()
+    return Refusal(name, BAD_ROW, f"{unreadable.file}: {unreadable.why}")
 
 
 def _entries(pairs: Iterable[readable.Judged], workspace: Workspace) -> list[_Entry]:
@@ -180,17 +182,19 @@ def _decide(pair: readable.Judged, taken: set[str], workspace: Workspace) -> _En
         return _Entry(pair, RowOutcome.SAME_ID, best)
     if best.outcome.value not in _ROWS:
         return _Entry(pair, RowOutcome.REFUSED, best)
-    made = row(pair.candidate, best, standing.elsewhere(current, best), _kernels(pair.candidate, workspace))
-    return _Entry(pair, RowOutcome(best.outcome.value), best, made)
+    row_of_pair = row(
+        pair.candidate, best, standing.elsewhere(current, best), _kernels(pair.candidate, workspace)
+    )
+    return _Entry(pair, RowOutcome(best.outcome.value), best, row_of_pair)
 
 
 def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
     """The kernels of the pair's origin that were extracted into this workspace."""
-    found = []
+    kernels = []
     for name in candidate.origin.kernels:
         with contextlib.suppress(InputError):
-            found.append(store.read_json(workspace.kernels / name / "kernel.json", Kernel))
-    return found
+            kernels.append(store.read_json(workspace.kernels / name / "kernel.json", Kernel))
+    return kernels
 
 
 def _gated(entry: _Entry, gates: Gates) -> _Entry:
@@ -209,35 +213,47 @@ def _files(
     counted: on_file.Profiles,
 ) -> dict[str, bytes]:
     """The files of the dataset: path to content."""
-    rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda one: str(one["id"]))
+    rows = sorted(
+        (entry.row for entry in kept if entry.row is not None), key=lambda each_row: str(each_row["id"])
+    )
     places = splits.assign(rows, config.test_share)
-    by_split = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
+    by_split = {
+        split: [each_row for each_row in rows if places[each_row["id"]] == split] for split in parquet.SPLITS
+    }
     by_split = {split: inside for split, inside in by_split.items() if inside}
     history = changes.follow(before, by_split, config.version)
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     untaught: dict[str, Untaught] = {}
     candidates = {entry.candidate.id: entry.candidate for entry in kept}
-    both = {one["id"]: two for one in rows if (two := _both(one, candidates[one["id"]], counted)) is not None}
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    both = {
+        each_row["id"]: two
+        for each_row in rows
+        if (two := _both(each_row, candidates[each_row["id"]], counted)) is not None
+    }
+    tables_by_split: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for split, inside in by_split.items():
         tuned, out = tables(inside, wrong, test=split == "test", counted=both)
         untaught |= out
-        of_sides = [each for one in inside for each in profile_rows.rows(one, candidates[one["id"]], counted)]
-        found[split] = {"pairs": inside, **tuned, "profiles": of_sides}
-    made = {
+        of_sides = [
+            each
+            for each_row in inside
+            for each in profile_rows.rows(each_row, candidates[each_row["id"]], counted)
+        ]
+        tables_by_split[split] = {"pairs": inside, **tuned, "profiles": of_sides}
+    built = {
         name: some
         for name in parquet.CONFIGS
-        if (some := {split: inside[name] for split, inside in found.items() if inside[name]})
+        if (some := {split: inside[name] for split, inside in tables_by_split.items() if inside[name]})
     }
-    counts = {name: {split: len(inside) for split, inside in some.items()} for name, some in made.items()}
+    counts = {name: {split: len(inside) for split, inside in some.items()} for name, some in built.items()}
     files = {
         parquet.data_file(name, split): parquet.to_bytes(name, inside)
-        for name, some in made.items()
+        for name, some in built.items()
         for split, inside in some.items()
     }
-    taught = [one for inside in found.values() for one in inside["sft"]]
+    taught = [each_row for inside in tables_by_split.values() for each_row in inside["sft"]]
     content = card.Content(by_split, counts, gates, history.version, taught)
-    speedups = [one["speedup"] for one in rows if trainable(one) and one["speedup"]]
+    speedups = [each_row["speedup"] for each_row in rows if trainable(each_row) and each_row["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"
         files[card.PLOT] = plot.speedups_svg(speedups, title).encode()
@@ -259,11 +275,11 @@ def _both(
 
 
 def _report(gates: Gates) -> dict[str, Any]:
-    overlaps = sorted(gates.overlaps, key=lambda one: (-one.share, one.row, one.set))
+    overlaps = sorted(gates.overlaps, key=lambda overlap: (-overlap.share, overlap.row, overlap.set))
     return {
         "refused": [asdict(refusal) for refusal in gates.refusals],
-        "evaluation_sets": {one.name: len(one.items) for one in gates.sets},
-        "overlaps": [asdict(one) for one in overlaps],
+        "evaluation_sets": {tokens.name: len(tokens.items) for tokens in gates.sets},
+        "overlaps": [asdict(overlap) for overlap in overlaps],
     }
 
 

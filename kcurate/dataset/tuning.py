@@ -122,37 +122,49 @@ def tables(
     """
     by_id = {str(row["id"]): row for row in rows if trainable(row)}
     proved = [Proved.of_row(candidate_of(row), row) for row in by_id.values()]
-    found = lessons(proved)
+    taught_lessons = lessons(proved)
     if test:
-        local = {one.pair.id: Untaught.LOCAL_EDIT for one in found.taught if one.local_edit}
-        kept = tuple(one for one in found.taught if not one.local_edit)
-        found = replace(found, taught=kept, untaught=found.untaught | local)
-    made = {
-        "sft": [sft_row(by_id[one.pair.id], one) for one in found.taught if one.answer is not None],
-        "grpo": [grpo_row(by_id[one.pair.id], one) for one in found.taught if one.technique is None],
+        local = {lesson.pair.id: Untaught.LOCAL_EDIT for lesson in taught_lessons.taught if lesson.local_edit}
+        kept = tuple(lesson for lesson in taught_lessons.taught if not lesson.local_edit)
+        taught_lessons = replace(taught_lessons, taught=kept, untaught=taught_lessons.untaught | local)
+    configs = {
+        "sft": [
+            sft_row(by_id[lesson.pair.id], lesson)
+            for lesson in taught_lessons.taught
+            if lesson.answer is not None
+        ],
+        "grpo": [
+            grpo_row(by_id[lesson.pair.id], lesson)
+            for lesson in taught_lessons.taught
+            if lesson.technique is None
+        ],
         "explained": [
-            explained_row(by_id[one.pair.id], one, (counted or {}).get(one.pair.id))
-            for one in found.taught
-            if one.answer is not None
+            explained_row(by_id[lesson.pair.id], lesson, (counted or {}).get(lesson.pair.id))
+            for lesson in taught_lessons.taught
+            if lesson.answer is not None
         ],
         "write": list(_written(proved, by_id)),
-        "preferences": list(_preferences(found.answers, by_id)),
-        "repair": list(_repairs(found, proved, by_id, wrong)),
+        "preferences": list(_preferences(taught_lessons.answers, by_id)),
+        "repair": list(_repairs(taught_lessons, proved, by_id, wrong)),
     }
-    return made, found.untaught
+    return configs, taught_lessons.untaught
 
 
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """For each problem the fastest side known in CUDA, and the shortest words that say what it computes."""
     same: dict[tuple[str, str], list[Proved]] = {}
-    for one in proved:
-        if one.pair.fast.language != "cuda":
+    for proof in proved:
+        if proof.pair.fast.language != "cuda":
             continue
-        if one.pair.problem is not None and not one.pair.problem.single_size and not one.pair.fast.views:
-            same.setdefault((one.pair.family, rows[one.pair.id]["problem"]), []).append(one)
+        if (
+            proof.pair.problem is not None
+            and not proof.pair.problem.single_size
+            and not proof.pair.fast.views
+        ):
+            same.setdefault((proof.pair.family, rows[proof.pair.id]["problem"]), []).append(proof)
     for _, group in sorted(same.items()):
-        words = min((text for one in group if (text := shown.words_of(one.pair))), key=len, default="")
-        best = min(group, key=lambda one: (rows[one.pair.id]["fast_us"], one.pair.id))
+        words = min((text for proof in group if (text := shown.words_of(proof.pair))), key=len, default="")
+        best = min(group, key=lambda proof: (rows[proof.pair.id]["fast_us"], proof.pair.id))
         if words and best.pair.problem is not None:
             row = rows[best.pair.id]
             yield _row(
@@ -169,7 +181,7 @@ def _preferences(
 ) -> Iterator[dict[str, Any]]:
     """Two answers to one prompt, timed beside one given side on one GPU model, whose intervals are apart."""
     for group in answers:
-        known = [one for one in group if one.answer is not None and one.of.interval]
+        known = [answered for answered in group if answered.answer is not None and answered.of.interval]
         for better, worse in itertools.combinations(known, 2):
             assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
             low = better.of.interval[0] / worse.of.interval[1]
@@ -189,17 +201,19 @@ def _preferences(
 
 
 def _repairs(
-    found: Lessons,
+    taught_lessons: Lessons,
     proved: Iterable[Proved],
     rows: Mapping[str, Mapping[str, Any]],
     wrong: Iterable[WrongAttempt],
 ) -> Iterator[dict[str, Any]]:
     """Wrong answers to the prompts that ask for the fastest side, and that side."""
     right = {
-        one.pair.id: one.answer for one in found.taught if one.answer is not None and one.technique is None
+        lesson.pair.id: lesson.answer
+        for lesson in taught_lessons.taught
+        if lesson.answer is not None and lesson.technique is None
     }
-    gpus = {one.pair.id: one.gpu for one in proved}
-    pairs = {one.pair.id: one.pair for one in proved if one.pair.id in right}
+    gpus = {proof.pair.id: proof.gpu for proof in proved}
+    pairs = {proof.pair.id: proof.pair for proof in proved if proof.pair.id in right}
     for fact, prompt in repairs(pairs, wrong, gpus):
         yield _row(
             REPAIR_COLUMNS,
@@ -214,10 +228,10 @@ def _repairs(
 
 def _row(columns: Mapping[str, Kind], row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A row of these columns; prompts and answers become chat messages."""
-    made = {**row, **more, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(more["prompt"])}
+    complete = {**row, **more, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(more["prompt"])}
     for name in ANSWERS & more.keys():
-        made[name] = [{"role": "assistant", "content": more[name]}]
-    return {name: made[name] for name in columns}
+        complete[name] = [{"role": "assistant", "content": more[name]}]
+    return {name: complete[name] for name in columns}
 
 
 def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:

@@ -106,22 +106,22 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
 
 def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     """A struct whose members, structs inside included, all have one builtin type: that many lanes."""
-    others = {own: meant for own, meant in names.items() if own != name}
+    others = {other_name: meant for other_name, meant in names.items() if other_name != name}
     lanes, dtype = 0, None
     for member in members(name, names, code) or ():
-        found = (
+        definition = (
             element(member.type, others, code) if "*" not in member.type and "&" not in member.type else None
         )
-        if found is None or dtype not in (None, found.dtype):
+        if definition is None or dtype not in (None, definition.dtype):
             return None
-        dtype, lanes = found.dtype, lanes + found.lanes * member.count
+        dtype, lanes = definition.dtype, lanes + definition.lanes * member.count
     return Element(dtype, lanes) if dtype else None
 
 
 def _extent(text: str, names: Mapping[str, str]) -> int | None:
     """An array's extent over constants; None: not known."""
     for _ in range(MAX_DEPTH):
-        text = re.sub(r"[A-Za-z_]\w*", lambda found: f"({names.get(found[0], found[0])})", text)
+        text = re.sub(r"[A-Za-z_]\w*", lambda word: f"({names.get(word[0], word[0])})", text)
     try:
         return evaluate(text, {})
     except ProblemError:
@@ -144,16 +144,16 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     inside = declared.get(full)
     if inside is None and declared.get(full.partition("<")[0].strip()) == ():
         inside = ()  # a functor's template, whatever its arguments
-    found = []
-    for type_text, own, sizes in inside or ():
+    listed = []
+    for type_text, member_name, sizes in inside or ():
         count = 1
         for size in sizes:
             known = _extent(size, names)
             if known is None:
                 return None
             count *= known
-        found.append(Member(type_text, own, count))
-    return tuple(found) if inside is not None else None
+        listed.append(Member(type_text, member_name, count))
+    return tuple(listed) if inside is not None else None
 
 
 def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
@@ -186,12 +186,12 @@ def layout(
 
     With `pointers` it may hold these too, as numbers of 8 bytes.
     """
-    found = _layout(type_text, names, code, "", 0, pointers)
-    if found is None or not found[0]:
+    placed = _layout(type_text, names, code, "", 0, pointers)
+    if placed is None or not placed[0]:
         return None
-    inside, size = tuple(found[0]), found[1]
-    as_packed = c_layout([one.field for one in inside])
-    return inside if as_packed == ([one.at for one in inside], size) else None
+    inside, size = tuple(placed[0]), placed[1]
+    as_packed = c_layout([member.field for member in inside])
+    return inside if as_packed == ([member.at for member in inside], size) else None
 
 
 def pointee(
@@ -201,25 +201,25 @@ def pointee(
 
     `aligned`: structs in the code are aligned or packed by hand, and none of several types is found.
     """
-    found = element(type_text, names, code)
-    if found is not None or type_text.count("*") > 1 or aligned:
-        return found
+    plain = element(type_text, names, code)
+    if plain is not None or type_text.count("*") > 1 or aligned:
+        return plain
     known = _layout(type_text.replace("*", " "), names, code, "", 0)
     if known is None or not known[0]:
         return None
     inside, size, _ = known
     fields, end = [], 0
-    for one in inside:
-        fields += [("", f"uint8*{one.at - end}")] if one.at > end else []
-        fields.append((one.path, one.field.dtype))
-        end = one.at + numpy_dtype(one.field.dtype).itemsize
+    for member in inside:
+        fields += [("", f"uint8*{member.at - end}")] if member.at > end else []
+        fields.append((member.path, member.field.dtype))
+        end = member.at + numpy_dtype(member.field.dtype).itemsize
     fields += [("", f"uint8*{size - end}")] if size > end else []
     return Element("uint8", size, tuple(fields))
 
 
 def size_of(inside: tuple[Inside, ...]) -> int:
     """Bytes of a struct, as a plan packs it."""
-    return c_layout([one.field for one in inside])[1]
+    return c_layout([member.field for member in inside])[1]
 
 
 def _layout(
@@ -229,8 +229,8 @@ def _layout(
     meant = _meant(type_text, names)
     if path and "*" in meant:
         width = numpy_dtype(POINTER).itemsize
-        one = Inside(path, StructField(_flat(path), POINTER), 0, meant)
-        return ([one], width, width) if pointers and not set("([{") & set(meant) else None
+        inner = Inside(path, StructField(_flat(path), POINTER), 0, meant)
+        return ([inner], width, width) if pointers and not set("([{") & set(meant) else None
     inside = members(type_text, names, code)
     if inside is None:
         whole = element(type_text, names, code)
@@ -239,24 +239,26 @@ def _layout(
         width = numpy_dtype(whole.dtype).itemsize
         lanes = _LANES if whole.lanes <= len(_LANES) else [str(lane) for lane in range(whole.lanes)]
         paths = [path] if whole.lanes == 1 else [_joined(path, lane) for lane in lanes[: whole.lanes]]
-        parts = [Inside(one, StructField(_flat(one), whole.dtype), i * width) for i, one in enumerate(paths)]
+        parts = [
+            Inside(each, StructField(_flat(each), whole.dtype), i * width) for i, each in enumerate(paths)
+        ]
         size = width * whole.lanes
         return parts, size, min(16, size) if whole.lanes in (2, 4) else width
-    found: list[Inside] = []
+    placed: list[Inside] = []
     size, alignment = 0, 1
     for member in inside:
-        if len(found) + member.count > MAX_INSIDE:
+        if len(placed) + member.count > MAX_INSIDE:
             return None
         for index in range(member.count):
-            own = _joined(path, member.name) + (f"[{index}]" if member.count > 1 else "")
+            inner_path = _joined(path, member.name) + (f"[{index}]" if member.count > 1 else "")
             deep = depth < MAX_DEPTH and (pointers or "*" not in member.type) and "&" not in member.type
-            part = _layout(member.type, names, code, own, depth + 1, pointers) if deep else None
+            part = _layout(member.type, names, code, inner_path, depth + 1, pointers) if deep else None
             if part is None:
                 return None
             size = -(-size // part[2]) * part[2]
-            found += [replace(one, at=size + one.at) for one in part[0]]
+            placed += [replace(inner, at=size + inner.at) for inner in part[0]]
             size, alignment = size + part[1], max(alignment, part[2])
-    return found, max(1, -(-size // alignment) * alignment), alignment
+    return placed, max(1, -(-size // alignment) * alignment), alignment
 
 
 def _meant(type_text: str, names: Mapping[str, str]) -> str:

@@ -109,37 +109,38 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
     taught = []
     for group in groups:
         asked: dict[str | None, str | None] = {}
-        for one in group:
-            technique = _technique(one.of.pair, asked.keys()) if asked else None
-            if asked and (technique is None or one.answer is None or one.answer in asked.values()):
-                untaught[one.of.pair.id] = Untaught.SAME_PROMPT
+        for answered in group:
+            technique = _technique(answered.of.pair, asked.keys()) if asked else None
+            if asked and (technique is None or answered.answer is None or answered.answer in asked.values()):
+                untaught[answered.of.pair.id] = Untaught.SAME_PROMPT
                 continue
-            asked[technique.name if technique else None] = one.answer
-            taught.append(_lesson(one, technique, brief=brief))
+            asked[technique.name if technique else None] = answered.answer
+            taught.append(_lesson(answered, technique, brief=brief))
     kept = _of_rules(taught, untaught)
-    return Lessons(tuple(sorted(kept, key=lambda one: one.pair.id)), untaught, groups)
+    return Lessons(tuple(sorted(kept, key=lambda lesson: lesson.pair.id)), untaught, groups)
 
 
 def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[Lesson]:
     """The lessons without those that would teach the inverse of a few rules, the largest speedups first."""
-    kept = [one for one in taught if not one.pair.origin.rules]
-    made = sorted(
-        (one for one in taught if one.pair.origin.rules), key=lambda one: (-(one.speedup or 0.0), one.pair.id)
+    kept = [lesson for lesson in taught if not lesson.pair.origin.rules]
+    by_rules = sorted(
+        (lesson for lesson in taught if lesson.pair.origin.rules),
+        key=lambda lesson: (-(lesson.speedup or 0.0), lesson.pair.id),
     )
-    worth = [one for one in made if one.speedup is None or one.speedup >= RULE_GAIN]
-    untaught |= {one.pair.id: Untaught.SMALL_GAIN for one in made if one not in worth}
-    most = {rule: max(FEW, len(worth) // 5) for one in worth for rule in one.pair.origin.rules}
+    worth = [lesson for lesson in by_rules if lesson.speedup is None or lesson.speedup >= RULE_GAIN]
+    untaught |= {lesson.pair.id: Untaught.SMALL_GAIN for lesson in by_rules if lesson not in worth}
+    most = {rule: max(FEW, len(worth) // 5) for lesson in worth for rule in lesson.pair.origin.rules}
     local = max(FEW, len(worth) // 3)
-    for one in worth:
-        rules = one.pair.origin.rules
+    for lesson in worth:
+        rules = lesson.pair.origin.rules
         if any(most[rule] == 0 for rule in rules):
-            untaught[one.pair.id] = Untaught.MANY_OF_A_RULE
-        elif one.local_edit and local == 0:
-            untaught[one.pair.id] = Untaught.MANY_LOCAL_EDITS
+            untaught[lesson.pair.id] = Untaught.MANY_OF_A_RULE
+        elif lesson.local_edit and local == 0:
+            untaught[lesson.pair.id] = Untaught.MANY_LOCAL_EDITS
         else:
             most |= {rule: most[rule] - 1 for rule in rules}
-            local -= one.local_edit
-            kept.append(one)
+            local -= lesson.local_edit
+            kept.append(lesson)
     return kept
 
 
@@ -147,13 +148,13 @@ def _answers(proved: Iterable[Proved]) -> tuple[tuple[tuple[Answered, ...], ...]
     """The answers to each prompt, the fastest first, and why other pairs have no prompt."""
     untaught: dict[str, Untaught] = {}
     groups: dict[Prompt, list[Answered]] = {}
-    for one in sorted(proved, key=lambda one: one.pair.id):
-        if why := unasked(one.pair):
-            untaught[one.pair.id] = why
+    for proof in sorted(proved, key=lambda proof: proof.pair.id):
+        if why := unasked(proof.pair):
+            untaught[proof.pair.id] = why
         else:
-            groups.setdefault(shown.request(one.pair), []).append(Answered(one, _answer(one.pair)))
+            groups.setdefault(shown.request(proof.pair), []).append(Answered(proof, _answer(proof.pair)))
     for group in groups.values():
-        group.sort(key=lambda one: (one.answer is None, -(one.of.speedup or 0.0)))
+        group.sort(key=lambda answered: (answered.answer is None, -(answered.of.speedup or 0.0)))
     return tuple(map(tuple, groups.values())), untaught
 
 
@@ -181,19 +182,24 @@ def _technique(pair: Candidate, asked: Collection[str | None]) -> Technique | No
     return next((known[name] for name in pair.techniques if name in known and name not in asked), None)
 
 
-def _lesson(one: Answered, technique: Technique | None, *, brief: bool) -> Lesson:
-    pair = one.of.pair
+def _lesson(answered: Answered, technique: Technique | None, *, brief: bool) -> Lesson:
+    pair = answered.of.pair
     template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
-    prompt = shown.request(template, brief=brief, technique=technique, gpu=one.of.gpu)
+    prompt = shown.request(template, brief=brief, technique=technique, gpu=answered.of.gpu)
     name = technique.name if technique else None
     return Lesson(
-        template, prompt, one.answer, name, one.of.speedup, _is_local(pair.slow.code, pair.fast.code)
+        template,
+        prompt,
+        answered.answer,
+        name,
+        answered.of.speedup,
+        _is_local(pair.slow.code, pair.fast.code),
     )
 
 
-def _is_local(given: str, answer: str) -> bool:
+def _is_local(start: str, answer: str) -> bool:
     """Whether more than `LOCAL` of an answer's lines stand in the given code."""
-    known = {"".join(line.split()) for line in given.splitlines()}
+    known = {"".join(line.split()) for line in start.splitlines()}
     lines = [text for line in answer.splitlines() if (text := "".join(line.split())) not in ("", "{", "}")]
     return sum(line in known for line in lines) > LOCAL * len(lines)
 
@@ -203,8 +209,8 @@ def gpu_named(device: str, compiler: str | None) -> str:
 
     `compiler` is that of a verdict's environment, such as `nvrtc 13.0 sm_90a`.
     """
-    found = _ARCHITECTURE.search(compiler or "")
-    return f"{device} (compute capability {found[1]}.{found[2]})" if found else ""
+    architecture = _ARCHITECTURE.search(compiler or "")
+    return f"{device} (compute capability {architecture[1]}.{architecture[2]})" if architecture else ""
 
 
 def together(codes: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
@@ -214,8 +220,8 @@ def together(codes: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
     """
     listed = sorted(set(codes))
     groups = {family: {family} for family, _ in listed}
-    for one in held([code for _, code in listed]):
-        first, second = groups[listed[one.of][0]], groups[listed[one.by][0]]
+    for inclusion in held([code for _, code in listed]):
+        first, second = groups[listed[inclusion.of][0]], groups[listed[inclusion.by][0]]
         if first is not second:
             first |= second
             groups |= dict.fromkeys(second, first)

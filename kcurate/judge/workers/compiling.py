@@ -84,28 +84,30 @@ class CompileWorkers:
         Raises:
             BackendError: a compiler failed. MissingDependencyError: there is none.
         """
-        new = [one for one in dict.fromkeys(requests) if one not in self._made]
-        found: dict[Compile, Compiled | CompileFailure] = {
-            one: self._made[one] for one in requests if one not in new
+        new = [request for request in dict.fromkeys(requests) if request not in self._made]
+        answers: dict[Compile, Compiled | CompileFailure] = {
+            request: self._made[request] for request in requests if request not in new
         }
-        found |= zip(new, self._compile(new), strict=True)
+        answers |= zip(new, self._compile(new), strict=True)
         texts = {
-            one: made for one, made in found.items() if isinstance(made, Compiled) and made.backend == PTX
+            request: answer
+            for request, answer in answers.items()
+            if isinstance(answer, Compiled) and answer.backend == PTX
         }
         again = [
-            Compile(made.binary.decode(), (), (), examine=one.examine, language="ptx")
-            for one, made in texts.items()
+            Compile(answer.binary.decode(), (), (), examine=request.examine, language="ptx")
+            for request, answer in texts.items()
         ]
-        for (one, text), made in zip(texts.items(), self._compile(again), strict=True):
-            found[one] = completed(made, text) if isinstance(made, Compiled) else made
-        for one in requests:
-            made = found[one]
-            if isinstance(made, Compiled):
-                self._made.pop(one, None)
-                self._made[one] = made
+        for (request, text), answer in zip(texts.items(), self._compile(again), strict=True):
+            answers[request] = completed(answer, text) if isinstance(answer, Compiled) else answer
+        for request in requests:
+            answer = answers[request]
+            if isinstance(answer, Compiled):
+                self._made.pop(request, None)
+                self._made[request] = answer
         while len(self._made) > REMEMBERED:
             self._made.pop(next(iter(self._made)))
-        return [found[one] for one in requests]
+        return [answers[request] for request in requests]
 
     def _compile(self, requests: Sequence[Compile]) -> list[Compiled | CompileFailure]:
         asked: list[Worker] = []
@@ -116,10 +118,12 @@ class CompileWorkers:
             return [
                 _answer(
                     worker,
-                    time_limits.COMPILE_TRITON_S if one.language == "triton" else time_limits.COMPILE_SIDE_S,
-                    one.code,
+                    time_limits.COMPILE_TRITON_S
+                    if request.language == "triton"
+                    else time_limits.COMPILE_SIDE_S,
+                    request.code,
                 )
-                for worker, one in zip(asked, requests, strict=True)
+                for worker, request in zip(asked, requests, strict=True)
             ]
         except BaseException:
             for worker in asked:  # a late answer must not be read as the answer to the next request
@@ -152,10 +156,10 @@ def our_kernels(workers: CompileWorkers) -> Compiled:
     """
     from kcurate.backends.cuda import helpers
 
-    made = workers.compile([Compile(helpers.SOURCE, helpers.ENTRIES, ())])[0]
-    if isinstance(made, CompileFailure):
-        raise BackendError(f"our own timing kernels do not compile: {made.log}")
-    return made
+    compiled = workers.compile([Compile(helpers.SOURCE, helpers.ENTRIES, ())])[0]
+    if isinstance(compiled, CompileFailure):
+        raise BackendError(f"our own timing kernels do not compile: {compiled.log}")
+    return compiled
 
 
 def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False) -> dict[SideName, Compiled]:
