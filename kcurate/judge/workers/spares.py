@@ -1,12 +1,12 @@
 """The pool of run workers of one judge: warm spares, one primed spare, and workers of recent references.
 
-A side that a model or a stranger wrote gets an unused worker. The workers of sides that are ours (written by
-hand, or made by our rules) serve further candidates, emptied, as long as all goes well; a candidate that
-fails in such a worker is judged again in unused ones. A reference's worker is kept, with its side, for further
-candidates with the same reference. Ending the last candidate's workers, opening the device, loading our
-timing kernels and generating the timed inputs all happen while the compilers work. The first three wait for
-others' timings: a context that is opened or closed takes time from the kernel that runs. Not covered: what a
-worker does with a side (`kcurate.judge.workers.side_proxy`).
+A side that a model or a stranger wrote gets an unused worker. The workers of sides that are ours (written
+by hand, or made by our rules) serve further candidates, emptied, as long as all goes well; a candidate that
+fails in such a worker is judged again in unused ones. A reference's worker is kept, with its side, for
+further candidates with the same reference. Ending the last candidate's workers, opening the device, loading
+our timing kernels and generating the timed inputs all happen while the compilers work. The first three wait
+for others' timings: a context that is opened or closed takes time from the kernel that runs. Not covered:
+what a worker does with a side (`kcurate.judge.workers.side_proxy`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 import small
 from timed_rig import Clock, TimedJudge
 
-from kcurate.judge import trials, verifying
+from kcurate.judge import trials
 from kcurate.judge.workers.inside.bench_slots import BenchSlots
 from kcurate.judge.workers.requests import Hide, HideAnswer, Reply
 from kcurate.problem.inputs.contents import generate
