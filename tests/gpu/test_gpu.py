@@ -497,6 +497,32 @@ def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> No
     assert kept & {proxy.worker.pid for proxy in judge.pool._references.values()}
 
 
+def test_a_side_sees_nothing_of_the_one_before_it_in_its_process() -> None:
+    """The first leaves a mark in shared and in local memory; the second is wrong if it finds it."""
+    mark, kernel = "0x5eed1234u", small.SCALE.partition("{")
+    declared = f"{kernel[1]} __shared__ volatile unsigned kept[8192]; volatile unsigned frame[512];"
+    leave = f"for (int k = threadIdx.x; k < 8192; k += blockDim.x) kept[k] = {mark};"
+    leave += f" for (int k = 0; k < 512; ++k) frame[k] = {mark};"
+    seek = (
+        f"bool seen = false; for (int k = threadIdx.x; k < 8192; k += blockDim.x) seen |= kept[k] == {mark};"
+    )
+    seek += f" for (int k = 0; k < 512; ++k) seen |= frame[k] == {mark}; if (seen) n = 0;"
+    first = small.scaled("first", f"{kernel[0]}{declared}{leave}{kernel[2]}")
+    second = small.scaled("second", f"{kernel[0]}{declared}{seek}{kernel[2]}")
+    with contextlib.closing(Judge(JudgeConfig("cuda", spares=1, calibrate=False))) as judge:
+        assert judge.judge(first).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
+        workers = {judge.pool.fresh("fast", unused=False).worker for _ in range(2)}
+        assert any(worker.used for worker in workers), "no worker is used again"
+        for worker in workers:
+            worker.kill()
+        for _ in range(3):
+            verdict = judge.judge(first)
+            assert verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER), verdict.detail
+            verdict = judge.judge(second)
+            assert verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER), verdict.detail
+            assert "outputs" in verdict.checks
+
+
 def test_two_runs_of_the_judge_agree_on_the_ratio() -> None:
     ratios = []
     for _ in range(2):

@@ -29,14 +29,14 @@ CHECK_GROWTH = 1.2
 # A block of one side has as many samples as fit: one from each input set in turn, or as many of each, up to
 # `SAMPLES_PER_BLOCK`, since the sides' ratio may depend on the inputs.
 BLOCK_US = 5_000.0
-SAMPLES_PER_BLOCK = 8
+SAMPLES_PER_BLOCK = 4
 INPUT_SETS = 2
 # Both sides' blocks together should not take longer, so that long sides get fewer blocks.
 ALL_BLOCKS_US = 80_000.0
 WARM_UP_US = 3_000.0
 # Warm-up ends when two successive medians agree within this fraction.
-SETTLED = 0.01
-MAX_WARM_UP_GROUPS = 40
+SETTLED = 0.02
+MAX_WARM_UP_GROUPS = 20
 # In seconds; the tests put a simulated clock here.
 wall_clock = time.perf_counter
 
