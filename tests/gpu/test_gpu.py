@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,9 @@ from kcurate.backends.base import (
 from kcurate.backends.noise import noise_bytes
 from kcurate.core import store, time_limits
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.records import Outcome, Tolerance
+from kcurate.judge.workers.side_proxy import SideProxy
+from kcurate.records import Candidate, Origin, Outcome, Tolerance
+from kcurate.records.pair import SideName
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.device import CudaDevice
@@ -62,6 +65,10 @@ def build(device: CudaDevice, code: str, *entries: EntryPoint, symbols: tuple[st
     made = CudaCompiler(device.arch).compile(code, entries, symbols)
     assert not isinstance(made, CompileFailure), made.log
     return made
+
+
+def by_a_model(candidate: Candidate) -> Candidate:
+    return replace(candidate, origin=Origin("model", made="fast", model="m"))
 
 
 def scalar(form: str, *values: float) -> ScalarValue:
@@ -487,12 +494,13 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
 
 
 def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> None:
-    first = small.scaled("first", bench=1 << 20)
+    """A model's: one of ours that fails in a used worker is judged again in others."""
+    first = by_a_model(small.scaled("first", bench=1 << 20))
     judge.judge(first)
     kept = {proxy.worker.pid for proxy in judge.pool._references.values()}
-    second = small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20)
+    second = by_a_model(small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20))
     assert judge.judge(second).outcome.correct
-    wrong = small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20)
+    wrong = by_a_model(small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20))
     assert judge.judge(wrong).outcome is Outcome.MISMATCH
     assert kept & {proxy.worker.pid for proxy in judge.pool._references.values()}
 
@@ -511,16 +519,21 @@ def test_a_side_sees_nothing_of_the_one_before_it_in_its_process() -> None:
     second = small.scaled("second", f"{kernel[0]}{declared}{seek}{kernel[2]}")
     with contextlib.closing(Judge(JudgeConfig("cuda", spares=1, calibrate=False))) as judge:
         assert judge.judge(first).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
-        workers = {judge.pool.fresh("fast", unused=False).worker for _ in range(2)}
-        assert any(worker.used for worker in workers), "no worker is used again"
-        for worker in workers:
-            worker.kill()
-        for _ in range(3):
-            verdict = judge.judge(first)
+        take, used = judge.pool.take, []
+
+        def noting(candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
+            sides = take(candidate, reference)
+            used.append(sides["fast"].worker.used)
+            return sides
+
+        judge.pool.take = noting  # type: ignore[method-assign]
+        for candidate in 3 * [first, second]:
+            verdict = judge.judge(candidate)
             assert verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER), verdict.detail
-            verdict = judge.judge(second)
-            assert verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER), verdict.detail
-            assert "outputs" in verdict.checks
+        assert any(used), "no worker was used again"
+        used.clear()
+        assert judge.judge(by_a_model(first)).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
+        assert used == [False]
 
 
 def test_two_runs_of_the_judge_agree_on_the_ratio() -> None:

@@ -170,7 +170,7 @@ class CudaDevice:
         function = _own(module).function(entry)
         shared = grid.shared_bytes + (function.own_shared_bytes or 0)
         function.allow_shared(shared)
-        pointers, _alive = function.pack(args)
+        pointers = function.pack(args)
         extent = (*grid.grid, *grid.block, shared, self.stream, pointers)
         if grid.cluster is not None:
             self._launch_clusters(function, grid, pointers)

@@ -51,6 +51,18 @@ class Function:
     own_shared_bytes: int | None = None
     dynamic_shared_bytes: int = DEFAULT_SHARED_BYTES
 
+    def __post_init__(self) -> None:
+        # The driver copies the arguments at each launch, so that one place serves all of them.
+        self._sizes = [size for _, size in self.params]
+        size_bytes = max((offset + size for offset, size in self.params), default=0)
+        storage = (ctypes.c_char * (size_bytes + ALIGNMENT))()
+        address = ctypes.addressof(storage)
+        base = -(-address // ALIGNMENT) * ALIGNMENT
+        self._arguments = memoryview(storage).cast("B")[base - address :]
+        self._pointers = (ctypes.c_uint64 * (len(self.params) + 1))(
+            *(base + offset for offset, _ in self.params)
+        )
+
     def allow_shared(self, wanted_bytes: int) -> None:
         """Opt in to more dynamic shared memory; the driver rejects more than the GPU has."""
         if wanted_bytes > self.dynamic_shared_bytes:
@@ -63,8 +75,8 @@ class Function:
         which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         call(cu.cuFuncSetAttribute(self.handle, which, 1))
 
-    def pack(self, args: Sequence[KernelArg]) -> tuple[int, tuple[Any, ...]]:
-        """The address of the driver's array of argument pointers, and what must live as long as it is used.
+    def pack(self, args: Sequence[KernelArg]) -> int:
+        """The address of the driver's array of argument pointers; it serves the next launch alone.
 
         Raises:
             KernelFault: the number or sizes of the arguments do not match the kernel's parameters.
@@ -72,15 +84,9 @@ class Function:
         if self.own_shared_bytes is not None:
             scratch = min(SCRATCH_POINTERS, max(0, len(self.params) - len(args)))
             args = (*args, *[ScalarValue(bytes(8))] * scratch)
-        data = argument_bytes(args, [size for _, size in self.params])
-        size_bytes = max((offset + size for offset, size in self.params), default=0)
-        storage = (ctypes.c_char * (size_bytes + ALIGNMENT))()
-        base = -(-ctypes.addressof(storage) // ALIGNMENT) * ALIGNMENT
-        pointers = (ctypes.c_uint64 * (len(args) + 1))()
-        for i, (part, (offset, size)) in enumerate(zip(data, self.params, strict=True)):
-            ctypes.memmove(base + offset, part, size)
-            pointers[i] = base + offset
-        return ctypes.addressof(pointers), (pointers, storage)
+        for (offset, size), part in zip(self.params, argument_bytes(args, self._sizes), strict=True):
+            self._arguments[offset : offset + size] = part
+        return ctypes.addressof(self._pointers)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.98
 RESAMPLES = 2000
-# Short sides have as many blocks; long ones fewer, but no fewer than `MIN_BLOCKS`: with eight, the true
-# median lies outside the whole range of the blocks once in 128 times.
-USUAL_BLOCKS = 12
+# With eight blocks, the true median lies outside their whole range once in 128 times.
 MIN_BLOCKS = 8
 MAX_BLOCKS = 100
 # The relative half-width at which the interval is tight enough: a fiftieth of the ratio's logarithm, but at
@@ -32,7 +30,7 @@ MAX_BLOCKS = 100
 # `LONG_S`.
 HALF_WIDTH, MOST_HALF_WIDTH = 0.0075, 0.02
 SHARE_OF_LOG = 0.02
-LONG_S = 0.3
+LONG_S = 0.2
 # The smallest margin, however quiet the machine.
 MIN_MARGIN = 0.02
 

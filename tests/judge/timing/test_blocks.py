@@ -62,7 +62,7 @@ def test_overheads_cancel(slow_us: float, fast_us: float, graph: bool) -> None:
 
 def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -> None:
     quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.8)
-    assert len(quiet.blocks["fast"]) == statistics.USUAL_BLOCKS
+    assert len(quiet.blocks["fast"]) == statistics.MIN_BLOCKS
     assert quiet.settled
     assert len(noisy.blocks["fast"]) == statistics.MAX_BLOCKS
 
@@ -70,8 +70,8 @@ def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -
 @pytest.mark.parametrize(
     ("slow_us", "fast_us", "samples", "count"),
     [
-        (90.0, 80.0, (4, 4), statistics.USUAL_BLOCKS),
-        (900.0, 80.0, (4, 4), statistics.USUAL_BLOCKS),
+        (90.0, 80.0, (4, 4), statistics.MIN_BLOCKS),
+        (900.0, 80.0, (4, 4), statistics.MIN_BLOCKS),
         (9_000.0, 5_000.0, (1, 1), 8),
         (200_000.0, 100.0, (1, 4), statistics.MIN_BLOCKS),
     ],
@@ -103,7 +103,7 @@ def test_sides_alternate_in_random_order() -> None:
             return super().block(samples, first)
 
     measure({"slow": Noting("slow"), "fast": Noting("fast")}, TimingConfig(seed=5), lambda _: 0.02)
-    rounds = order[-2 * statistics.USUAL_BLOCKS :]
+    rounds = order[-2 * statistics.MIN_BLOCKS :]
     pairs = [tuple(rounds[i : i + 2]) for i in range(0, len(rounds), 2)]
     assert {("slow", "fast"), ("fast", "slow")} == set(pairs)
 
@@ -124,6 +124,6 @@ def test_a_block_of_a_short_side_has_four_samples() -> None:
 
 def test_timing_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limits, "TIMING_S", 0.0)
-    assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == statistics.USUAL_BLOCKS
+    assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == statistics.MIN_BLOCKS
     monkeypatch.setattr(time_limits, "TIMING_HARD_S", 0.0)
     assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == 1
