@@ -251,7 +251,8 @@ def text(draw: Draw) -> Array:
     values = by_word[draw.rng.integers(0, 1 << 16, draw.count, np.uint16)]
     repeated = draw.rng.integers(0, 256, draw.count, np.uint8) < 51  # a fifth
     source = np.maximum.accumulate(np.where(repeated, 0, np.arange(draw.count)))
-    return values[source]
+    symbols: Array = values[source]
+    return symbols
 
 
 @generator(low=REAL, high=REAL)
