@@ -57,6 +57,8 @@ class CudaDevice:
         self._compiler: str | None = None
         self._slabs = Slabs(_allocated, _freed)
         self.divides = True
+        # Host arrays that are being copied.
+        self._written: list[Bytes] = []
 
     def environment(self) -> Environment:
         """The GPU, driver, clocks, temperature and power, read now."""
@@ -112,13 +114,16 @@ class CudaDevice:
             call(cu.cuMemsetD8Async(address, 0, size_bytes, self.stream))
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
-        """Host to device; the host array may be modified after this returns."""
+        """Host to device; the host array must not change before the device is waited for.
+
+        Waiting here would cost a turn of every other process that uses the GPU.
+        """
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size:
+            self._written.append(flat)
             call(
                 cu.cuMemcpyHtoDAsync(memory.address + offset_bytes, flat.ctypes.data, flat.size, self.stream)
             )
-            self.synchronize()
 
     def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
         """Device to host; waits for earlier work."""
@@ -231,6 +236,7 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait for the stream."""
         call(cu.cuStreamSynchronize(self.stream))
+        self._written.clear()
 
     def close(self) -> None:
         """Release the context."""
