@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 
 from kcurate.core.lock_files import held, is_free, open_lock
@@ -30,7 +30,7 @@ class GpuLock:
     """
 
     def __init__(self, name: str) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         # Workers pass the entry one by one, when no timing is registered.
         self._entry, self._workers, self._timings, self._turn = (
             open_lock(f"{name}-{what}") for what in ("entry", "workers", "timings", "turn")
