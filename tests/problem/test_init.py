@@ -643,3 +643,41 @@ def test_literals_break_no_promise(promise: Any) -> None:
     assert np.array_equal(values, plain)
     values, plain = planted("int32", Init("permutation"), "5")
     assert np.array_equal(values, plain)
+
+
+def test_extremes_hold_the_ends_both_zeros_a_tiny_row_and_a_copied_one() -> None:
+    values = shaped("extremes", rows=64)
+    zeros = values[values == 0]
+    assert np.signbit(zeros).any() and not np.signbit(zeros).all()
+    assert (values == -1).sum() > 100
+    sizes = np.abs(values).max(axis=1)
+    assert (sizes < 1e-5).sum() == 1 and (sizes > 0.9).sum() == 63
+    assert any((values[row, :-1] == values[row - 1, :-1]).all() for row in range(64))
+    apart = shaped("extremes", "varied", "nonzero", rows=64)
+    assert (apart != 0).all() and (np.abs(apart).max(axis=1) > 0.9).all()
+
+
+def test_inputs_that_are_drawn_alike_share_values_in_extremes() -> None:
+    how = Init("normal")
+    one, other = (Buffer("float32", (5000,), how) for _ in range(2))
+    answer = Buffer("float32", (5000,), role="out")
+    problem = Problem(Sizes(({},), {}), {"a": one, "b": other, "y": answer}, {})
+    made = generate(problem, None, {}, 5, "extremes")
+    assert np.isin(made["b"], made["a"]).sum() > 250
+    plain = generate(problem, None, {}, 5, "nominal")
+    assert np.isin(plain["b"], plain["a"]).sum() < 50
+
+
+@pytest.mark.parametrize("entries", [7, 900, 5000])
+def test_extremes_of_a_sparse_matrix_have_a_long_row_and_empty_ones(entries: int) -> None:
+    how = {"rows": 60, "cols": 100, "nnz": entries, "group": "m"}
+    offsets, columns, rows = (
+        make("x", Buffer("int32", shape, Init(kind, how)), {}, 9, "extremes")
+        for kind, shape in (("csr_offsets", (61,)), ("csr_columns", (entries,)), ("csr_rows", (60, 2)))
+    )
+    lengths = np.diff(offsets)
+    assert lengths.sum() == entries and lengths.min() >= 0 and lengths.max() <= 100
+    assert (rows[:, 1] == lengths).all() and (rows[:, 0] == offsets[:-1]).all()
+    assert all((np.diff(part) > 0).all() for part in np.split(columns, offsets[1:-1]))
+    if entries == 900:
+        assert lengths.max() == 100 and (lengths == 0).sum() >= 15

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -35,25 +34,26 @@ from kcurate.problem.inputs.draws import (
     Parameter,
     array_of,
 )
+from kcurate.problem.inputs.planted import plant_extremes, plant_literals
 from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.inputs.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
-VARIATIONS = ("nominal", *SHAPES, "wide", "structured", "literals")
+VARIATIONS = ("nominal", *SHAPES, "wide", "extremes", "structured", "literals")
 # How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
 # In longer sums of other inputs no values are `rounded_down`, since adding them would round them so too.
 KEPT_TERMS = 1 << 12
-# Of integers, those whose counts and sums reach further than any that are drawn nominally.
-OF_INTEGERS, LARGE = "integers-", ("high", "alike")
-# What inputs that hold literals of a side's text may promise: it is true of all values in their range.
-KEPT_IN_RANGE = {"finite", "positive", "nonnegative", "nonzero", "varied"}
-# The share of an input's elements that are literals at most, and at least; and of the largest value the least
-# literal beside zero: a denormal number is no fair input.
-MOST_LITERALS, LEAST_LITERALS, SMALLEST_LITERAL = 1 / 4, 1 / 16, 2.0**-12
+# Of integers, those whose counts and sums reach further than any that are drawn nominally. Where all outputs
+# are integers, such as counts and places, of all inputs; a largest element at the end has the largest place.
+OF_INTEGERS, LARGE, OF_ALL = "integers-", ("high", "alike"), ("high", "alike", "ascending")
+# The variation with the ends of each range, both zeros, and rows hardly different or tiny.
+EXTREMES = "extremes"
+# Of normal values, in deviations; the nominal ones hardly reach five.
+FAR_DEVIATIONS = 6.0
 # Of an integer parameter; no dtype holds more.
 MAX_INTEGER = 1 << 64
 __all__ = [
@@ -165,10 +165,40 @@ def _made(
         rng, shape, buffer.dtype, how.params, sizes, seed, variation, density, rounded_down, buffer.promises
     )
     made = GENERATORS[how.kind](draw)
+    if variation == EXTREMES and how.kind not in generators.OF_ROWS:
+        made = _shaped(buffer, sizes, made)
+        plant_extremes(made, buffer.dtype, _ends(draw, how.kind), buffer.promises, draw.stream("extremes"))
     count = made.count if isinstance(made, Recipe) else made.size
     if count != draw.count:
         raise ProblemError(f"init {how.kind} gives {count} elements, the shape has {draw.count}", where=name)
     return made
+
+
+def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
+    """The least and the largest value that are drawn in practice; None: as the values say."""
+    if kind == "integers":
+        return draw.integer("low", 0), draw.integer("high") - 1
+    if kind == "normal":
+        mean, far = draw.real("mean", 0.0), FAR_DEVIATIONS * draw.real("std", 1.0)
+        return mean - far, mean + far
+    zero_is_drawn = not {"nonzero", "positive"} & set(draw.promises)
+    return (draw.real("low", 0.0) if kind == "uniform" and zero_is_drawn else None), None
+
+
+def _share_values(buffers: Mapping[str, Buffer], made: dict[str, Array | Recipe], seed: int) -> None:
+    """Give some elements of a buffer values of another one that is drawn alike, so that they tie."""
+    alike: dict[tuple[object, ...], str] = {}
+    for name, values in made.items():
+        buffer = buffers[name]
+        if isinstance(values, Recipe) or not takes_literals(buffer):
+            continue
+        assert buffer.init is not None, "its values are drawn"
+        drawn_alike = (buffer.dtype, buffer.init.kind, *sorted(buffer.init.params.items()))
+        source = made[alike.setdefault(drawn_alike, name)]
+        if source is not values and isinstance(source, np.ndarray) and source.size and values.size:
+            rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
+            count = max(1, values.size // 16)
+            values.reshape(-1)[rng.integers(0, values.size, count)] = rng.choice(source.reshape(-1), count)
 
 
 def _shaped(buffer: Buffer, sizes: Mapping[str, int], made: Array | Recipe) -> Array:
@@ -205,13 +235,15 @@ def recipes(
     found: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
+            own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(problem, buffer, kind)
             made = _made(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
             keep = isinstance(made, Recipe) and made.on_device and not literals
             found[name] = made if keep else _shaped(buffer, sizes, made)
             if literals and takes_literals(buffer):
                 rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"literals")])
-                _plant(np.asarray(found[name]), buffer.dtype, literals, rng)
+                plant_literals(np.asarray(found[name]), buffer.dtype, literals, rng)
+    if kind == EXTREMES:
+        _share_values(buffers, found, seed)
     counts = {name: outputs.elements(buffers[name], sizes) for name in found}
     return found, Spoiled.of(change, counts, seed)
 
@@ -246,16 +278,23 @@ def _variations(buffer: Buffer) -> tuple[str, ...]:
 
 def integer_variations(problem: Problem) -> tuple[str, ...]:
     """The variations of integers alone whose counts and sums are large, for sizes where all is long."""
-    named = [f"{OF_INTEGERS}{name}" for name in LARGE]
+    named = [f"{OF_INTEGERS}{name}" for name in (OF_ALL if _counts(problem) else LARGE)]
     buffers = problem.buffers.values()
-    return tuple(name for name in named if any(_of_integers(buffer, name) != "nominal" for buffer in buffers))
+    return tuple(
+        name for name in named if any(_of_integers(problem, buffer, name) != "nominal" for buffer in buffers)
+    )
 
 
-def _of_integers(buffer: Buffer, variation: str) -> str:
-    """The variation that a buffer has in one of integers alone."""
+def _of_integers(problem: Problem, buffer: Buffer, variation: str) -> str:
+    """The variation that a buffer has in one of integers."""
     own = variation.removeprefix(OF_INTEGERS)
-    drawn = buffer.init is not None and buffer.init.kind == "integers" and not is_float(buffer.dtype)
+    drawn = not is_float(buffer.dtype) or _counts(problem)
     return own if drawn and own in _variations(buffer) else "nominal"
+
+
+def _counts(problem: Problem) -> bool:
+    """Whether all outputs are integers."""
+    return not any(is_float(buffer.dtype) for buffer in problem.buffers.values() if buffer.role != "in")
 
 
 def takes_literals(buffer: Buffer) -> bool:
@@ -264,43 +303,7 @@ def takes_literals(buffer: Buffer) -> bool:
     drawn = (
         buffer.role in ("in", "inout") and how is not None and how.kind in ("uniform", "normal", "integers")
     )
-    return drawn and buffer.dtype != "bool" and KEPT_IN_RANGE.issuperset(buffer.promises)
-
-
-def _plant(values: Array, dtype: str, literals: str, rng: np.random.Generator) -> None:
-    """Put the literals that lie between the least and the largest of all values at random places."""
-    flat = values.reshape(-1)
-    wanted = [float(text) if set(text) & set(".einf") else int(text) for text in literals.split(";")]
-    near = _near_reals(wanted, flat.dtype) if is_float(dtype) else _near_integers(wanted, flat.dtype)
-    inside = (near >= flat.min()) & (near <= flat.max())
-    if is_float(dtype):
-        sizes, largest = np.abs(near.astype(np.float64)), float(np.abs(flat).max())
-        inside &= (sizes == 0) | (sizes >= SMALLEST_LITERAL * largest)
-    near = rng.permutation(near[inside])
-    count = min(int(flat.size * MOST_LITERALS), max(near.size, int(flat.size * LEAST_LITERALS)))
-    if near.size:
-        flat[rng.choice(flat.size, count, replace=False)] = np.resize(near, count)
-
-
-def _near_integers(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
-    """Whole numbers, and those beside them, of either sign, that a type holds."""
-    held, whole = np.iinfo(dtype), {int(value) for value in wanted if value == int(value)}
-    near = {sign * value + step for value in whole for sign in (1, -1) for step in (-1, 0, 1)}
-    return np.array(sorted(value for value in near if held.min <= value <= held.max), dtype)
-
-
-def _near_reals(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
-    """Numbers, those that integers are the bits of, and those beside them, of either sign."""
-    bits = np.dtype(f"u{dtype.itemsize}")
-    with np.errstate(over="ignore"):
-        numbers = np.array([float(value) for value in wanted]).astype(dtype).view(bits)
-    mask = (1 << 8 * dtype.itemsize) - 1
-    patterns = np.array([value for value in wanted if isinstance(value, int) and 0 <= value <= mask], bits)
-    exact = np.concatenate([numbers, patterns])
-    steps = bits.type(1)
-    near = np.unique(np.concatenate([exact - steps, exact, exact + steps]))
-    either = np.concatenate([near, near ^ bits.type(mask - (mask >> 1))]).view(dtype)
-    return either[np.isfinite(either.astype(np.float64))]
+    return drawn and buffer.dtype != "bool" and generators.KEPT_IN_RANGE.issuperset(buffer.promises)
 
 
 def varies(problem: Problem) -> bool:

@@ -28,9 +28,24 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
     lengths = np.diff(np.floor(ends * (entries / ends[-1])).astype(np.int64), prepend=0)
     lengths[-1] += entries - int(lengths.sum())  # the last end may be rounded down
     np.minimum(lengths, cols, out=lengths)
-    missing = entries - int(lengths.sum())
+    return _filled(rng, lengths, cols, entries - int(lengths.sum()))
+
+
+def uneven(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
+    """As many entries in all, with one row as long as it can be at the cost of a third, which are empty."""
+    moved = lengths.copy()
+    longest, *emptied = rng.permutation(lengths.size)[: 1 + lengths.size // 3]
+    entries = int(moved.sum())
+    moved[emptied] = 0
+    moved[longest] = min(cols, entries - int(moved.sum()) + int(moved[longest]))
+    return _filled(rng, moved, cols, entries - int(moved.sum()))
+
+
+def _filled(rng: np.random.Generator, lengths: Integers, cols: int, missing: int) -> Integers:
+    """Give rows with room so many more entries; those with none are the last to get any."""
     while missing:
-        room = np.flatnonzero(lengths < cols)
+        room = np.flatnonzero((lengths < cols) & (lengths > 0))
+        room = room if room.size else np.flatnonzero(lengths < cols)
         chosen = rng.permutation(room)[:missing]
         lengths[chosen] += 1
         missing -= chosen.size

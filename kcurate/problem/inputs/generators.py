@@ -67,9 +67,13 @@ HARD_BITS = {
 _COARSE = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 # What a promise excludes: equal elements in a row, or hardly different ones.
 _EXCLUDED = {"distinct": ("alike", "few"), "varied": ("alike", "few")}
+# What is true of all values in a range, whichever stand where.
+KEPT_IN_RANGE = {"finite", "positive", "nonnegative", "nonzero", "varied"}
+# Kinds whose values depend on each other, through the lengths of rows.
+OF_ROWS = ("csr_offsets", "csr_columns", "csr_rows")
 
 
-@generator(low=REAL, high=REAL, varied=(*SHAPES, "wide", "structured"))
+@generator(low=REAL, high=REAL, varied=(*SHAPES, "wide", "extremes", "structured"))
 def uniform(draw: Draw) -> Array | Recipe:
     """`low`, `high` (default 0, 1): uniform reals."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
@@ -79,7 +83,7 @@ def uniform(draw: Draw) -> Array | Recipe:
     return _vary(draw, _shaped(draw, "uniform", cleared=_cleared(draw), **parts), low, high)
 
 
-@generator(mean=REAL, std=REAL, varied=(*SHAPES, "wide", "structured"))
+@generator(mean=REAL, std=REAL, varied=(*SHAPES, "wide", "extremes", "structured"))
 def normal(draw: Draw) -> Array | Recipe:
     """Normal with `mean` and `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
@@ -94,14 +98,14 @@ def lognormal(draw: Draw) -> Array:
     return np.asarray(np.exp(draw.real("mean", 0.0) + logarithms))
 
 
-@generator(low_exp=REAL, high_exp=REAL)
+@generator(low_exp=REAL, high_exp=REAL, varied=("extremes",))
 def mixed(draw: Draw) -> Array:
     """Signed values from 2**`low_exp` to 2**`high_exp` (default -10, 10), uniform in the exponent."""
     exponents = draw.rng.uniform(draw.real("low_exp", -10.0), draw.real("high_exp", 10.0), draw.count)
     return np.asarray(np.exp2(exponents) * draw.rng.choice(np.array([-1.0, 1.0]), draw.count))
 
 
-@generator(low=INTEGER, high=NEEDED, varied=SHAPES)
+@generator(low=INTEGER, high=NEEDED, varied=(*SHAPES, "extremes"))
 def integers(draw: Draw) -> Array | Recipe:
     """`low` (default 0) to `high`, exclusive: uniform integers."""
     low, high = draw.integer("low", 0), draw.integer("high")
@@ -120,6 +124,8 @@ def variations(kind: str, dtype: str, promises: tuple[Promise, ...]) -> tuple[st
         excluded |= {"wide", "structured"}
     elif dtype not in ROUNDED_DOWN:
         excluded.add("neighbours")
+    if dtype == "bool" or not (kind in OF_ROWS or KEPT_IN_RANGE.issuperset(promises)):
+        excluded.add("extremes")
     return tuple(name for name in VARIED.get(kind, ()) if name not in excluded)
 
 
@@ -237,7 +243,7 @@ def sparse(draw: Draw) -> Array:
     return np.where(draw.rng.random(draw.count) < draw.real("density", 0.1), values, 0.0)
 
 
-@generator(alphabet=INTEGER, varied=("alike", "low", "high"))
+@generator(alphabet=INTEGER, varied=("alike", "low", "high", "extremes"))
 def text(draw: Draw) -> Array:
     """Symbols 0 to `alphabet`-1 (default 4) with unequal frequencies and runs."""
     letters = draw.integer("alphabet", 4)
@@ -255,7 +261,7 @@ def text(draw: Draw) -> Array:
     return symbols
 
 
-@generator(low=REAL, high=REAL)
+@generator(low=REAL, high=REAL, varied=("extremes",))
 def points(draw: Draw) -> Array:
     """Coordinates from `low` to `high` (default 0, 1), half of them in clusters."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
@@ -267,7 +273,7 @@ def points(draw: Draw) -> Array:
     return low + (high - low) * np.clip(values, 0.0, 1.0)
 
 
-@generator(low=REAL, high=REAL)
+@generator(low=REAL, high=REAL, varied=("extremes",))
 def image(draw: Draw) -> Array:
     """A picture in the last two axes: gradients, edges, noise; 0..1 for floating types, 0..255 for integers,
     or from `low` to `high`."""
@@ -294,13 +300,13 @@ def image(draw: Draw) -> Array:
     return out if is_float(draw.dtype) else np.rint(out)
 
 
-@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes",))
 def csr_offsets(draw: Draw) -> Array:
     """Row offsets of a sparse matrix or graph: `rows`, `cols` (default: rows), `nnz`, `skew`, `group`."""
     return csr.offsets(csr_lengths(draw))
 
 
-@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes",))
 def csr_columns(draw: Draw) -> Recipe:
     """The column indices that match `csr_offsets` of the same `group` and parameters, ascending in a row."""
     cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(csr_lengths(draw))
@@ -312,13 +318,17 @@ def csr_lengths(draw: Draw) -> Array:
     """The lengths of the rows of a group's sparse matrix."""
     rows = draw.integer("rows")
     cols = draw.integer("cols", rows)
-    return _csr_lengths(draw.seed, _group(draw), rows, cols, draw.integer("nnz"), draw.real("skew", 0.0))
+    drawn = (draw.seed, _group(draw), rows, cols, draw.integer("nnz"), draw.real("skew", 0.0))
+    return _csr_lengths(*drawn, uneven=draw.variation == "extremes")
 
 
 @lru_cache(maxsize=2)
-def _csr_lengths(seed: int, group: str, rows: int, cols: int, entries: int, skew: float) -> Array:
+def _csr_lengths(
+    seed: int, group: str, rows: int, cols: int, entries: int, skew: float, *, uneven: bool
+) -> Array:
     rng = np.random.default_rng([seed, zlib.crc32(group.encode())])
-    return csr.row_lengths(rng, rows, cols, entries, skew)
+    lengths = csr.row_lengths(rng, rows, cols, entries, skew)
+    return csr.uneven(rng, lengths, cols) if uneven else lengths
 
 
 def _group(draw: Draw) -> str:

@@ -1,0 +1,95 @@
+"""Values put at secret places of an input: literals of a side's text, and what random values hardly reach.
+
+Not covered: which inputs may hold them (`kcurate.problem.inputs.contents`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from kcurate.problem.dtypes import is_float
+from kcurate.problem.inputs.draws import Array
+from kcurate.records import Promise
+
+# The share of an input's elements that are literals at most, and at least; and of the largest value the least
+# literal beside zero: a denormal number is no fair input.
+MOST_LITERALS, LEAST_LITERALS, SMALLEST_LITERAL = 1 / 4, 1 / 16, 2.0**-12
+# The share of the elements that get one of the extreme values.
+EXTREME_SHARE = 1 / 32
+# By what a tiny row is scaled. Types with a narrow exponent have none: there it would lose its mantissas.
+TINY, WITH_TINY_ROWS = 2.0**-20, ("float32", "float64", "bfloat16")
+# Rows and columns that a buffer has at least if whole rows are changed.
+LEAST_ROWS, LEAST_COLUMNS = 4, 4
+# Promises under which two rows must not be hardly different.
+_APART = {"varied", "distinct"}
+
+
+def plant_extremes(
+    values: Array,
+    dtype: str,
+    ends: tuple[float | None, float | None],
+    promises: Collection[Promise],
+    rng: np.random.Generator,
+) -> None:
+    """Put the ends of the range at random places, and both zeros where it has them; make one row tiny, and
+    another a copy of its neighbour but for the last element.
+
+    `values`: C order; changed in place. `ends`: of the range (None: the least or the largest value).
+    """
+    flat: Array = values.reshape(-1)
+    if not flat.size:
+        return
+    drawn = float(values.min()), float(values.max())
+    least, most = (end if end is not None else value for end, value in zip(ends, drawn, strict=True))
+    extremes: list[float] = [least, most]
+    has_zero = is_float(dtype) and least <= 0 <= most and not {"nonzero", "positive"} & set(promises)
+    extremes += [0.0, -0.0] if has_zero else []
+    count = max(len(extremes), int(flat.size * EXTREME_SHARE))
+    places = rng.choice(flat.size, min(count, flat.size), replace=False)
+    flat[places] = np.resize(np.array(extremes).astype(values.dtype), places.size)
+    width = values.shape[-1] if values.ndim else 1
+    rows = values.reshape(-1, width)
+    if rows.shape[0] >= LEAST_ROWS and width >= LEAST_COLUMNS and not _APART & set(promises):
+        tiny, copied = rng.choice(rows.shape[0], 2, replace=False)
+        if has_zero and dtype in WITH_TINY_ROWS:
+            rows[tiny] = (rows[tiny].astype(np.float64) * TINY).astype(values.dtype)
+        rows[copied, :-1] = rows[copied - 1, :-1]
+
+
+def plant_literals(values: Array, dtype: str, literals: str, rng: np.random.Generator) -> None:
+    """Put the literals that lie between the least and the largest of all values at random places."""
+    flat = values.reshape(-1)
+    wanted = [float(text) if set(text) & set(".einf") else int(text) for text in literals.split(";")]
+    near = _near_reals(wanted, flat.dtype) if is_float(dtype) else _near_integers(wanted, flat.dtype)
+    inside = (near >= flat.min()) & (near <= flat.max())
+    if is_float(dtype):
+        sizes, largest = np.abs(near.astype(np.float64)), float(np.abs(flat).max())
+        inside &= (sizes == 0) | (sizes >= SMALLEST_LITERAL * largest)
+    near = rng.permutation(near[inside])
+    count = min(int(flat.size * MOST_LITERALS), max(near.size, int(flat.size * LEAST_LITERALS)))
+    if near.size:
+        flat[rng.choice(flat.size, count, replace=False)] = np.resize(near, count)
+
+
+def _near_integers(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
+    """Whole numbers, and those beside them, of either sign, that a type holds."""
+    held, whole = np.iinfo(dtype), {int(value) for value in wanted if value == int(value)}
+    near = {sign * value + step for value in whole for sign in (1, -1) for step in (-1, 0, 1)}
+    return np.array(sorted(value for value in near if held.min <= value <= held.max), dtype)
+
+
+def _near_reals(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
+    """Numbers, those that integers are the bits of, and those beside them, of either sign."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    with np.errstate(over="ignore"):
+        numbers = np.array([float(value) for value in wanted]).astype(dtype).view(bits)
+    mask = (1 << 8 * dtype.itemsize) - 1
+    patterns = np.array([value for value in wanted if isinstance(value, int) and 0 <= value <= mask], bits)
+    exact = np.concatenate([numbers, patterns])
+    steps = bits.type(1)
+    near = np.unique(np.concatenate([exact - steps, exact, exact + steps]))
+    either = np.concatenate([near, near ^ bits.type(mask - (mask >> 1))]).view(dtype)
+    return either[np.isfinite(either.astype(np.float64))]
