@@ -34,9 +34,9 @@ scalars) and its launch plans as data, and its verdict. `confirmed`: both sides 
 speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
 """
 _PROMPTS = """\
-A prompt stands once, with the fastest answer to it. Slower answers to the same prompt ask for a technique by
-name (`technique`); they are in `sft` alone. Prompts name the GPU of the row's verdict. What the rules in a
-prompt say holds for its answer. Pairs that are in no prompt, and why: `untaught` in `gates.json`.
+Each prompt occurs once, with the fastest answer to it. Prompts with slower answers ask for a technique by
+name (`technique`); they are in `sft` only. Prompts name the GPU of the row's verdict. Every answer obeys the
+rules in its prompt. `untaught` in `gates.json` lists the pairs without a prompt, and why.
 """
 UNCONFIRMED = (
     "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences and repair are missing: they "
@@ -103,10 +103,9 @@ def render(content: Content) -> str:
 def metadata(content: Content) -> dict[str, Any]:
     """The Hub's metadata: licences, size, tags, and the file of each config and split."""
     rows = content.rows
-    spelled = {hub_licence(row["license"]) for row in rows}
-    known = sorted(spelled - {"other"})
-    licence: dict[str, Any] = {"license": known[0] if len(known) == 1 else known}
-    if "other" in spelled:
+    names = sorted({hub_licence(row["license"]) for row in rows})
+    licence: dict[str, Any] = {"license": names[0] if len(names) == 1 else names}
+    if "other" in names:
         licence = {"license": "other", "license_name": "per-row", "license_link": "ATTRIBUTION.md"}
     configs = [
         {
@@ -139,7 +138,7 @@ def _body(content: Content) -> Iterator[str]:
     yield _LEAD
     yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
     yield from _configs(content)
-    yield from _loaded(content)
+    yield from _example(content)
     yield from _counts(rows)
     yield from _speedups(rows)
     yield _PROTOCOL
@@ -150,32 +149,32 @@ def _body(content: Content) -> Iterator[str]:
 
 
 def _configs(content: Content) -> Iterator[str]:
-    what = {
+    contents = {
         "pairs": "everything: codes, plans, problem, verdict, every timing sample",
         "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
-        "repair": "`prompt` and `completion`: a wrong answer, what the judge said of it, the right one",
+        "repair": "`prompt` and `completion`: a wrong answer and the judge's findings; the right answer",
         "explained": "the answers of `sft` with comments, after a diagnosis and a change in measured facts",
-        "profiles": "what each side of a pair did on a GPU: counters of Nsight Compute",
+        "profiles": "Nsight Compute's counters of each side of a pair on a GPU",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
     for config, splits in content.counts.items():
         counted = ", ".join(f"{split} {count}" for split, count in splits.items())
-        yield f"| `{config}` | {what[config]} | {counted} |"
+        yield f"| `{config}` | {contents[config]} | {counted} |"
     yield ""
     if set(content.counts) == {"pairs"}:
         yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
-    yield "No family is in two splits, and no function of one split is held by a file of the other, whatever"
-    yield f"its names are ({HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
+    yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
+    yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
     yield "tokens do not count).\n"
     yield _PROMPTS
 
 
-def _loaded(content: Content) -> Iterator[str]:
-    """How to load it, and the shortest row for training."""
+def _example(content: Content) -> Iterator[str]:
+    """How to load the dataset, and its shortest row for training."""
     config = "sft" if content.taught else "pairs"
     yield "```python\nfrom datasets import load_dataset\n"
     yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
@@ -183,10 +182,7 @@ def _loaded(content: Content) -> Iterator[str]:
     if content.taught:
         row = min(
             content.taught,
-            key=lambda candidate_row: (
-                len(f"{candidate_row['prompt']}{candidate_row['completion']}"),
-                candidate_row["id"],
-            ),
+            key=lambda lesson: (len(f"{lesson['prompt']}{lesson['completion']}"), lesson["id"]),
         )
         yield f"A row of `sft`, `{row['id']}`, without the rules that every prompt begins with:\n"
         for message in (row["prompt"][1], row["completion"][0]):
@@ -206,10 +202,10 @@ def _counts(rows: Rows) -> Iterator[str]:
     yield from _table("technique", techniques, rows, lambda row: row["techniques"])
 
 
-def _table(what: str, counts: Counter[str], rows: Rows, names: Any) -> Iterator[str]:
+def _table(title: str, counts: Counter[str], rows: Rows, names: Any) -> Iterator[str]:
     if not counts:
         return
-    yield f"| {what} | pairs | median speedup |"
+    yield f"| {title} | pairs | median speedup |"
     yield "|---|---:|---:|"
     for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         ratios = _ratios(row for row in rows if name in names(row))
@@ -246,7 +242,7 @@ def _speedups(rows: Rows) -> Iterator[str]:
 
 
 def _elsewhere(confirmed: Rows) -> Iterator[str]:
-    """What the other GPUs say of the same rows (`devices`)."""
+    """A sentence for each other GPU that judged some of these rows (`devices`)."""
     others: dict[str, list[tuple[Mapping[str, Any], float]]] = {}
     for row in confirmed:
         for on_device in row["devices"]:
@@ -266,7 +262,7 @@ def _checked(content: Content) -> Iterator[str]:
     yield _CHECKED
     refused = Counter(refusal.reason for refusal in gates.refusals)
     listed = ", ".join(f"{reason} {count}" for reason, count in sorted(refused.items()))
-    yield f"Refused: {listed or 'none'}; `gates.json` says why, row by row.\n"
+    yield f"Refused: {listed or 'none'}; `gates.json` gives the reason for each row.\n"
     if not gates.sets:
         yield "Not compared with any evaluation set (`kcurate build --against`).\n"
         return
@@ -278,8 +274,8 @@ def _checked(content: Content) -> Iterator[str]:
         items, largest = len(evaluation_set.items), max(shares, default=0.0)
         yield f"| {evaluation_set.name} | {items} | {largest:.1%} | {bad} |"
     yield ""
-    yield "Shared runs of tokens show copied text. They do not show the same computation written anew: every"
-    yield "evaluation set of kernels has matrix products, reductions and the like.\n"
+    yield "Shared n-grams reveal copied text, not independent implementations of the same computation: every"
+    yield "evaluation set of kernels has matrix products and reductions.\n"
 
 
 def _rights(rows: Rows) -> Iterator[str]:

@@ -9,7 +9,7 @@ from html import escape
 
 WIDTH, HEIGHT = 720, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 15, 34, 48
-# Bins of half a doubling: wide enough for a hundred pairs, narrow enough to separate 1.2 from 1.6.
+# Each bin is a factor of sqrt(2): wide enough for a hundred pairs, narrow enough to separate 1.2 from 1.6.
 BINS_PER_DOUBLING = 2
 
 
@@ -30,16 +30,16 @@ def speedups_svg(speedups: Sequence[float], title: str) -> str:
         y = floor - room * tick / tallest
         parts.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="#d0d7de"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick}</text>')
-    for place in range(first, last + 2):
-        x = _LEFT + step * (place - first)
-        if place <= last and bins[place]:
-            high = room * bins[place] / tallest
+    for edge in range(first, last + 2):
+        x = _LEFT + step * (edge - first)
+        if edge <= last and bins[edge]:
+            tall = room * bins[edge] / tallest
             parts.append(
-                f'<rect x="{x + 1:.1f}" y="{floor - high:.1f}" width="{step - 2:.1f}" height="{high:.1f}" '
-                f'fill="#0969da"><title>{_ratio(place)} to {_ratio(place + 1)}: {bins[place]}</title></rect>'
+                f'<rect x="{x + 1:.1f}" y="{floor - tall:.1f}" width="{step - 2:.1f}" height="{tall:.1f}" '
+                f'fill="#0969da"><title>{_ratio(edge)} to {_ratio(edge + 1)}: {bins[edge]}</title></rect>'
             )
-        if place % BINS_PER_DOUBLING == 0:
-            parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{_ratio(place)}</text>')
+        if edge % BINS_PER_DOUBLING == 0:
+            parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{_ratio(edge)}</text>')
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     parts.append(
         f'<text x="{middle:.0f}" y="{HEIGHT - 10}" text-anchor="middle">speedup '
@@ -48,8 +48,8 @@ def speedups_svg(speedups: Sequence[float], title: str) -> str:
     return "\n".join(parts)
 
 
-def _ratio(place: int) -> str:
-    return f"{2 ** (place / BINS_PER_DOUBLING):.3g}x"
+def _ratio(edge: int) -> str:
+    return f"{2 ** (edge / BINS_PER_DOUBLING):.3g}x"
 
 
 def _ticks(tallest: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Rows of `profiles`: what a side of a published pair did on one GPU, by counter.
+"""Rows of `profiles`: the counters of one side of a published pair on one GPU.
 
 Not covered: the counters (`kcurate.profiling.counters`).
 """
@@ -31,7 +31,7 @@ COLUMNS: dict[str, Kind] = {
 
 
 def rows(row: Mapping[str, Any], candidate: Candidate, profiles: Profiles) -> Iterator[dict[str, Any]]:
-    """A row a side and device; `row` is that of the candidate's pair."""
+    """A row for each side and device; `row` is the candidate's row of `pairs`."""
     for device, sides in profiles.by_device(candidate).items():
         for side, profile in sides.items():
             facts = {name: getattr(profile, name) for name in COLUMNS if hasattr(profile, name)}

@@ -17,7 +17,7 @@ from kcurate.problem.neutral import neutral
 from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
 Kind = str | list[Any]
-# Column to the type of its `datasets.Value`; a list means a list of it. Any may be null. Times: microseconds.
+# Each column's type, as `datasets.Value` names it; a list means a list of that type. Any value may be null.
 COLUMNS: dict[str, Kind] = {
     "id": "string",
     "family": "string",
@@ -113,7 +113,7 @@ def row(
 ) -> dict[str, Any]:
     """One row: every column of `COLUMNS`, in order. `others` are verdicts of other devices.
 
-    `kernels`: those of the pair's origin that this workspace has, for their places in the source tree.
+    `kernels`: the extracted kernels that the pair was made from, for their places in the source tree.
     """
     shown = neutral(candidate)
     columns = {
@@ -149,23 +149,15 @@ def _changed(candidate: Candidate) -> list[str]:
 
 def _who(candidate: Candidate) -> dict[str, Any]:
     origin = candidate.origin
+    same = ("id", "family", "domain", "license", "description")
     return {
-        "id": candidate.id,
-        "family": candidate.family,
-        "domain": candidate.domain,
-        "license": candidate.license,
-        "description": candidate.description,
+        **{name: getattr(candidate, name) for name in same},
         "techniques": list(candidate.techniques),
         "worth": [{"technique": name, "ratio": ratio} for name, ratio in candidate.worth.items()],
         "origin": origin.kind,
-        "suite": origin.suite,
-        "url": origin.url,
-        "revision": origin.revision,
+        **{name: getattr(origin, name) for name in ("suite", "url", "revision", "made", "model", "parent")},
         "kernels": list(origin.kernels),
-        "made": origin.made,
         "rules": list(origin.rules),
-        "model": origin.model,
-        "parent": origin.parent,
         "problem_source": origin.problem,
     }
 
@@ -180,11 +172,10 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         **_side("slow", verdict.slow),
         **_side("fast", verdict.fast),
         "speedup": speedup.ratio if speedup else None,
-        "speedup_low": speedup.low if speedup else None,
-        "speedup_high": speedup.high if speedup else None,
-        "speedup_confidence": speedup.confidence if speedup else None,
-        "speedup_blocks": speedup.blocks if speedup else None,
-        "speedup_margin": speedup.margin if speedup else None,
+        **{
+            f"speedup_{name}": getattr(speedup, name, None)
+            for name in ("low", "high", "confidence", "blocks", "margin")
+        },
         "timing_method": verdict.timing_method,
         "seeds": list(verdict.seeds),
         "judge_wall_s": verdict.wall_s,
@@ -194,23 +185,16 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _on_device(verdict: Verdict) -> dict[str, Any]:
-    """What one device says of a pair, in short."""
+    """An entry of `devices`: the outcome and times on one device."""
     columns = _verdict(verdict)
     names = ("device", "outcome", "slow_us", "fast_us", "speedup", "speedup_low", "speedup_high")
     return {name: columns.get(name) for name in names}
 
 
 def _environment(environment: Environment) -> dict[str, Any]:
-    return {
-        "backend": environment.backend,
-        "device": environment.device,
-        "device_uuid": environment.device_uuid,
-        "driver": environment.driver,
-        "compiler": environment.compiler,
-        "kcurate": environment.kcurate,
-        "environment_details": _json(dict(environment.details)),
-        "copy_fraction": environment.copy_fraction,
-    }
+    names = ("backend", "device", "device_uuid", "driver", "compiler", "kcurate", "copy_fraction")
+    columns = {name: getattr(environment, name) for name in names}
+    return {**columns, "environment_details": _json(dict(environment.details))}
 
 
 def _side(name: str, report: SideReport | None) -> dict[str, Any]:
@@ -226,5 +210,5 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
 
 
 def _registers(resources: Sequence[Resources]) -> int | None:
-    """Registers per thread of the kernel that uses most."""
+    """Registers per thread, of the kernel that uses the most."""
     return max((kernel.registers for kernel in resources if kernel.registers is not None), default=None)
