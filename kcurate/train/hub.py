@@ -1,7 +1,7 @@
 """Pushes a run's card, curves and adapters to a model repository on the Hub, in one commit.
 
-What names a path of this machine (settings, arguments, the base model of an adapter) is pushed without it.
-Not covered: datasets (`kcurate.dataset.push`), what is in the card (`model_card`).
+Paths of this machine (in settings, arguments, the name of an adapter's base model) are removed first. Not
+covered: datasets (`kcurate.dataset.push`), what is in the card (`model_card`).
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def token_for(repo: str) -> str:
 
 
 def _public(run: RunFolder, path: Path) -> str | bytes:
-    """What is pushed of a file: its path, or its text without paths of this machine."""
+    """The file to push: its path, or its text if paths of this machine had to be removed."""
     if path == run.config:
         return to_toml(model_card.public(run.settings())).encode()
     if path.name == "environment.json":
         return store.pretty_json({**json.loads(path.read_bytes()), "argv": None})
     if path.name == "adapter_config.json":
-        about = {"base_model_name_or_path": run.settings().model.shown}
-        return store.pretty_json({**json.loads(path.read_bytes()), **about})
+        base = run.settings().model.shown
+        return store.pretty_json({**json.loads(path.read_bytes()), "base_model_name_or_path": base})
     return str(path)
 
 
@@ -101,5 +101,5 @@ def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
     for name in done:
         for path in sorted(run.adapter(name).rglob("*")):
             if path.is_file():
-                inside = path.relative_to(run.adapter(name)).as_posix()
-                yield (inside if name == done[-1] else f"{name}/{inside}"), path
+                relative = path.relative_to(run.adapter(name)).as_posix()
+                yield (relative if name == done[-1] else f"{name}/{relative}"), path

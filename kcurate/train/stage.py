@@ -33,7 +33,7 @@ from kcurate.train import curves, hub, model_card, plans, run_tasks
 from kcurate.train.plans import Plan
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.run_tasks import Tasks, load_tasks
-from kcurate.train.settings import TrainSettings
+from kcurate.train.settings import CallOptions, TrainSettings
 from kcurate.train.stopping import Stop
 from kcurate.train.trl_reward import sampled
 
@@ -41,26 +41,17 @@ from kcurate.train.trl_reward import sampled
 ROWS = {"base": "base", "sft": "SFT", "rft": "SFT+RFT", "grpo": "SFT+GRPO"}
 
 
-@dataclass(frozen=True)
-class TrainConfig:
-    """One call. `stages`: those to run; None: all, or when resuming those that the run began with.
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(CallOptions):
+    """One call. `stages` None: all stages, or when resuming those of the earlier calls.
 
-    `adapter`: what GRPO starts from instead of the run's SFT adapter; a resumed run remembers it. `measure`:
-    score on the held-out tasks afterwards. `row`: score only `adapter`, under this name. `budget_s`: training
-    stops after this time (0: no limit). `push`: the repository on the Hub for the card and the adapters.
-    `tasks`: instead of those of the settings.
+    `measure`: score on the held-out tasks afterwards. `tasks`: instead of those that the settings select.
     """
 
     settings: TrainSettings
     out: Path
     stages: tuple[StageName, ...] | None = None
-    adapter: Path | None = None
-    row: str | None = None
-    resume: bool = False
     measure: bool = True
-    budget_s: float = 0.0
-    push: str | None = None
-    private: bool = False
     tasks: Tasks | None = None
 
 
@@ -83,9 +74,9 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         note = silent if rank else record.note
         if rank == 0:
             folder.admit(resume=config.resume)
-        begun = plans.read(folder) if config.resume else Plan()
+        earlier = plans.read(folder) if config.resume else Plan()
         plan = plans.settle(
-            config.stages, config.adapter, begun, grpo_begun=folder.checkpoint("grpo") is not None
+            config.stages, config.adapter, earlier, grpo_begun=folder.checkpoint("grpo") is not None
         )
         if (adapter := plan.adapter or config.adapter) is not None:
             weights.check_adapter(adapter)
@@ -96,16 +87,16 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         if rank == 0:
             record.begin()
             folder.start(config.settings)
-            plans.write(folder, begun, plan)
+            plans.write(folder, earlier, plan)
             write_environment(folder, world)
             run_tasks.write(folder, tasks)
         with quiet():
             config = replace(config, settings=_unpacked(config.settings, folder, tasks))
         steps: dict[str, int] = {}
-        stop = Stop(config.budget_s)
+        stop = Stop(config.max_minutes * 60)
         with quiet(), stop.listening(), judges(config, folder, place, tasks, rank, note) as pool:
             if {"rft", "grpo"} & {*plan.stages} or (config.measure and config.settings.measure.samples):
-                # A machine that cannot judge should fail before training, not after.
+                # `pool.timed` starts the judges: a machine that cannot judge fails before training.
                 where = config.settings.judge.url or place.backend
                 note(f"judge: {where}, {'timed' if pool.timed else 'not timed'}")
             note(f"trains on {devices.name()}")
@@ -127,14 +118,14 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
 
 
 def _check_names(settings: TrainSettings, note: Note) -> None:
-    """Refuse a reward or a model that is not there."""
+    """Refuse a reward, a report package or a model that does not exist."""
     own_reward.chosen(settings.reward.scheme, settings.reward.values)
     require_reports(settings.report)
     from kcurate.local_models import weights
     from kcurate.train import random_model
 
     if settings.model.name == random_model.NAME:
-        note(random_model.SAID)
+        note(random_model.NOTE)
     else:
         weights.check_there(settings.model)
 
@@ -160,7 +151,7 @@ def judges(
     """The judges of this process, which start on first use; or a server.
 
     Raises:
-        InputError, RemoteError: the server is not there, or cannot judge this run.
+        InputError, RemoteError: the server cannot be reached, or cannot judge this run.
     """
     settings = config.settings
     if settings.judge.url:
@@ -184,23 +175,21 @@ def judges(
 
 
 def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
-    """The server that a run names.
+    """The server that `--judge` names.
 
     Raises:
-        InputError: not an address, a wrong token, or a setting that a server cannot follow.
-        RemoteError: no server there.
+        InputError: not an address, a wrong token, or a setting that a server does not support.
+        RemoteError: the server cannot be reached.
     """
-    judge_settings = settings.judge
+    url, token_file = settings.judge.url, settings.judge.token_file
     if ":" in settings.reward.scheme:
         raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
     if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
-        what = "a server judges pairs, and permits all techniques"
-        raise InputError(what, where="--judge", hint="leave it out")
-    token = own_files.token(Path(judge_settings.token_file)) if judge_settings.token_file else None
-    Client(
-        judge_settings.url, token=token, retry_s=0
-    ).health()  # here, so that a wrong address is an error at once
-    client = Client(judge_settings.url, token=token, retry_s=RETRY_S, note=note)
+        why = "a server judges pairs, and permits all techniques"
+        raise InputError(why, where="--judge", hint="leave it out")
+    token = own_files.token(Path(token_file)) if token_file else None
+    Client(url, token=token, retry_s=0).health()  # a wrong address is an error at once
+    client = Client(url, token=token, retry_s=RETRY_S, note=note)
     return RemotePool(client, settings.reward.scheme, settings.reward.values)
 
 
@@ -214,7 +203,7 @@ def _train(
     pool: RewardPool | RemotePool,
     note: Note,
 ) -> int:
-    """Run one stage unless it is done; the number of steps taken now."""
+    """Run one stage unless it is done; returns the number of steps taken in this call."""
     if folder.done(name):
         note(f"{name}: already done")
         return 0
@@ -228,12 +217,12 @@ def _train(
         steps = sft.train(stage, tasks.sft)
     else:
         if name == "grpo" and folder.done("rft") and config.adapter is None:
-            first_adapter = None  # what was given is what RFT started from
+            first_adapter = None  # RFT started from it; GRPO starts from what RFT made
         before = [earlier for earlier in plans.ALL[: plans.ALL.index(name)] if folder.done(earlier)]
         adapter = first_adapter or (folder.adapter(before[-1]) if before else None)
         note(f"{name}: starts from {adapter or 'a new adapter'}")
-        known = taught.read(adapter) if adapter else None
-        if known is not None and (again := known.among(tasks.grpo)):
+        taught_before = taught.read(adapter) if adapter else None
+        if taught_before is not None and (again := taught_before.among(tasks.grpo)):
             note(
                 f"{name}: {len(again)} of {len(tasks.grpo)} tasks are of families that the adapter was taught"
             )
@@ -257,12 +246,12 @@ def _measure(
     if config.row is not None:
         measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
         return
-    there = {row.name for row in scores.read_rows(folder.measured)}
-    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if measure.base else []
+    measured = {row.name for row in scores.read_rows(folder.measured)}
+    models: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if measure.base else []
     stages = plans.ALL if measure.sft else plans.ALL[1:]
-    wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
-    for name, adapter in wanted:
-        if name not in there:
+    models += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
+    for name, adapter in models:
+        if name not in measured:
             measure_row(name, config, folder, tasks, pool, adapter, note)
 
 
@@ -277,7 +266,7 @@ def measure_row(
 ) -> None:
     """Score one model on the held-out tasks as `kcurate eval` does, and add its row to `measured.json`.
 
-    At least `measure.samples` completions, equally many per task.
+    It samples at least `measure.samples` completions, the same number for each task.
 
     Raises:
         InputError: no held-out task fits.
@@ -310,7 +299,7 @@ def measure_row(
 def _finish(
     config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], record: Run
 ) -> Summary:
-    """Curves, card, summary, and the Hub."""
+    """Draw the curves, write card and summary, and push to the Hub."""
     name = config.settings.model.shown
     curves.draw(folder.metrics, folder.curves, f"{name}, recipe {config.settings.recipe}")
     counts: dict[str, Any] = {
@@ -319,9 +308,9 @@ def _finish(
         "sampled": sampled(folder.judged.lines()),
         "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
-    kinds = ("tasks", "steps", *(["sampled"] if counts["answers"] else []))
-    about = {f"{kind} {key}": value for kind in kinds for key, value in counts[kind].items()}
-    model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **about})
+    on_card = ("tasks", "steps", *(["sampled"] if counts["answers"] else []))
+    facts = {f"{group} {key}": value for group in on_card for key, value in counts[group].items()}
+    model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **facts})
     summary = record.finish(counts)
     if config.push is not None:
         hub.push(folder, config.push, private=config.private, note=record.note)
