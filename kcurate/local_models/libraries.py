@@ -1,4 +1,4 @@
-"""The packages of the extra `train`: whether they are installed, without importing them; their messages."""
+"""The packages of the extra `train`: checks that they are installed without importing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPORTS = ("trackio", "wandb", "tensorboard")
 
 
 def require_extra(command: str = "kcurate train") -> None:
-    """Raise one line that says what to install.
+    """Check that the packages of the extra `train` are installed.
 
     Raises:
         MissingDependencyError: a package of the extra `train` is not installed.
@@ -28,14 +28,14 @@ def require_extra(command: str = "kcurate train") -> None:
 
 
 def require_reports(names: Sequence[str]) -> None:
-    """Check what a run is to log to.
+    """Check the names of `--report`.
 
     Raises:
         InputError: not one of `REPORTS`. MissingDependencyError: its package is not installed.
     """
     if unknown := [name for name in names if name not in REPORTS]:
-        what = f"cannot log to {unknown[0]!r}"
-        raise InputError(what, where="--report", hint=f"one of {', '.join(REPORTS)}")
+        why = f"cannot log to {unknown[0]!r}"
+        raise InputError(why, where="--report", hint=f"one of {', '.join(REPORTS)}")
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise MissingDependencyError(
