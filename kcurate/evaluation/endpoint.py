@@ -16,38 +16,32 @@ from kcurate.records import Prompt
 
 
 class Endpoint:
-    """A model behind `asking`, with `concurrency` requests at a time."""
+    """A model behind an API, with `concurrency` requests at a time."""
 
     def __init__(self, asking: Asking, concurrency: int) -> None:
         self._asking = asking
         self._concurrency = concurrency
 
-    def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
+    def sample(self, prompts: Sequence[tuple[Prompt, int]]) -> list[Reply]:
         """See `Sampler`.
 
         Raises:
             BudgetSpentError: the next request may cost more than is left. RemoteError: no answer.
         """
         with ThreadPoolExecutor(self._concurrency) as threads:
-            coming = [threads.submit(self._one, *prompt) for prompt in asked]
+            replies = [threads.submit(self._reply, *prompt) for prompt in prompts]
             try:
-                return [reply.result() for reply in progress.each(coming, "asking", len(coming), "prompt")]
-            except BaseException:
+                return [reply.result() for reply in progress.each(replies, "asking", len(replies), "prompt")]
+            except BaseException:  # an interrupt too: nothing more is paid for
                 self._asking.stop.set()
-                for reply in coming:
+                for reply in replies:
                     reply.cancel()
                 raise
 
-    def _one(self, prompt: Prompt, sample: int) -> Reply:
+    def _reply(self, prompt: Prompt, sample: int) -> Reply:
         answer = self._asking.answer(self._asking.request(prompt, sample))
-        usage = answer.usage
-        return Reply(
-            answer.reply,
-            answer.form,
-            answer.status.value,
-            None
-            if usage is None
-            else usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
-            None if usage is None else usage.output_tokens,
-            answer.cost_usd,
-        )
+        tokens: tuple[int | None, int | None] = (None, None)
+        if (usage := answer.usage) is not None:
+            read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+            tokens = (read, usage.output_tokens)
+        return Reply(answer.reply, answer.form, answer.status.value, *tokens, answer.cost_usd)
