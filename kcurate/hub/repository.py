@@ -1,8 +1,8 @@
 """A dataset repository on the Hub, through huggingface_hub: list, commit, tag, download.
 
 File contents are uploaded first, by hash: what the Hub already has is not sent again, so an interrupted
-upload resumes. Then one commit on top of the listed one publishes all of them, or none. Also: whether a model
-is there. Not covered: what is uploaded (`kcurate.dataset.push`).
+upload resumes. Then one commit on top of the listed one publishes all of them, or none. Also checks whether a
+model exists. Not covered: what is uploaded (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
 
 
 def check_model(name: str, revision: str | None) -> None:
-    """Check that a model, which is no folder here, is in the Hub's cache or on the Hub.
+    """Check that a model that is not a local folder is in the Hub's cache or on the Hub.
 
     Raises:
         InputError: it is not. RemoteError: the Hub cannot be asked.
@@ -180,22 +180,22 @@ def check_model(name: str, revision: str | None) -> None:
     try:
         HfApi(library_name="kcurate").model_info(name, revision=revision, timeout=TIMEOUT_S)
     except (RepositoryNotFoundError, RevisionNotFoundError) as error:
-        what = "no such folder here, and no such model on the Hub"
-        raise InputError(what, where=name, hint="check the name; a private model needs HF_TOKEN") from error
+        why = "no such folder here, and no such model on the Hub"
+        raise InputError(why, where=name, hint="check the name; a private model needs HF_TOKEN") from error
     except failures() as error:
-        what = f"no such folder here, and the Hub cannot be asked: {line(error)}"
-        raise RemoteError(what, where=name, hint="--model FOLDER takes a model on this machine") from error
+        why = f"no such folder here, and the Hub cannot be asked: {line(error)}"
+        raise RemoteError(why, where=name, hint="--model FOLDER takes a model on this machine") from error
 
 
 def failures() -> tuple[type[Exception], ...]:
     """The exceptions of the client: its own, those of its HTTP library, and those of its upload threads."""
     from huggingface_hub.errors import HfHubHTTPError
 
-    kinds: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
+    classes: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
     for name in ("httpx2", "httpx"):  # the HTTP library was renamed between releases of the client
         with contextlib.suppress(ImportError):
-            kinds.append(importlib.import_module(name).HTTPError)
-    return tuple(kinds)
+            classes.append(importlib.import_module(name).HTTPError)
+    return tuple(classes)
 
 
 def line(error: BaseException) -> str:

@@ -27,7 +27,7 @@ _client = cache(Client)
 
 
 class KernelConfig(BaseResourcesServerConfig):
-    """Who judges."""
+    """The server that judges, and the reward scheme."""
 
     judge_url: str = DEFAULT_URL
     judge_token: str | None = None
@@ -41,7 +41,7 @@ class KernelVerifyRequest(BaseVerifyRequest):
 
 
 class KernelVerifyResponse(BaseVerifyResponse):
-    """The same with what the judge found."""
+    """The request and the judge's result."""
 
     task: str
     outcome: str
@@ -54,7 +54,7 @@ class KernelVerifyResponse(BaseVerifyResponse):
 
 
 class KernelResourcesServer(SimpleResourcesServer):
-    """No tools: the response's text is the reply."""
+    """A server without tools: the text of the response is the reply."""
 
     config: KernelConfig
 
@@ -69,7 +69,7 @@ class KernelResourcesServer(SimpleResourcesServer):
 
 
 def rows(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
-    """The rows of its dataset; `filters` as in `Client.tasks`."""
+    """The rows of the resources server's dataset; `filters` as in `Client.tasks`."""
     for task in client.every_task(**filters):
         yield {
             "responses_create_params": {"input": [dict(message) for message in task.prompt]},

@@ -4,7 +4,7 @@
     custom_reward_function.name=compute_score
     +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8077
 
-veRL scores one completion at a time: a scheme that compares a group (`staged-tiers`) has groups of one.
+veRL scores one completion at a time, so a scheme that compares a group (`staged-tiers`) sees groups of one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def compute_score(
     scheme: str = "pairs",
     **_: Any,
 ) -> dict[str, float | str]:
-    """What a completion earns (`score`), and what to log. `ground_truth`: the task's id, as `rows` has it.
+    """The reward of a completion (`score`), and numbers to log. `ground_truth`: the task's id, from `rows`.
 
     Raises:
         InputError, RemoteError: see `kcurate.client.Client`.

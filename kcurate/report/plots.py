@@ -1,6 +1,6 @@
 """The summary plots as SVG; colours are CSS variables of the page, for light and dark mode.
 
-Every plot has a title, and every dot and bar a tooltip. The table has the same numbers for screen readers.
+Every plot has a title, and every dot and bar a tooltip. Screen readers find the same numbers in the table.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ ROW = 22
 LEFT = 210
 # Only the largest groups are shown; more do not fit.
 MAX_GROUPS = 40
-# With more pairs the whiskers overlap; then only evenly spaced ranks are shown.
+# With more pairs the whiskers would overlap, so only every n-th pair is shown.
 MAX_WHISKERS = 800
-# Most dots in a group; the bar and the median are of all pairs.
+# At most this many dots are drawn for a group; its bar and median are computed from all pairs.
 MAX_DOTS = 200
-# Kernels with smaller shares of the copy bandwidth are limited by something else.
+# The lower end of the axis: kernels with a smaller share of the copy bandwidth are not limited by memory.
 SMALLEST_SHARE = 0.001
 
 Line = Mapping[str, Any]
@@ -52,8 +52,8 @@ def ladder(lines: Sequence[Line]) -> str:
     return "\n".join(parts)
 
 
-def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[str]]) -> str:
-    """Per group the speedups as dots, the interquartile range as a bar, and the median as a line."""
+def by_group(lines: Sequence[Line], noun: str, names: Callable[[Line], Iterable[str]]) -> str:
+    """For each group the speedups as dots, the interquartile range as a bar, and the median as a line."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         if line["speedup"]:
@@ -64,7 +64,7 @@ def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[
     medians = {name: statistics.median(line["speedup"] for line in groups[name]) for name in largest}
     ordered = sorted(largest, key=lambda name: -medians[name])
     height = ROW * len(ordered) + 40
-    parts = [_open(height, f"Speedups by {what}: dots, interquartile range, median")]
+    parts = [_open(height, f"Speedups by {noun}: dots, interquartile range, median")]
     for tick in place.ticks():
         parts.append(f'<path class="grid" d="M{place(tick):.1f} 6V{height - 28}"/>')
         parts.append(f'<text x="{place(tick):.1f}" y="{height - 12}" text-anchor="middle">{tick:g}x</text>')
@@ -73,34 +73,34 @@ def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[
     return "\n".join([*parts, "</svg>"])
 
 
-def _group(name: str, inside: Sequence[Line], place: LogScale, y: float) -> Iterator[str]:
-    ratios = [float(line["speedup"]) for line in inside]
+def _group(name: str, group: Sequence[Line], place: LogScale, y: float) -> Iterator[str]:
+    ratios = [float(line["speedup"]) for line in group]
     first, middle, last = (
         statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     )
     tooltip = (
-        f"{name}: {len(inside)} pairs, median {middle:.2f}, interquartile range {first:.2f} to {last:.2f}"
+        f"{name}: {len(group)} pairs, median {middle:.2f}, interquartile range {first:.2f} to {last:.2f}"
     )
-    yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)} ({len(inside)})</text>'
+    yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)} ({len(group)})</text>'
     yield (
         f'<g><title>{escape(tooltip)}</title><rect class="half" x="{place(first):.1f}" y="{y - 7:.1f}" '
         f'width="{max(2.0, place(last) - place(first)):.1f}" height="14"/>'
         f'<path class="median" d="M{place(middle):.1f} {y - 8:.1f}v16"/></g>'
     )
-    for line in inside[:MAX_DOTS]:
+    for line in group[:MAX_DOTS]:
         yield _dot(line, place(line["speedup"]), y, 2.5, _tooltip(line))
 
 
-def _dot(line: Line, x: float, y: float, radius: float, tooltip: str, more: str = "") -> str:
-    """A dot with a tooltip that opens its pair."""
+def _dot(line: Line, x: float, y: float, radius: float, tooltip: str, whisker: str = "") -> str:
+    """A dot with a tooltip; clicking it opens its pair."""
     return (
-        f'<g class="dot" data-id="{escape(line["id"])}"><title>{escape(tooltip)}</title>{more}'
+        f'<g class="dot" data-id="{escape(line["id"])}"><title>{escape(tooltip)}</title>{whisker}'
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/></g>'
     )
 
 
 def bandwidth(lines: Sequence[Line]) -> str:
-    """Roofline of the fast sides: share of their GPU's copy bandwidth over time; the roof is at 100%."""
+    """The fast sides: share of their GPU's copy bandwidth over their time; the roof is at 100%."""
     timed = [line for line in lines if line["copy"] and line["fast_us"]]
     height, floor, left = 320, 280, 60
     across = log_scale([line["fast_us"] for line in timed], left + 8, WIDTH - 12)
@@ -123,13 +123,14 @@ def bandwidth(lines: Sequence[Line]) -> str:
 
 
 def roofline(lines: Sequence[Line]) -> str:
-    """Operations a second over operations a byte of device memory, as counted; the roof is copy bandwidth."""
+    """Operations per second over operations per byte of device memory, as counted; the roof is the copy
+    bandwidth."""
     height, floor, left = 320, 280, 60
     roof = max(line["roofline"][2] for line in lines)
     across = log_scale([line["roofline"][0] for line in lines], left + 8, WIDTH - 12)
     up = log_scale([*(line["roofline"][1] for line in lines), roof * across.low], floor, 12)
     parts = [_open(height, "Floating-point operations a second over operations a byte")]
-    for tick in (each for each in up.ticks() if f"{each:e}".startswith("1")):
+    for tick in (tick for tick in up.ticks() if f"{tick:e}".startswith("1")):  # powers of ten
         parts.append(f'<path class="grid" d="M{left} {up(tick):.1f}H{WIDTH - 8}"/>')
         parts.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.0e}</text>')
     parts += [

@@ -18,8 +18,8 @@ class LogScale:
 
     def __call__(self, value: float) -> float:
         """The position of a value; values outside are clipped."""
-        inside = min(max(value, self.low), self.high)
-        share = math.log(inside / self.low) / math.log(self.high / self.low)
+        clipped = min(max(value, self.low), self.high)
+        share = math.log(clipped / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
