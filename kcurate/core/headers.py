@@ -1,4 +1,4 @@
-"""One table of device headers: allowed in a side, kept by extract, shipped with the emulator.
+"""One table of device headers: those that a side may include, extract keeps, and the emulator ships.
 
 A side may include no other header. Extract keeps the includes of these headers in a kernel's file and adds no
 others (what legacy code lacks is declared by `kcurate.cuda_source.standalone.shim`). Not covered: what the

@@ -1,4 +1,4 @@
-"""Readable JSON: for files, diffs, and what models are shown and answer."""
+"""Readable JSON for files, diffs, prompts and the answers of models."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def pairs(texts: Iterable[str], workspace: Workspace) -> list[Path]:
     """The folders of all pairs at or below the folders that `some` finds for these names, each once.
 
     Raises:
-        InputError: nothing has such a name, or several do, or no pair is there.
+        InputError: nothing has such a name, or several do, or there is no pair below it.
     """
     roots = [some(name, workspace, (PAIR,)) for name in texts]
     folders = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}

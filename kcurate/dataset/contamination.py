@@ -22,7 +22,7 @@ from kcurate.errors import InputError, RecordError
 from kcurate.triton_source import bare_python
 
 NGRAM = 13
-# A row is refused if it shares at least this part of its own n-grams, or of the item's.
+# A row is refused from this share on: common n-grams over the n-grams of the smaller of row and item.
 LIMIT = 0.5
 # Texts with fewer n-grams are ignored: a signature and a loop header match by chance.
 LEAST = 8

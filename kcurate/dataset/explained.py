@@ -93,21 +93,12 @@ def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Ite
 def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
     """Limits of the given side, shown by its counters, that the answer improves; most significant first."""
     before, after = (side.counters for side in both)
-    sectors = technique_counters.WIDE[1] if WIDE in shown_in(pair.slow.code) else SECTORS
     improved = {
         name: value
         for name, value in before.items()
         if material(name, pair, both) and (after[name] > value) == (name == OCCUPIED)
     }
-    for name in ("load_sectors", "store_sectors"):
-        if improved.get(name, 0.0) >= sectors:
-            yield Fact(name, {"count": number(improved[name])})
-    local = improved.get("local_bytes", 0.0)
-    if local and local >= LOCAL_SHARE * before.get("l2_bytes", 0.0):
-        yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", local)})
-    passes = before.get("shared_wavefronts", 0.0)
-    if passes and improved.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
-        yield Fact("conflicts", {"share": share(improved["shared_conflicts"] / passes)})
+    yield from _access_limits(pair.slow.code, before, improved)
     stalls = {name: improved[name] for name in STALLS if improved.get(name, 0.0) >= CYCLES}
     if stalls:
         longest = max(stalls, key=lambda name: stalls[name])
@@ -122,6 +113,20 @@ def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
     if any(name in improved for name in DRAM) and all(name in before for name in DRAM):
         read, wrote = (counters.shown(name, before[name]) for name in DRAM)
         yield Fact("dram", {"read": read, "write": wrote})
+
+
+def _access_limits(code: str, before: Mapping[str, float], improved: Mapping[str, float]) -> Iterator[Fact]:
+    """Uncoalesced accesses, traffic of local memory, and bank conflicts."""
+    sectors = technique_counters.WIDE[1] if WIDE in shown_in(code) else SECTORS
+    for name in ("load_sectors", "store_sectors"):
+        if improved.get(name, 0.0) >= sectors:
+            yield Fact(name, {"count": number(improved[name])})
+    local = improved.get("local_bytes", 0.0)
+    if local and local >= LOCAL_SHARE * before.get("l2_bytes", 0.0):
+        yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", local)})
+    passes = before.get("shared_wavefronts", 0.0)
+    if passes and improved.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
+        yield Fact("conflicts", {"share": share(improved["shared_conflicts"] / passes)})
 
 
 def material(counter: str, pair: Candidate, both: Both) -> bool:
@@ -188,7 +193,7 @@ def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterat
 def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     """The techniques, the first ones with their meaning and the counter that each changes.
 
-    No counter is mentioned twice. Launches and bank conflicts have facts of their own.
+    No counter is mentioned twice; launches and bank conflicts are left to their own facts.
     """
     defined = vocabulary()
     evidence: dict[str, list[technique_counters.Move]] = {}
@@ -239,7 +244,7 @@ def launches(problem: Problem | None, side: Side) -> int | None:
 
 
 def _local(resources: str) -> Iterator[tuple[str, int]]:
-    """The kernels that use local memory, and how many bytes a thread."""
+    """The kernels that use local memory, and its bytes per thread."""
     for kernel in json.loads(resources):
         if kernel.get("local_bytes"):
             yield kernel["kernel"], kernel["local_bytes"]

@@ -64,7 +64,7 @@ class Gates:
     def offer(self, row: Mapping[str, Any], why_not: str | None = None) -> Refusal | None:
         """None if the row is accepted; else why not, also added to `refusals`.
 
-        `why_not`: what `unsanitized` says of its verdict.
+        `why_not`: the result of `unsanitized` for its verdict.
         """
         refused = Refusal(row["id"], UNSANITIZED, why_not) if why_not else self._refusal(row)
         if refused is not None:

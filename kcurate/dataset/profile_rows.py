@@ -8,25 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcurate.dataset.rows import Kind
+from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.profiling.counters import BY_NAME
 from kcurate.profiling.on_file import Profiles
 from kcurate.records import Candidate
 
 COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "side": "string",
-    "device": "string",
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "content": "string",
+    **strings("id", "side", "device", "family", "domain", "license", "content"),
     "launches": "int64",
     "profiled": "int64",
-    **dict.fromkeys(BY_NAME, "float64"),
-    "tool": "string",
-    "driver": "string",
-    "compiler": "string",
+    **floats(*BY_NAME),
+    **strings("tool", "driver", "compiler"),
 }
 
 

@@ -29,7 +29,7 @@ _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speed
 
 
 def run(config: PushConfig, *, note: Note = silent) -> Summary:
-    """Publish the workspace's dataset; the counts are over its files and those of the target.
+    """Publish the workspace's dataset; the counts are over its files and the target's.
 
     Raises:
         InputError: no dataset, one that was modified after the build, or a version that already exists.

@@ -17,74 +17,51 @@ from kcurate.problem.neutral import neutral
 from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
 Kind = str | list[Any]
+
+
+def strings(*names: str) -> dict[str, Kind]:
+    """Columns of text."""
+    return dict.fromkeys(names, "string")
+
+
+def floats(*names: str) -> dict[str, Kind]:
+    """Columns of numbers, or of microseconds if a name ends with `_us`."""
+    return dict.fromkeys(names, "float64")
+
+
 # Each column's type, as `datasets.Value` names it; a list means a list of that type. Any value may be null.
 COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "description": "string",
+    **strings("id", "family", "domain", "license", "description"),
     "techniques": ["string"],
     "worth": [{"technique": "string", "ratio": "float64"}],
-    "origin": "string",
-    "suite": "string",
-    "url": "string",
-    "revision": "string",
+    **strings("origin", "suite", "url", "revision"),
     "kernels": ["string"],
     "made": "string",
     "rules": ["string"],
-    "model": "string",
-    "parent": "string",
-    "problem": "string",
-    "problem_source": "string",
+    **strings("model", "parent", "problem", "problem_source"),
     "sources": [{"kernel": "string", "path": "string", "first_line": "int64", "last_line": "int64"}],
-    "slow_language": "string",
-    "fast_language": "string",
+    **strings("slow_language", "fast_language"),
     "changed": ["string"],
-    "slow_code": "string",
-    "slow_side": "string",
-    "slow_original": "string",
-    "fast_code": "string",
-    "fast_side": "string",
-    "fast_original": "string",
-    "content": "string",
-    "outcome": "string",
-    "detail": "string",
+    **strings("slow_code", "slow_side", "slow_original", "fast_code", "fast_side", "fast_original"),
+    **strings("content", "outcome", "detail"),
     "checks": ["string"],
-    "backend": "string",
-    "device": "string",
-    "device_uuid": "string",
-    "driver": "string",
-    "compiler": "string",
-    "kcurate": "string",
-    "environment_details": "string",
-    "slow_us": "float64",
-    "fast_us": "float64",
-    "speedup": "float64",
-    "speedup_low": "float64",
-    "speedup_high": "float64",
-    "speedup_confidence": "float64",
+    **strings("backend", "device", "device_uuid", "driver", "compiler", "kcurate", "environment_details"),
+    **floats("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high", "speedup_confidence"),
     "speedup_blocks": "int64",
-    "speedup_margin": "float64",
-    "copy_fraction": "float64",
+    **floats("speedup_margin", "copy_fraction"),
     "slow_samples_us": [["float64"]],
     "fast_samples_us": [["float64"]],
-    "slow_resources": "string",
-    "fast_resources": "string",
+    **strings("slow_resources", "fast_resources"),
     "slow_registers": "int64",
     "fast_registers": "int64",
-    "slow_binary_sha256": "string",
-    "fast_binary_sha256": "string",
-    "timing_method": "string",
+    **strings("slow_binary_sha256", "fast_binary_sha256", "timing_method"),
     "seeds": ["int64"],
     "judge_wall_s": "float64",
-    "key": "string",
-    "protocol": "string",
+    **strings("key", "protocol"),
     "devices": [
         {
-            "device": "string",
-            "outcome": "string",
-            **dict.fromkeys(("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high"), "float64"),
+            **strings("device", "outcome"),
+            **floats("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high"),
         }
     ],
     "other_verdicts": ["string"],
@@ -142,7 +119,7 @@ def _place(kernel: Kernel) -> dict[str, Any]:
 
 
 def _changed(candidate: Candidate) -> list[str]:
-    """The parts of a side in which the two differ: code, plan, buffers and so on."""
+    """The fields in which the two sides differ, such as code, plan, buffers."""
     parts = (member.name for member in fields(Side))
     return [name for name in parts if getattr(candidate.slow, name) != getattr(candidate.fast, name)]
 

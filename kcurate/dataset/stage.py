@@ -1,4 +1,4 @@
-"""The stage: workspace and built-in pairs with their verdicts in, a local dataset folder out.
+"""`kcurate build`: reads pairs of a workspace (and the built-in ones) with their verdicts, writes a dataset.
 
 Every pair ends with one outcome: a row, or why it is not one. Equal input gives equal bytes. Not covered:
 publishing (`kcurate.dataset.push`).
@@ -19,7 +19,7 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, changes, licences, parquet, plot, profile_rows, repairs
+from kcurate.dataset import card, changes, licences, parquet, profile_rows, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
 from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.settings import BuildConfig
@@ -56,7 +56,7 @@ class RowOutcome(StrEnum):
 Rows = list[dict[str, Any]]
 _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
 _GATES = "gates.json"
-# An error that there are no rows names this many of the most frequent reasons.
+# How many of the most frequent reasons the error names if no pair becomes a row.
 _REASONS = 3
 
 
@@ -239,7 +239,7 @@ def _files(
     speedups = [row["speedup"] for row in rows if trainable(row) and row["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"
-        files[card.PLOT] = plot.speedups_svg(speedups, title).encode()
+        files[card.PLOT] = card.speedups_svg(speedups, title).encode()
     return files | {
         "README.md": card.render(content).encode(),
         "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
@@ -255,7 +255,7 @@ def _configs(
     wrong: Sequence[WrongAttempt],
     profiles: on_file.Profiles,
 ) -> tuple[dict[str, dict[str, Rows]], dict[str, Untaught]]:
-    """Config to split to rows, without empty ones; and the pairs that are in no prompt."""
+    """The rows by config and split, without empty ones; and the pairs that are in no prompt."""
     untaught: dict[str, Untaught] = {}
     tables_of: dict[str, dict[str, Rows]] = {}
     for split, rows in by_split.items():

@@ -16,7 +16,7 @@ from typing import Any
 from kcurate import prompts
 from kcurate.dataset.explained import Both, explained
 from kcurate.dataset.repairs import repairs
-from kcurate.dataset.rows import Kind
+from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
@@ -25,8 +25,8 @@ from kcurate.records import Outcome, WrongAttempt
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 # The columns that most tables begin and end with.
 _CHAT: dict[str, Kind] = {"id": "string", "prompt": _MESSAGES, "completion": _MESSAGES}
-_PAIR: dict[str, Kind] = dict.fromkeys(("family", "domain", "license"), "string")
-_ORIGIN: dict[str, Kind] = dict.fromkeys(("device", "content", "prompt_format"), "string")
+_PAIR = strings("family", "domain", "license")
+_ORIGIN = strings("device", "content", "prompt_format")
 SFT_COLUMNS: dict[str, Kind] = {
     **_CHAT,
     **_PAIR,
@@ -41,11 +41,8 @@ GRPO_COLUMNS: dict[str, Kind] = {
     "id": "string",
     "prompt": _MESSAGES,
     **_PAIR,
-    "problem": "string",
-    "given_code": "string",
-    "given_side": "string",
-    "given_us": "float64",
-    "reference_speedup": "float64",
+    **strings("problem", "given_code", "given_side"),
+    **floats("given_us", "reference_speedup"),
     **_ORIGIN,
 }
 WRITE_COLUMNS: dict[str, Kind] = {**_CHAT, **_PAIR, "us": "float64", **_ORIGIN}
@@ -53,20 +50,18 @@ WRITE_COLUMNS: dict[str, Kind] = {**_CHAT, **_PAIR, "us": "float64", **_ORIGIN}
 EXPLAINED_COLUMNS: dict[str, Kind] = {**SFT_COLUMNS, "counted": "bool"}
 # In the form that DPO trainers read. `ratio`: time of `rejected` over time of `chosen`.
 PREFERENCE_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "rejected_id": "string",
+    **strings("id", "rejected_id"),
     "prompt": _MESSAGES,
     "chosen": _MESSAGES,
     "rejected": _MESSAGES,
     **_PAIR,
-    **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), "float64"),
-    "device": "string",
-    "prompt_format": "string",
+    **floats("ratio", "ratio_low", "ratio_high"),
+    **strings("device", "prompt_format"),
 }
 REPAIR_COLUMNS: dict[str, Kind] = {
     **_CHAT,
     **_PAIR,
-    **dict.fromkeys(("change", "wrong_outcome", "wrong_device"), "string"),
+    **strings("change", "wrong_outcome", "wrong_device"),
     "speedup": "float64",
     **_ORIGIN,
 }

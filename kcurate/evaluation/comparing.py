@@ -1,4 +1,5 @@
-"""Two models on the same tasks: the differences of their scores, paired by task, with intervals by family.
+"""Two models on the same tasks: the differences of their scores, paired by task, with intervals by family;
+their plot, an SVG file without scripts or fonts.
 
 Not covered: the scores of one model (`scores`).
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from statistics import fmean
 
 from kcurate.errors import InputError
@@ -14,7 +16,7 @@ from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.intervals import Estimate, detectable, mean
 from kcurate.evaluation.scores import Group, Sample, grouped
 
-# What is compared: of each, the mean over a task's samples.
+# What is compared: the mean of each over a task's samples.
 _COMPARED: Mapping[str, Callable[[Sample], float | None]] = {
     "compiles": lambda sample: float(sample.compiles),
     "correct": lambda sample: float(sample.correct),
@@ -28,6 +30,9 @@ _COMPARED: Mapping[str, Callable[[Sample], float | None]] = {
 _UNBOUNDED = ("log speedup", "reward")
 # These need times.
 _TIMED = ("faster", "attained", "log speedup")
+# The plot, in pixels.
+WIDTH, ROW = 720, 30
+_LEFT, _RIGHT, _TOP, _BOTTOM = 120, 175, 62, 40
 
 
 @dataclass(frozen=True)
@@ -106,3 +111,46 @@ def _difference(
 def _mean(name: str, group: Group) -> float | None:
     values = [_COMPARED[name](sample) for sample in group.samples]
     return None if any(value is None for value in values) else fmean(value or 0.0 for value in values)
+
+
+def svg(comparison: Comparison, first: str, second: str) -> str:
+    """The differences as SVG: one line per score, on a common axis; a grey bar extends to `detectable`."""
+    title = f"{second} less {first}: {comparison.tasks} tasks of {comparison.families} families"
+    rows = comparison.differences
+    ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end is not None]
+    ends += [abs(row.difference.value) for row in rows] + [row.detectable or 0.0 for row in rows]
+    most = max(ends, default=0.0) * 1.05 or 1.0
+    height = _TOP + ROW * len(rows) + _BOTTOM
+    room = (WIDTH - _LEFT - _RIGHT) / 2
+    middle = _LEFT + room
+
+    def at(value: float) -> float:
+        return middle + room * value / most
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'font-family="sans-serif" font-size="12" fill="#24292f"><title>{escape(title)}</title>',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="12" y="20" font-size="14">{escape(title)}</text>',
+        '<text x="12" y="38">grey: less than a comparison of this size finds four times in five</text>',
+    ]
+    floor = height - _BOTTOM
+    for tick in (-most / 1.05, 0.0, most / 1.05):
+        x = at(tick)
+        parts.append(f'<path d="M{x:.1f} {_TOP - 8}V{floor}" stroke="#d0d7de"/>')
+        parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{tick:+.2g}</text>')
+    for place, row in enumerate(rows):
+        y = _TOP + ROW * place + ROW / 2
+        if row.detectable is not None:
+            left, wide = at(-row.detectable), at(row.detectable) - at(-row.detectable)
+            parts.append(
+                f'<rect x="{left:.1f}" y="{y - 9:.1f}" width="{wide:.1f}" height="18" fill="#eaeef2"/>'
+            )
+        value, low, high = row.difference.value, row.difference.low, row.difference.high
+        if low is not None and high is not None:
+            across = f"M{at(low):.1f} {y:.1f}H{at(high):.1f}"
+            parts.append(f'<path d="{across}" stroke="#0969da" stroke-width="2"/>')
+        parts.append(f'<circle cx="{at(value):.1f}" cy="{y:.1f}" r="4" fill="#0969da"/>')
+        parts.append(f'<text x="12" y="{y + 4:.1f}">{escape(row.name)}</text>')
+        parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">{row.difference.shown("+.3f")}</text>')
+    return "\n".join([*parts, "</svg>\n"])

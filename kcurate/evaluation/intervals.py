@@ -102,7 +102,7 @@ def _resampled(sums: Array, counts: Array, rng: np.random.Generator) -> tuple[Ar
 
 
 def _studentised(sums: Array, counts: Array, rng: np.random.Generator) -> float:
-    """The interval's half width in standard errors; that of the normal distribution if nothing varies."""
+    """The interval's half width in standard errors; as for the normal distribution if nothing varies."""
     means, errors = _resampled(sums, counts, rng)
     deviations = np.abs(means - sums.sum() / counts.sum())
     with np.errstate(divide="ignore", invalid="ignore"):

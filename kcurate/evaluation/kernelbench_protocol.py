@@ -1,10 +1,10 @@
-"""KernelBench by its own protocol: an answer is a Python module with `ModelNew`, judged by its own evaluator.
+"""KernelBench by its own protocol: an answer is a Python module with `ModelNew`, judged by its evaluator.
 
 The evaluator and the prompts come from the user's checkout; kcurate contains no copy of them. Every answer is
 built, and then evaluated, in a separate process (`kcurate.kernelbench.evaluator`): first all builds, many at
 once, then one answer after another on the GPU, so that nothing else runs while it is timed. A result becomes
 one of our outcomes, so that the same scores can be computed. fast_p is KernelBench's: a ratio of mean times
-above p, without an interval. Not covered: answers in device code, which our judge judges
+above p, without an interval. Not covered: answers in device code, for kcurate's own judge
 (`kcurate.kernelbench.tasks`).
 """
 
@@ -48,7 +48,7 @@ def checkout(place: str) -> Path:
     """The checkout that `--tasks kernelbench:PATH` names.
 
     Raises:
-        InputError: there is none, or it has no evaluator.
+        InputError: there is no such checkout, or it has no evaluator.
     """
     tree = Path(place).absolute()
     if not place or not (tree / "src" / "kernelbench" / "eval.py").is_file():

@@ -1,7 +1,8 @@
 """Which prompts are sent to a model: every task several times, each in one or more turns.
 
 From the second turn on, the prompt contains the previous answer and the judge's findings, in the wording of
-`kcurate deopt`. Not covered: the models (`local_model`, `endpoint`).
+`kcurate deopt`. Not covered: models in this process (`local_model`), APIs with their prices and retries
+(`kcurate.models`).
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kcurate import prompts
+from kcurate.core import progress
 from kcurate.core.notes import Note, silent
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.judging import answer_of, judge
 from kcurate.records import Prompt
 from kcurate.reward.feedback import again
 from kcurate.reward.task import Pool, Task, given_hash
+
+if TYPE_CHECKING:
+    from kcurate.models.asking import Asking
 
 
 @dataclass(frozen=True)
@@ -93,3 +99,38 @@ def _completion(task: Task, sample: int, turn: int, prompt: Prompt, reply: Reply
         usd=reply.usd,
         gpu_s=reply.gpu_s,
     )
+
+
+class Endpoint:
+    """A model behind an API (Claude, or OpenAI's chat completions), with `concurrency` requests at a time.
+
+    Every exchange is saved before it is used, so an interrupted command sends no prompt twice.
+    """
+
+    def __init__(self, asking: Asking, concurrency: int) -> None:
+        self._asking = asking
+        self._concurrency = concurrency
+
+    def sample(self, prompts: Sequence[tuple[Prompt, int]]) -> list[Reply]:
+        """See `Sampler`.
+
+        Raises:
+            BudgetSpentError: the next request may cost more than is left. RemoteError: no answer.
+        """
+        with ThreadPoolExecutor(self._concurrency) as threads:
+            replies = [threads.submit(self._reply, *prompt) for prompt in prompts]
+            try:
+                return [reply.result() for reply in progress.each(replies, "asking", len(replies), "prompt")]
+            except BaseException:  # an interrupt too: nothing more is paid for
+                self._asking.stop.set()
+                for reply in replies:
+                    reply.cancel()
+                raise
+
+    def _reply(self, prompt: Prompt, sample: int) -> Reply:
+        answer = self._asking.answer(self._asking.request(prompt, sample))
+        tokens: tuple[int | None, int | None] = (None, None)
+        if (usage := answer.usage) is not None:
+            read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+            tokens = (read, usage.output_tokens)
+        return Reply(answer.reply, answer.form, answer.status.value, *tokens, answer.cost_usd)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.errors import InputError
@@ -158,11 +159,6 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
             shares[str(k)] = mean(values, families, SHARE)
         return shares
 
-    comparable = [group for group in groups if all(sample.attained is not None for sample in group.samples)]
-    right = [sample for group in groups for sample in group.samples if sample.correct]
-    ratios = [sample.ratio for sample in right if sample.ratio]
-    judge_s = sum(row.judge_s or 0.0 for row in rows)
-    gpu_s = sum(row.gpu_s or 0.0 for row in rows) + (judge_s if timed else 0.0)
     return Scores(
         name=name,
         model=model,
@@ -179,18 +175,36 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
         },
         best={str(k): _best(groups, families, k) for k in ks} if timed else {},
         copied=share(lambda sample: sample.copied)["1"],
-        attained=_attained(comparable) if timed and comparable else None,
+        attained=_attained(groups) if timed else None,
         reward=mean([fmean(s.reward for s in group.samples) for group in groups], families),
-        median_speedup=median(ratios) if ratios else None,
-        solved=sum(any(sample.correct for sample in group.samples) for group in groups),
-        outcomes=dict(sorted(Counter(row.outcome or "" for row in rows).items())),
-        statuses=dict(sorted(Counter(row.status for row in rows).items())),
-        tokens=_tokens(rows),
-        usd=round(sum(row.usd or 0.0 for row in rows), 6) if any(row.usd for row in rows) else None,
-        judge_s=round(judge_s, 2),
-        gpu_s=round(gpu_s, 2) or None,
-        taught=len({row.task for row in rows if row.taught}),
+        **_solved(groups),
+        **_totals(rows, timed=timed),
     )
+
+
+def _solved(groups: Sequence[Group]) -> dict[str, Any]:
+    """The solved tasks and the median speedup of correct samples, as fields of `Scores`."""
+    ratios = [sample.ratio for group in groups for sample in group.samples if sample.correct and sample.ratio]
+    return {
+        "median_speedup": median(ratios) if ratios else None,
+        "solved": sum(any(sample.correct for sample in group.samples) for group in groups),
+    }
+
+
+def _totals(rows: Sequence[Completion], *, timed: bool) -> dict[str, Any]:
+    """Counts, costs and times over all completions, as fields of `Scores`."""
+    judge_s = sum(row.judge_s or 0.0 for row in rows)
+    gpu_s = sum(row.gpu_s or 0.0 for row in rows) + (judge_s if timed else 0.0)
+    usd = sum(row.usd or 0.0 for row in rows)
+    return {
+        "outcomes": dict(sorted(Counter(row.outcome or "" for row in rows).items())),
+        "statuses": dict(sorted(Counter(row.status for row in rows).items())),
+        "tokens": _tokens(rows),
+        "usd": round(usd, 6) if any(row.usd for row in rows) else None,
+        "judge_s": round(judge_s, 2),
+        "gpu_s": round(gpu_s, 2) or None,
+        "taught": len({row.task for row in rows if row.taught}),
+    }
 
 
 def any_of(hits: int, count: int, k: int) -> float:
@@ -214,9 +228,11 @@ def _best(groups: Sequence[Group], families: Sequence[str], k: int) -> Estimate:
     return Estimate(math.exp(estimate.value), None if low is None else max(1.0, low), high)
 
 
-def _attained(groups: Sequence[Group]) -> Estimate:
-    values = [fmean(sample.attained or 0.0 for sample in group.samples) for group in groups]
-    return mean(values, [group.family for group in groups], SHARE)
+def _attained(groups: Sequence[Group]) -> Estimate | None:
+    """The mean over the tasks with a known answer; None if there are none."""
+    known = [group for group in groups if all(sample.attained is not None for sample in group.samples)]
+    values = [fmean(sample.attained or 0.0 for sample in group.samples) for group in known]
+    return mean(values, [group.family for group in known], SHARE) if known else None
 
 
 def _tokens(rows: Sequence[Completion]) -> dict[str, float]:

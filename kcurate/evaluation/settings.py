@@ -53,7 +53,7 @@ class Evaluated:
     split_seed: Annotated[int, Option("Seed of the split.", metavar="N", min=0)] = 42
     untimed: Annotated[bool, Option("Also pairs that were never timed on a GPU.")] = False
     brief: Annotated[bool, Option("Prompts with the short rules.")] = False
-    limit: Annotated[int, Option("At most so many tasks; 0: all.", metavar="N", min=0)] = 0
+    limit: Annotated[int, Option("At most this many tasks; 0: all.", metavar="N", min=0)] = 0
     samples: Annotated[int, Option("Samples per task.", metavar="N", min=1)] = 8
     turns: Annotated[int, Option("Turns per sample, with feedback between them.", metavar="N", min=1)] = 1
     max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=1)] = 4096

@@ -23,7 +23,7 @@ from kcurate.evaluation.comparing import Comparison, compare
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.folder import EvalFolder, check
 from kcurate.evaluation.judging import asked_of, judge
-from kcurate.evaluation.sampling import Sampler, generate
+from kcurate.evaluation.sampling import Endpoint, Sampler, generate
 from kcurate.evaluation.scores import Scores
 from kcurate.evaluation.settings import EvalConfig, Evaluated
 from kcurate.local_models.settings import ModelSettings
@@ -256,7 +256,6 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
     if config.sampler is not None:
         yield config.sampler
     elif evaluated.model == "claude" or evaluated.model.startswith(("claude-", "openai:")):
-        from kcurate.evaluation.endpoint import Endpoint
         from kcurate.models.naming import parse_model
         from kcurate.models.opening import Spending, open_asking
 

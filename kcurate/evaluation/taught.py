@@ -29,9 +29,9 @@ class Taught:
     given: tuple[str, ...] = ()
 
     def among(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that were taught: those of a taught family, or equal to a taught one except in name."""
-        families, given = set(self.families), set(self.given)
-        return [task for task in tasks if _hashed(task.family) in families or given_hash(task) in given]
+        """The tasks that were taught: of a taught family, or equal to a taught task except in name."""
+        families, hashes = set(self.families), set(self.given)
+        return [task for task in tasks if _hashed(task.family) in families or given_hash(task) in hashes]
 
 
 def read(adapter: Path) -> Taught | None:
@@ -55,13 +55,13 @@ def write(folder: Path, tasks: Iterable[Task], start: Path | None) -> None:
     # refused.
     before, tasks = (start and read(start)) or Taught(), tuple(tasks)
     families = {*before.families, *(_hashed(task.family) for task in tasks)}
-    given = {*before.given, *map(given_hash, tasks)}
-    taught = Taught(tuple(sorted(families)), tuple(sorted(given)))
+    hashes = {*before.given, *map(given_hash, tasks)}
+    taught = Taught(tuple(sorted(families)), tuple(sorted(hashes)))
     store.write_bytes(folder / NAME, store.pretty_json(asdict(taught)))
 
 
 def refuse(adapter: Path | None, tasks: Sequence[Task], *, hint: str) -> None:
-    """Refuse to score an adapter on what it was taught.
+    """Refuse to score an adapter on tasks that it was taught.
 
     Raises:
         InputError: it was taught some of the tasks.

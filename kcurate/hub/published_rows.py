@@ -76,7 +76,7 @@ def candidate_of(row: Mapping[str, Any]) -> Candidate:
     """The candidate that a row contains, with its published (normalised) code.
 
     Raises:
-        RecordError: a column is missing, or its JSON is not that of a pair.
+        RecordError: a column is missing, or its JSON does not match the schema of a pair.
     """
     where = str(row.get("id"))
     origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}

@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from kcurate.client import THREADS, Answer, Client, Result
 
+# One client for each server and token.
+client_of = cache(Client)
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kcurate-judge")
 FAILED = "harness_error"
 # A reply is judged at most this often, if the judges fail on it.

@@ -20,7 +20,7 @@ from kcurate.integrations import FAILED, judged_beside, numbers
 
 @scorer(metrics={"*": [mean(), stderr(cluster="family")]})
 def judge(url: str = DEFAULT_URL, token: str | None = None, scheme: str = "pairs") -> Scorer:
-    """What a reply earns, and whether it is correct, faster, a copy."""
+    """A scorer: the reward of a reply, and whether it is correct, faster, or a copy."""
     client = Client(url, token=token)
 
     async def score(state: TaskState, target: Target) -> Score:

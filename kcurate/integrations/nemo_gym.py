@@ -2,7 +2,7 @@
 
     python -m kcurate.integrations.nemo_gym http://127.0.0.1:8077 > data/train.jsonl
 
-Its `app.py` and configuration are examples/integrations/nemo_gym.
+Its `app.py` and configuration are in examples/integrations/nemo_gym.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from nemo_gym.base_resources_server import (
@@ -21,9 +20,7 @@ from nemo_gym.base_resources_server import (
 )
 
 from kcurate.client import DEFAULT_URL, Client
-from kcurate.integrations import judged_beside, numbers
-
-_client = cache(Client)
+from kcurate.integrations import client_of, judged_beside, numbers
 
 
 class KernelConfig(BaseResourcesServerConfig):
@@ -61,7 +58,7 @@ class KernelResourcesServer(SimpleResourcesServer):
     async def verify(self, body: KernelVerifyRequest) -> KernelVerifyResponse:
         """Judge a response."""
         config = self.config
-        client = _client(config.judge_url, token=config.judge_token)
+        client = client_of(config.judge_url, token=config.judge_token)
         result = await judged_beside(client, body.task, body.response.output_text, config.scheme)
         return KernelVerifyResponse(
             **body.model_dump(), outcome=result.outcome, feedback=result.feedback, **numbers(result)

@@ -14,10 +14,8 @@ from typing import Literal
 
 import verifiers.v1 as vf
 
-from kcurate.client import DEFAULT_URL, Answer, Client
-from kcurate.integrations import judged_beside, numbers
-
-_client = cache(Client)
+from kcurate.client import DEFAULT_URL, Answer
+from kcurate.integrations import client_of, judged_beside, numbers
 
 
 class KernelTaskConfig(vf.TaskConfig):
@@ -56,7 +54,7 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
         """The reward of the reply; the other numbers are logged."""
         config = self.config
         result = await judged_beside(
-            _client(config.url, token=config.token), self.key, trace.last_reply, config.scheme
+            client_of(config.url, token=config.token), self.key, trace.last_reply, config.scheme
         )
         values = numbers(result)
         reward = values.pop("reward")
@@ -64,12 +62,12 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
         return reward
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
-        """Whether the known answer is correct, and faster if it is timed; None if there is none."""
+        """Whether the known answer is correct, and faster if it is timed; None without a known answer."""
         config = self.config
         answer = None if config.pairs is None else known_answer(config.pairs, self.key)
         if answer is None:
             return None
-        client = _client(config.url, token=config.token)
+        client = client_of(config.url, token=config.token)
         (result,) = client.judge([answer], scheme=config.scheme).results
         return result.outcome == ("correct" if result.speedup is None else "confirmed")
 
@@ -81,7 +79,7 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
         """The tasks; the system prompt has the rules."""
         config = self.config
         filters = {"brief": config.brief} | ({} if config.split is None else {"split": config.split})
-        for task in _client(config.task.url, token=config.task.token).every_task(**filters):
+        for task in client_of(config.task.url, token=config.task.token).every_task(**filters):
             texts = {message["role"]: message["content"] for message in task.prompt}
             data = KernelData(
                 id=task.id,

@@ -10,14 +10,12 @@ veRL scores one completion at a time, so a scheme that compares a group (`staged
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from kcurate.client import DEFAULT_URL, Client
-from kcurate.integrations import judged_beside, numbers
+from kcurate.integrations import client_of, judged_beside, numbers
 
 SOURCE = "kcurate"
-_client = cache(Client)
 
 
 async def compute_score(
@@ -36,7 +34,7 @@ async def compute_score(
     Raises:
         InputError, RemoteError: see `kcurate.client.Client`.
     """
-    result = await judged_beside(_client(url, token=token), ground_truth, solution_str, scheme)
+    result = await judged_beside(client_of(url, token=token), ground_truth, solution_str, scheme)
     values = numbers(result)
     return {"score": values.pop("reward"), **values, "outcome": result.outcome}
 

@@ -303,7 +303,7 @@ class _Plan:
         return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
 
     def _tolerance(self) -> Tolerance:
-        """The tolerance for the longest sum; very long sums over one tensor are assumed to be trees."""
+        """The tolerance for the longest sum; very long sums over one tensor count as reduced in a tree."""
         facts = self.maker.at(self.maker.bench)
         sizes: dict[Expr, None] = {}
         for terms, number, reduced in zip(self._terms, facts.terms, facts.reduced, strict=True):

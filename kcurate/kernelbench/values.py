@@ -28,7 +28,7 @@ FEW_NEGATIVE = Init("uniform", {"low": -1, "high": 2})
 CHOICES = 4
 # Long products of these neither vanish nor overflow.
 NEAR_ONE = Init("uniform", {"low": 0.9, "high": 1.1})
-# For weights that are all one or all zero: with these values, errors would go unnoticed.
+# For weights that are all one or all zero, with which errors would go unnoticed.
 AROUND_ONE = Init("uniform", {"low": 0.5, "high": 1.5})
 AROUND_ZERO = Init("uniform", {"low": -0.5, "high": 0.5})
 # Tolerance for float32 sums.

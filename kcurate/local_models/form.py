@@ -1,7 +1,7 @@
 """How prompts and answers become tokens, the same way for training and for sampling.
 
 A prompt is chat messages if the tokenizer has a chat template. Otherwise it is plain text in the form of
-`PLAIN`: the three parts of the prompt, then a line that opens the answer. Not covered: what a prompt says
+`PLAIN`: the three parts of the prompt, then a line that opens the answer. Not covered: the wording of prompts
 (`kcurate.prompts`), the model (`weights`).
 """
 
@@ -26,7 +26,7 @@ Text = str | list[dict[str, str]]
 
 
 class Form:
-    """Turns prompts and answers into tokens, the same way for training and for sampling."""
+    """The conversion for one tokenizer."""
 
     def __init__(self, tokenizer: Any, settings: ModelSettings) -> None:
         self._tokenizer = tokenizer
@@ -107,7 +107,7 @@ class Form:
         return opened if isinstance(opened, str) else self._shown(opened, opens=True)
 
     def _completion(self, prompt: Prompt, opened: str, answer: str) -> str:
-        """What a finished turn appends to the prompt; a thought that the prompt opened is closed empty."""
+        """The text that a finished turn appends to the prompt; a thought opened by the prompt stays empty."""
         whole = self._shown([*self.prompt(prompt), {"role": "assistant", "content": answer}], opens=False)
         if whole.startswith(opened):
             return whole[len(opened) :]

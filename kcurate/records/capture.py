@@ -107,9 +107,9 @@ class Capture:
     `kernel` is the demangled name with template arguments, `mangled` the name in the binary, `params` the
     parameter types as far as they are known. `device`: where it ran. `after`: how often each other kernel was
     launched between two launches of this one, by name, which hints at the loops around it. `complete` False:
-    a signal ended the program, or a limit was reached. For a kernel in Triton, `mangled` is its name with its
-    module's, `params` has Triton's names of types (`*fp16`, `i32`, `constexpr`), and `file` is where it was
-    defined.
+    a signal ended the program, or a limit was reached. For a kernel in Triton, `mangled` is its name with the
+    name of its module, `params` has Triton's names of types (`*fp16`, `i32`, `constexpr`), and `file` is the
+    file that defines it.
     """
 
     program: str

@@ -86,7 +86,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class BenchSize:
-    """One of several size settings for timing; a verdict's outcome is that of the `headline`.
+    """One of several size settings for timing; the `headline` determines the outcome of a verdict.
 
     `weight`, at least 0: the weight of this size when speedups over several sizes are combined.
     """

@@ -186,10 +186,10 @@ class Verdict:
 
     `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored verdict
     is reused only if it matches. `side` names the side at fault, `detail` explains it in one line, `log` is
-    the trimmed compiler or sanitizer output. `checks` lists what was run, in order. `speedup` is that of the
-    headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules. `sanitizers`
-    lists the runs under compute-sanitizer; `needless` is a part of a made slow side without which it is still
-    right, and faster.
+    the trimmed compiler or sanitizer output. `checks` lists the checks that ran, in order. `speedup` is for
+    the headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules.
+    `sanitizers` lists the runs under compute-sanitizer; `needless` is a part of a made slow side without
+    which it is still right, and faster.
     """
 
     candidate: str

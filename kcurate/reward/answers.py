@@ -23,8 +23,8 @@ from kcurate.reward.task import Task
 class Refusal(StrEnum):
     """Why a completion is not judged, in the order of the checks.
 
-    `unreadable`: it has no answer; `malformed`: the answer is not a side of the problem; `not_permitted`: it
-    uses techniques that the task does not permit; `copied`: it is the given code.
+    `unreadable`: the reply has no answer; `malformed`: the answer does not fit the problem; `not_permitted`:
+    it uses techniques that the task does not permit; `copied`: it is the given code.
     """
 
     UNREADABLE = "unreadable"

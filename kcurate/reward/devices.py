@@ -1,6 +1,6 @@
 """Which GPU trains and which GPUs judge; decided before any is opened.
 
-A single process sees the training GPU first, then those of the judge. Under `accelerate launch` each process
+A single process sees the training GPU first, then the judge's GPUs. Under `accelerate launch` each process
 has its own GPU, and the judge's GPUs are divided among the processes. Timing needs an otherwise idle GPU. The
 training GPU can also judge: trainer and judge take turns on it, since a step waits for its rewards. Not
 covered: the locks between judges (`kcurate.judge.gpu_lock`).
@@ -73,7 +73,7 @@ def gpu_named(place: JudgePlace) -> str | None:
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
-    """The GPUs on which one process judges: every `size`-th of `gpus`, or its training GPU if these are none.
+    """The GPUs on which one process judges: every `size`-th of `gpus`, or its own GPU if `gpus` is empty.
 
     Raises:
         InputError: fewer GPUs than processes.

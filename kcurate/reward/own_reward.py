@@ -72,5 +72,4 @@ def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequen
 
 
 def _line(error: Exception) -> str:
-    """The error in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]

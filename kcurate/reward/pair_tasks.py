@@ -73,7 +73,7 @@ def task_of(pair: Candidate, *, brief: bool = False) -> Task:
 
 
 def scored(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks that count in scores: those that ask for no technique and are no local edit."""
+    """The tasks that count in scores: without those that ask for a technique, and without local edits."""
     return tuple(task for task in tasks if task.technique is None and not task.local_edit)
 
 
@@ -111,7 +111,7 @@ def _proved(
 
 
 def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
-    """The usable pairs of a folder tree, by the verdicts next to them and those of the workspace."""
+    """The usable pairs of a folder tree, by the verdicts next to them and in the workspace."""
     workspace = Workspace(root)
     pairs = workspace.pairs if workspace.pairs.is_dir() else root
     for candidate, verdicts in standing.judged(store.find_candidates(pairs), workspace):

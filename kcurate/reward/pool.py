@@ -145,7 +145,7 @@ class RewardPool:
         return self._scored(await self._all_of(beginning), scheme)
 
     async def judge(self, task: Task) -> Verdict:
-        """The verdict on a task's template itself, cached like those of completions.
+        """The verdict on a task's template itself; cached like the verdicts of completions.
 
         Raises:
             KcurateError: this machine cannot judge.
@@ -276,8 +276,7 @@ def _round_robin(tasks: Sequence[Task]) -> Iterator[int]:
 
 
 def _earned(settled: Settled, entry: _Entry) -> Earned:
-    """What was earned, with the best known speedup: that of the task's answer, else the bound from memory
-    traffic."""
+    """What was earned, with the best known speedup: the task's, else the bound from memory traffic."""
     known = entry.task.known or (settled.headroom and min(settled.headroom, UNKNOWN))
     code = entry.read.candidate.fast.code if isinstance(entry.read, Readable) else ""
     return replace(settled.earned, known=known, task=entry.task.id, code=code)

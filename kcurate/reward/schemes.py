@@ -59,8 +59,8 @@ STANDINGS: Mapping[str, Standing] = {
     Outcome.CORRECT: _RIGHT,
     Outcome.CONFIRMED: Standing(True, True, True),
 }
-# Thresholds of the `pairs` scheme for the speedup (given time / completion time), and its lower limit for the
-# best known speedup, and the value used if that is unknown.
+# The `pairs` scheme: thresholds for the speedup (given time / completion time); the least value of the best
+# known speedup, and its value if it is unknown.
 SLOWER, FASTER = 0.67, 1.02
 LEAST_KNOWN, UNKNOWN = 1.5, 8.0
 # Larger weights could overflow the reward to infinity.
@@ -205,7 +205,7 @@ def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
     """The scheme of that name, with some of its numbers overridden.
 
     Raises:
-        InputError: no such scheme, or it has no such number.
+        InputError: no such scheme, or no such parameter.
     """
     if name not in SCHEMES:
         raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")

@@ -21,7 +21,7 @@ AUDIT_SLACK = 1.25
 
 @dataclass(frozen=True)
 class Settled:
-    """The final outcome. `speedup` is the measured one; the reward uses that of `earned`.
+    """The final outcome. `speedup` is the measured one; the reward uses `earned.speedup`.
 
     `headroom`: the given side's time over the time to move the problem's buffers once at copy bandwidth; None
     if not measured. `cheat`: the static checks rejected it, or an audit did not reproduce its speedup.

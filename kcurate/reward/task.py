@@ -44,7 +44,7 @@ class Task:
 class Judged:
     """What one completion earned.
 
-    `outcome`: that of its verdict (`records.Outcome`), or why it was not judged (`unreadable`, `copied`,
+    `outcome`: its verdict's outcome (`records.Outcome`), or why it was not judged (`unreadable`, `copied`,
     ...). `speedup`: slow time over fast time, None if not measured. `components`: the reward's terms by name;
     `reward` is their sum. `audit`: its speedup was high enough for a second judgement. `cheat`: rejected by
     the static checks, or the second judgement did not reproduce the speedup. `judge_s`: seconds of judging

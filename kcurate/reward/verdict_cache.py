@@ -78,7 +78,7 @@ class VerdictCache:
                 self._known.popitem(last=False)
 
     def add(self, key: str, verdict: Verdict) -> None:
-        """Add a verdict to those of its key, if it is final, and write it to the file in the background.
+        """Add a verdict under its key, if it is final, and write it to the file in the background.
 
         Raises:
             InputError: an earlier verdict could not be written.

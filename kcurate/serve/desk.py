@@ -46,7 +46,7 @@ class UnwrittenError(BackendError):
 
 
 class QueueFullError(BackendError):
-    """The queue has no room for so many more answers."""
+    """The queue has no room for the answers of a request."""
 
 
 @dataclass
@@ -175,7 +175,7 @@ class Desk:
 
     @staticmethod
     def _started(running: Coroutine[Any, Any, Job]) -> asyncio.Task[Job]:
-        """A task whose exception need not be retrieved by anybody."""
+        """A task whose exception may stay unretrieved without a warning."""
         task = asyncio.create_task(running)
         task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return task

@@ -30,8 +30,8 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
     """Serve until SIGINT or SIGTERM; the counts are the outcomes of the answers.
 
     Raises:
-        MissingDependencyError: the extra is not installed, or no such GPU. InputError: it may not or cannot
-            listen there, the workspace has a server, or there are no tasks.
+        MissingDependencyError: the extra is not installed, or no such GPU. InputError: it must not or cannot
+            listen there, the workspace already has a server, or there are no tasks.
     """
     require_extra()
     token = _token(config)

@@ -100,7 +100,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 class GradientGuard(TrainerCallback):  # type: ignore[misc]
     """Skips steps whose gradient is not finite, logs it, and ends a run that has diverged.
 
-    Taking one such step would make every weight NaN. float16 is left alone: its loss scaler skips them.
+    Taking one such step would make every weight NaN. With float16 the loss scaler skips them itself.
     """
 
     def __init__(self, stage: StageName, note: Note) -> None:

@@ -1,9 +1,9 @@
 """Stages of permitted techniques, after the staged search of Mikasa et al. (SQD, arXiv:2602.12049).
 
-A ladder of techniques has one stage per technique. Stage k asks for the k-th technique; it permits the first
-k, those that the given code uses, and those `always` permitted. A last stage, `free`, asks for any. A task is
-in a stage if its given code does not use the technique that the stage asks for. A completion that uses a
-technique that is not permitted is rejected (`reward.answers`). Not covered: which techniques code uses
+A ladder of techniques has one stage per technique. Stage k asks for the k-th technique. It permits the first
+k techniques, the techniques in the given code, and a few that are always permitted. A last stage, `free`,
+permits all. A task is in a stage if its given code does not use the technique that the stage asks for. A
+completion that uses another technique is rejected (`reward.answers`). Not covered: which techniques code uses
 (`kcurate.problem.techniques`), prompts that show earlier answers (`next_prompts`).
 """
 
@@ -97,7 +97,7 @@ def arranged(
 ) -> tuple[Task, ...]:
     """The tasks in rollout order: stage by stage, shuffled by `seed` inside a stage.
 
-    `policy` off and pass-rate: the tasks unchanged. `values` of `sqd`: the arguments of `stages`.
+    With `policy` off or pass-rate they are unchanged. `values` of `sqd`: the arguments of `stages`.
 
     Raises:
         InputError: an unknown policy, value or technique; or no task is left.

@@ -220,7 +220,7 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) 
 
 
 def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> None:
-    """Save the trainer's adapter, or that of a checkpoint, as the adapter of the stage."""
+    """Save the trainer's adapter, or a checkpoint's adapter, as the adapter of the stage."""
     part = stage.run.stage(stage.name) / "adapter.part"
     if trainer.is_world_process_zero():
         shutil.rmtree(part, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Pushes a run's card, curves and adapters to a model repository on the Hub, in one commit.
 
 Paths of this machine (in settings, arguments, the name of an adapter's base model) are removed first. Not
-covered: datasets (`kcurate.dataset.push`), what is in the card (`model_card`).
+covered: datasets (`kcurate.dataset.push`), the content of the card (`model_card`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class NextPrompts(Protocol):
     """Chooses rows; `saw` is called with every judged completion."""
 
     def choose(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows to sample for instead of these, as many; each has one group of completions."""
+        """As many rows to sample for instead of these, one for each group of completions."""
 
     def saw(self, task: Task, reply: str, judged: Judged) -> None:
         """Record what a completion earned."""
@@ -125,7 +125,7 @@ class Pool:
         members[:] = [member for member in ranked if member.right][:RIGHT] + failed[-FAILED:]
 
     def steps(self, task: Task) -> Iterator[tuple[str, Member]]:
-        """The earlier answers that use only permitted techniques, each with deepen, improve or repair."""
+        """The earlier answers with only permitted techniques, and for each: deepen, improve or repair."""
         usable = [
             member
             for member in self._members[_base(task)]

@@ -1,6 +1,6 @@
 """Rejection fine-tuning: sample, judge, and SFT on the model's own confirmed answers that are not copies.
 
-The prompts are those of GRPO. Not covered: sampling and judging (`evaluation`), the training itself (`sft`).
+It uses GRPO's prompts. Not covered: sampling and judging (`evaluation`), the training itself (`sft`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ verdicts.jsonl    the judges' verdicts, so that nothing is judged twice
 summary.json      the counts
 log               progress messages with timestamps
 
-A stage is done when its adapter/ exists: it is renamed into place when complete. Not covered: what is in a
-line of metrics (`callbacks`, `trl_reward`), the curves plotted from them (`curves`).
+A stage is done when its adapter/ exists: it is renamed into place when complete. Not covered: the content of
+metrics (`callbacks`, `trl_reward`), the curves plotted from them (`curves`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RunFolder:
     root: Path
 
     config = Inside("config.toml")  # the resolved settings
-    plan = Inside("run.json")  # the stages, and the adapter that was given to GRPO
+    plan = Inside("run.json")  # the stages, and the adapter that GRPO starts from
     tasks = Inside("tasks.json")  # the split
     base = Inside("base")  # unpacked weights of a `.gguf` model
     curves = Inside("curves.png")
@@ -133,7 +133,7 @@ class RunFolder:
             )
 
     def start(self, settings: TrainSettings) -> None:
-        """Write the settings into a new folder, or into that of a resumed run."""
+        """Write the settings into the folder of a new or resumed run."""
         store.write_bytes(self.config, to_toml(settings).encode())
 
     def settings(self, sets: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> TrainSettings:

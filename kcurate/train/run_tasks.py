@@ -75,7 +75,7 @@ def write(folder: RunFolder, tasks: Tasks) -> None:
 
 
 def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> tuple[Task, ...]:
-    """The pairs whose family is not held out: beside KernelBench, pairs are for SFT and not split."""
+    """The pairs whose family is not held out. With KernelBench's tasks, all other pairs are for SFT."""
     families = {task.family for task in held_out}
     if dropped := [task.id for task in tasks if task.family in families]:
         count = f"{len(dropped)} of {len(tasks)}"

@@ -40,7 +40,7 @@ def has_tools(tokenizer: Any, form: Form) -> bool:
 def trainer_arguments(
     turns: int, tasks: Mapping[str, Task], form: Form, tokenizer: Any, pool: Pool, ends: set[int]
 ) -> dict[str, Any]:
-    """The trainer's arguments for so many turns; none for a single turn."""
+    """The trainer's arguments for several turns; none for a single turn."""
     if turns == 1:
         return {}
     if has_tools(tokenizer, form):
@@ -137,7 +137,7 @@ class PlainTurns:
             return self._ids(f"\n{text}\nAnswer:\n\n")
         before = self._shown(_PROBE, opens=False)
         after = self._shown([*_PROBE, {"role": "user", "content": text}], opens=True)
-        # Some templates render earlier turns differently once another follows; then the text after the probe.
+        # Some templates render earlier turns differently once another follows: search for the probe instead.
         between = after[len(before) :] if after.startswith(before) else after.rpartition("said")[2]
         return self._ids(between)
 

@@ -142,7 +142,7 @@ def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
 
 
 def elsewhere(compared: Iterable[Compared]) -> Iterator[str]:
-    """For each GPU model that differs from that of the rows, how many rows hold there and how many do not."""
+    """For each GPU model other than the rows' own, how many rows hold there and how many do not."""
     places: dict[tuple[str, str], Counter[Drift]] = {}
     for comparison in compared:
         if comparison.device != comparison.published_device and comparison.drift is not Drift.UNTIMED:
