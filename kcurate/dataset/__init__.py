@@ -9,7 +9,6 @@
 | `stage` | `kcurate build` |
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 | `explained` | rows of `explained`: an answer with the measurements that explain it |
-| `profile_rows` | rows of `profiles`: the counters of one side on one GPU |
 | `push_folder` | publishes into a local folder |
 | `repairs` | rows of `repair`: a wrong answer, the judge's findings, and the right answer |
 | `settings` | the settings of `kcurate build` and `kcurate push` |

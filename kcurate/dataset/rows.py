@@ -1,19 +1,21 @@
-"""A pair and its verdicts as one flat, typed row of the `pairs` config.
+"""A pair and its verdicts as one flat, typed row of the `pairs` config; its profiles as rows of `profiles`.
 
 Nested parts of the record (problem, plans, extra buffers) are JSON text in the row: their shape differs
 between pairs, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`),
-reading a pair back from a row (`kcurate.hub.published_rows`).
+reading a pair back from a row (`kcurate.hub.published_rows`), the counters (`kcurate.profiling.counters`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.dataset import licences
 from kcurate.problem.neutral import neutral
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.on_file import Profiles
 from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
 Kind = str | list[Any]
@@ -65,6 +67,14 @@ COLUMNS: dict[str, Kind] = {
         }
     ],
     "other_verdicts": ["string"],
+}
+# Of `profiles`: the counters of one side on one GPU.
+PROFILE_COLUMNS: dict[str, Kind] = {
+    **strings("id", "side", "device", "family", "domain", "license", "content"),
+    "launches": "int64",
+    "profiled": "int64",
+    **floats(*BY_NAME),
+    **strings("tool", "driver", "compiler"),
 }
 
 
@@ -189,3 +199,14 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
 def _registers(resources: Sequence[Resources]) -> int | None:
     """Registers per thread, of the kernel that uses the most."""
     return max((kernel.registers for kernel in resources if kernel.registers is not None), default=None)
+
+
+def profile_rows(
+    row: Mapping[str, Any], candidate: Candidate, profiles: Profiles
+) -> Iterator[dict[str, Any]]:
+    """The rows of `profiles`: one for each side and device; `row` is the candidate's row of `pairs`."""
+    for device, sides in profiles.by_device(candidate).items():
+        for side, profile in sides.items():
+            facts = {name: getattr(profile, name) for name in PROFILE_COLUMNS if hasattr(profile, name)}
+            values = {**row, **profile.counters, **facts, "side": side, "device": device}
+            yield {name: values.get(name) for name in PROFILE_COLUMNS}

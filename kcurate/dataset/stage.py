@@ -19,8 +19,9 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, changes, licences, parquet, profile_rows, repairs
+from kcurate.dataset import card, changes, licences, parquet, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
+from kcurate.dataset.rows import profile_rows
 from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.settings import BuildConfig
 from kcurate.dataset.tuning import tables, trainable
@@ -266,7 +267,7 @@ def _configs(
         }
         for_training, without_prompt = tables(rows, wrong, test=split == "test", counted=both)
         untaught |= without_prompt
-        of_sides = [side for row in rows for side in profile_rows.rows(row, candidates[row["id"]], profiles)]
+        of_sides = [side for row in rows for side in profile_rows(row, candidates[row["id"]], profiles)]
         tables_of[split] = {"pairs": rows, **for_training, "profiles": of_sides}
     configs = {
         config: {split: by_config[config] for split, by_config in tables_of.items() if by_config[config]}

@@ -31,7 +31,7 @@ from kcurate.evaluation.judging import short
 from kcurate.judge.workers.nursery import run_limited
 from kcurate.kernelbench import tasks as kernelbench
 from kcurate.kernelbench.evaluator import Built, Evaluation, result
-from kcurate.records import Candidate, Origin, Outcome, Prompt, Side
+from kcurate.records import Outcome, Prompt, Side
 from kcurate.reward.answers import Refusal
 from kcurate.reward.schemes import OURS, Earned, Scheme, terms_of
 from kcurate.reward.task import Task
@@ -73,20 +73,9 @@ def load(tree: Path, level: int) -> tuple[Task, ...]:
 
 
 def _task(name: str, code: str, prompt: str, level: int) -> Task:
-    family = kernelbench.family_of(name)
-    candidate = Candidate(
-        id=f"kernelbench/level{level}/{name.strip('_')}",
-        family=family,
-        domain="deep-learning",
-        license=kernelbench.LICENSE,
-        origin=Origin("model", suite="kernelbench", url=kernelbench.URL, made="fast"),
-        techniques=(),
-        description=f"KernelBench, level {level}, {name}: ModelNew, by its own protocol.",
-        problem=None,
-        slow=Side(code, (), language="torch"),
-        fast=Side("", ()),
-    )
-    return Task(candidate.id, family, Prompt(SYSTEM, "", prompt), candidate)
+    slow = Side(code, (), language="torch")
+    template = kernelbench.template_of(name, level, "ModelNew, by its own protocol", None, slow)
+    return Task(template.id, template.family, Prompt(SYSTEM, "", prompt), template)
 
 
 def code_of(reply: str) -> str | None:

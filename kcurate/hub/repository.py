@@ -74,7 +74,8 @@ class Hub:
             raise MissingDependencyError(
                 "no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`; see --dry-run and --to"
             )
-        self.repo, self._kind = repo, kind
+        self.repo = repo
+        self._repo: dict[str, Any] = {"repo_id": repo, "repo_type": kind}
         self._api = HfApi(endpoint=endpoint, token=self.token or False, library_name="kcurate")
 
     def look(self) -> Remote | None:
@@ -88,14 +89,12 @@ class Hub:
 
         with self._reported():
             try:
-                info = self._api.repo_info(self.repo, repo_type=self._kind)
+                info = self._api.repo_info(**self._repo)
             except RepositoryNotFoundError:
                 return None
-            tree = self._api.list_repo_tree(
-                self.repo, recursive=True, revision=info.sha, repo_type=self._kind
-            )
+            tree = self._api.list_repo_tree(**self._repo, recursive=True, revision=info.sha)
             files = [entry for entry in tree if isinstance(entry, RepoFile)]
-            refs = self._api.list_repo_refs(self.repo, repo_type=self._kind)
+            refs = self._api.list_repo_refs(**self._repo)
         hashes = {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
         tags = {tag.name: tag.target_commit for tag in refs.tags}
         return Remote(str(info.sha), hashes, tags, bool(info.private))
@@ -103,7 +102,7 @@ class Hub:
     def create(self, *, private: bool) -> None:
         """Create the repository unless it exists."""
         with self._reported():
-            self._api.create_repo(self.repo, repo_type=self._kind, private=private, exist_ok=True)
+            self._api.create_repo(**self._repo, private=private, exist_ok=True)
 
     def commit(
         self,
@@ -124,30 +123,28 @@ class Hub:
 
         operations: list[Any] = [CommitOperationAdd(path, content) for path, content in files.items()]
         with self._reported():
-            self._api.preupload_lfs_files(self.repo, operations, repo_type=self._kind, free_memory=False)
+            self._api.preupload_lfs_files(**self._repo, additions=operations, free_memory=False)
             operations += [CommitOperationDelete(path) for path in removed]
             done = self._api.create_commit(
-                self.repo, operations, commit_message=message, repo_type=self._kind, parent_commit=parent
+                **self._repo, operations=operations, commit_message=message, parent_commit=parent
             )
         return str(done.oid)
 
     def tag(self, name: str, commit: str, message: str) -> None:
         """Tag a commit unless the tag exists."""
         with self._reported():
-            self._api.create_tag(
-                self.repo, tag=name, revision=commit, tag_message=message, repo_type=self._kind, exist_ok=True
-            )
+            self._api.create_tag(**self._repo, tag=name, revision=commit, tag_message=message, exist_ok=True)
 
     def download(self, commit: str, folder: Path) -> None:
         """Download every file of a commit into a folder."""
         with self._reported():
-            self._api.snapshot_download(self.repo, repo_type=self._kind, revision=commit, local_dir=folder)
+            self._api.snapshot_download(**self._repo, revision=commit, local_dir=folder)
 
     def read(self, path: str, revision: str, folder: Path) -> bytes:
         """One file of a revision, downloaded into a folder."""
         with self._reported():
             local = self._api.hf_hub_download(
-                self.repo, path, repo_type=self._kind, revision=revision, local_dir=folder
+                **self._repo, filename=path, revision=revision, local_dir=folder
             )
         return Path(local).read_bytes()
 

@@ -19,7 +19,7 @@ from kcurate.errors import InputError
 from kcurate.hub import repository as hub
 from kcurate.kernelbench.worker import Conversion, convert_all
 from kcurate.problem import shown
-from kcurate.records import Candidate, Origin, Side
+from kcurate.records import Candidate, Origin, Problem, Side
 from kcurate.reward.task import Task
 
 HUB_NAME = "ScalingIntelligence/KernelBench"
@@ -137,20 +137,24 @@ def family_of(name: str) -> str:
     return (match[2] if match else name).replace("_", "-").strip("-").lower()
 
 
-def _task(name: str, module: Conversion, level: int, brief: bool, gpu: str) -> Task:
-    """The task of one module; a completion replaces its empty fast side."""
-    assert module.problem is not None and module.side is not None
-    family = family_of(name)
-    candidate = Candidate(
+def template_of(name: str, level: int, how: str, problem: Problem | None, slow: Side) -> Candidate:
+    """The candidate of a module, with an empty fast side; `how`: how an answer is judged, in words."""
+    return Candidate(
         id=f"kernelbench/level{level}/{name.strip('_')}",
-        family=family,
+        family=family_of(name),
         domain="deep-learning",
         license=LICENSE,
         origin=Origin("model", suite="kernelbench", url=URL, made="fast"),
         techniques=(),
-        description=f"KernelBench, level {level}, {name}: device code against eager PyTorch.",
-        problem=module.problem,
-        slow=module.side,
+        description=f"KernelBench, level {level}, {name}: {how}.",
+        problem=problem,
+        slow=slow,
         fast=Side("", ()),
     )
-    return Task(candidate.id, family, shown.request(candidate, brief=brief, gpu=gpu), candidate)
+
+
+def _task(name: str, module: Conversion, level: int, brief: bool, gpu: str) -> Task:
+    assert module.problem is not None and module.side is not None
+    how = "device code against eager PyTorch"
+    template = template_of(name, level, how, module.problem, module.side)
+    return Task(template.id, template.family, shown.request(template, brief=brief, gpu=gpu), template)

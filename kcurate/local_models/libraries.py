@@ -1,4 +1,4 @@
-"""The packages of the extra `train`: checks that they are installed without importing them."""
+"""Checks that optional packages are installed without importing them; those of the extra `train`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 REPORTS = ("trackio", "wandb", "tensorboard")
 
 
+def require(packages: Sequence[str], where: str, hint: str) -> None:
+    """Check that packages are installed.
+
+    Raises:
+        MissingDependencyError: one is not.
+    """
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        raise MissingDependencyError(f"not installed: {', '.join(missing)}", where=where, hint=hint)
+
+
 def require_extra(command: str = "kcurate train") -> None:
     """Check that the packages of the extra `train` are installed.
 
     Raises:
-        MissingDependencyError: a package of the extra `train` is not installed.
+        MissingDependencyError: one is not.
     """
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"not installed: {', '.join(missing)}", where=command, hint="pip install 'kcurate[train]'"
-        )
+    require(PACKAGES, command, "pip install 'kcurate[train]'")
 
 
 def require_reports(names: Sequence[str]) -> None:
@@ -37,10 +43,7 @@ def require_reports(names: Sequence[str]) -> None:
         why = f"cannot log to {unknown[0]!r}"
         raise InputError(why, where="--report", hint=f"one of {', '.join(REPORTS)}")
     for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise MissingDependencyError(
-                f"not installed: {name}", where=f"--report {name}", hint=f"pip install {name}"
-            )
+        require([name], f"--report {name}", f"pip install {name}")
 
 
 @contextlib.contextmanager

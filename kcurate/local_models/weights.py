@@ -6,7 +6,6 @@ Not covered: how prompts and answers become tokens (`form`).
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import re
 import shutil
@@ -14,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError
 from kcurate.hub import repository as hub
+from kcurate.local_models.libraries import require
 from kcurate.local_models.settings import LoraSettings, ModelSettings
 
 # NAME or USER/NAME on the Hub; anything else is a path.
@@ -44,10 +44,7 @@ def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
     if path.suffix == ".gguf":
         if not path.is_file():
             raise InputError("no such file", where=settings.name, hint="--model")
-        if importlib.util.find_spec("gguf") is None:
-            raise MissingDependencyError(
-                "not installed: gguf", where=settings.name, hint="pip install 'kcurate[train]'"
-            )
+        require(["gguf"], settings.name, "pip install 'kcurate[train]'")
         return str(path.parent), {**extra, "gguf_file": path.name}
     if path.is_file():
         raise InputError("not a folder", where=settings.name, hint="a model is a folder or a .gguf file")

@@ -66,19 +66,13 @@ def ladder(lines: Sequence[Line]) -> str:
     place = log_scale(ends, floor, 12)
     every = f"; every {step}th is shown" if step > 1 else ""
     parts = [_open(height, f"Speedups with their intervals, in order{every}")]
-    for tick in place.ticks():
-        y = place(tick)
-        parts.append(f'<path class="grid" d="M{left} {y:.1f}H{WIDTH - 8}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}x</text>')
+    parts += _y_axis(place, {tick: f"{tick:g}x" for tick in place.ticks()}, left)
     across = (WIDTH - left - 20) / max(1, len(rungs))
     for number, line in enumerate(rungs):
         x = left + 6 + across * (number + 0.5)
         whisker = f'<path d="M{x:.1f} {place(line["low"]):.1f}V{place(line["high"]):.1f}"/>'
         parts.append(_dot(line, x, place(line["speedup"]), 3, _tooltip(line), whisker))
-    parts.append(
-        f'<text x="{WIDTH / 2:.0f}" y="{height - 8}" text-anchor="middle">pairs by speedup</text></svg>'
-    )
-    return "\n".join(parts)
+    return "\n".join([*parts, _close("pairs by speedup", height - 8)])
 
 
 def by_group(lines: Sequence[Line], noun: str, names: Callable[[Line], Iterable[str]]) -> str:
@@ -135,20 +129,14 @@ def bandwidth(lines: Sequence[Line]) -> str:
     across = log_scale([line["fast_us"] for line in timed], left + 8, WIDTH - 12)
     up = LogScale(SMALLEST_SHARE, max([1.2, *(line["copy"] * 1.1 for line in timed)]), floor, 12)
     parts = [_open(height, "Share of the measured copy bandwidth that the fast sides reach")]
-    for tick in (SMALLEST_SHARE, 0.01, 0.1, 0.5, 1.0):
-        kind = "roof" if tick == 1.0 else "grid"
-        parts.append(f'<path class="{kind}" d="M{left} {up(tick):.1f}H{WIDTH - 8}"/>')
-        parts.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.1%}</text>')
-    parts += [
-        f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>'
-        for tick in across.ticks()
-    ]
+    shares = (SMALLEST_SHARE, 0.01, 0.1, 0.5, 1.0)
+    parts += _y_axis(up, {share: f"{share:.1%}" for share in shares}, left, roof=1.0)
+    parts += _x_axis(across, floor)
     for line in timed:
         tooltip = f"{line['id']}: {line['copy']:.1%} of copy bandwidth, {line['fast_us']:g} us"
         parts.append(_dot(line, across(line["fast_us"]), up(line["copy"]), 3.5, tooltip))
     label = "time of the fast side in microseconds; dashed: copy bandwidth; values below 0.1% are on the axis"
-    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{height - 6}" text-anchor="middle">{label}</text></svg>')
-    return "\n".join(parts)
+    return "\n".join([*parts, _close(label, height - 6)])
 
 
 def roofline(lines: Sequence[Line]) -> str:
@@ -159,13 +147,9 @@ def roofline(lines: Sequence[Line]) -> str:
     across = log_scale([line["roofline"][0] for line in lines], left + 8, WIDTH - 12)
     up = log_scale([*(line["roofline"][1] for line in lines), roof * across.low], floor, 12)
     parts = [_open(height, "Floating-point operations a second over operations a byte")]
-    for tick in (tick for tick in up.ticks() if f"{tick:e}".startswith("1")):  # powers of ten
-        parts.append(f'<path class="grid" d="M{left} {up(tick):.1f}H{WIDTH - 8}"/>')
-        parts.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.0e}</text>')
-    parts += [
-        f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>'
-        for tick in across.ticks()
-    ]
+    powers_of_ten = [tick for tick in up.ticks() if f"{tick:e}".startswith("1")]
+    parts += _y_axis(up, {tick: f"{tick:.0e}" for tick in powers_of_ten}, left)
+    parts += _x_axis(across, floor)
     top = min(across.high, up.high / roof)
     parts.append(
         f'<path class="roof" d="M{across(across.low):.1f} {up(roof * across.low):.1f}'
@@ -176,12 +160,31 @@ def roofline(lines: Sequence[Line]) -> str:
         tooltip = f"{line['id']}: {intensity:.3g} operations a byte, {rate / 1e9:.4g} Gflop/s"
         parts.append(_dot(line, across(intensity), up(rate), 3.5, tooltip))
     label = "operations a byte of device memory, without tensor cores; dashed: copy bandwidth"
-    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{height - 6}" text-anchor="middle">{label}</text></svg>')
-    return "\n".join(parts)
+    return "\n".join([*parts, _close(label, height - 6)])
 
 
 def _open(height: float, title: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+
+
+def _close(label: str, y: float) -> str:
+    """The label below the horizontal axis, and the end of the plot."""
+    return f'<text x="{WIDTH / 2:.0f}" y="{y}" text-anchor="middle">{label}</text></svg>'
+
+
+def _y_axis(
+    up: LogScale, labels: Mapping[float, str], left: float, roof: float | None = None
+) -> Iterator[str]:
+    """A line and a label for each tick; the line at `roof` has another style."""
+    for tick, label in labels.items():
+        style = "roof" if tick == roof else "grid"
+        yield f'<path class="{style}" d="M{left} {up(tick):.1f}H{WIDTH - 8}"/>'
+        yield f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{label}</text>'
+
+
+def _x_axis(across: LogScale, floor: float) -> Iterator[str]:
+    for tick in across.ticks():
+        yield f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>'
 
 
 def _tooltip(line: Line) -> str:

@@ -149,19 +149,10 @@ class Routes:
     async def health(self) -> client.Health:
         """The judges, and how many answers wait for them."""
         desk = self._desk
-        environment, timed = desk.environment, await asyncio.to_thread(lambda: desk.pool.timed)
+        timed = await asyncio.to_thread(lambda: desk.pool.timed)
         tasks = await asyncio.to_thread(desk.catalog.tasks)
-        return client.Health(
-            __version__,
-            environment.backend,
-            environment.device,
-            self._gpus,
-            timed,
-            len(tasks),
-            desk.jobs,
-            desk.waiting,
-            desk.queue,
-        )
+        judges = (desk.environment.backend, desk.environment.device, self._gpus, timed)
+        return client.Health(__version__, *judges, len(tasks), desk.jobs, desk.waiting, desk.queue)
 
     async def metrics(self) -> PlainTextResponse:
         """Counters since the start, in Prometheus' text format."""

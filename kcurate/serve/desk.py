@@ -244,9 +244,8 @@ class Desk:
         schemes.make(request.scheme, request.values)
         if not 1 <= len(request.answers) <= MOST_ANSWERS:
             raise InputError(f"{len(request.answers)} answers", hint=f"1 to {MOST_ANSWERS} a request")
-        callers_task = (
-            None if request.problem is None else own_task(request.problem, self.environment.backend)
-        )
+        problem, backend = request.problem, self.environment.backend
+        callers_task = None if problem is None else own_task(problem, backend)
         offered, tasks = self.catalog.tasks(), list[Task]()
         for index, answer in enumerate(request.answers):
             where = f"answers[{index}]"
@@ -273,11 +272,9 @@ def _reply(answer: Answer) -> str | prompts.Answer:
 def _result(task: str | None, judged: Judged) -> Result:
     standing = schemes.STANDINGS.get(judged.outcome)
     speedup = judged.verdict.speedup if judged.verdict else None
+    same = ("outcome", "reward", "components", "audit", "cheat", "cached", "judge_s")
     return Result(
         task=task,
-        outcome=judged.outcome,
-        reward=judged.reward,
-        components=judged.components,
         correct=standing is not None and standing.correct,
         speedup=speedup.ratio if speedup else None,
         low=speedup.low if speedup else None,
@@ -285,10 +282,7 @@ def _result(task: str | None, judged: Judged) -> Result:
         feedback=_text(feedback_on(judged)),
         detail=_text(judged.detail),
         key=judged.key or None,
-        audit=judged.audit,
-        cheat=judged.cheat,
-        cached=judged.cached,
-        judge_s=judged.judge_s,
+        **{name: getattr(judged, name) for name in same},
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib.util
 import signal
 import socket
 
@@ -15,14 +14,16 @@ from kcurate.backends.choice import choose
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError
 from kcurate.judge.workers.inside import isolation
+from kcurate.local_models.libraries import require
 from kcurate.records import Summary
 from kcurate.serve.guard import Guard, is_loopback
 from kcurate.serve.settings import ServeConfig
 
 STAGE = "serve"
 PACKAGES = ("fastapi", "uvicorn")
+# How long open requests may take to end after a signal.
 STOP_S = 3
 
 
@@ -33,7 +34,7 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
         MissingDependencyError: the extra is not installed, or no such GPU. InputError: it must not or cannot
             listen there, the workspace already has a server, or there are no tasks.
     """
-    require_extra()
+    require(PACKAGES, "kcurate serve", "pip install 'kcurate[serve]'")
     token = _token(config)
     with contextlib.ExitStack() as stack, recorded(STAGE, config.workspace, note=note) as record:
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
@@ -63,18 +64,6 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
         gpus = place.gpus if environment.backend == "cuda" and config.ray is None else ()
         _serve(desk, gpus, token, config.max_body, listening)
         return record.finish({"answers": dict(sorted(desk.outcomes.items()))})
-
-
-def require_extra() -> None:
-    """Check that the packages of the extra `serve` are installed.
-
-    Raises:
-        MissingDependencyError: one is not.
-    """
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        why = f"not installed: {', '.join(missing)}"
-        raise MissingDependencyError(why, where="kcurate serve", hint="pip install 'kcurate[serve]'")
 
 
 def _serve(
