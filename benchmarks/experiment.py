@@ -241,9 +241,11 @@ def trained(
     if adapter is not None and not adapter.is_dir():
         sys.exit(f"{adapter}: not there; take the row of SFT out of rows.jsonl to train it again")
     stages: Any = (arm.stage,) if arm.stage else ()
-    train(
-        TrainConfig(own, folder.root, stages, adapter, resume=folder.config.exists(), tasks=tasks), note=note
+    resume = folder.config.exists()
+    config = TrainConfig(
+        settings=own, out=folder.root, stages=stages, adapter=adapter, resume=resume, tasks=tasks
     )
+    train(config, note=note)
     if arm.stage == "sft" and not arm.form:
         _keep(folder.adapter("sft"), options.out / "adapter")
     name = ROWS[arm.stage or "base"]

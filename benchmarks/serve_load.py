@@ -57,7 +57,7 @@ from kcurate.errors import KcurateError
 from kcurate.judge import JudgeConfig, open_referees
 from kcurate.judge.referees.local import Referees
 from kcurate.reward.answers import Readable, read
-from kcurate.reward.settled import asks_for_audit, settle
+from kcurate.reward.settled import needs_audit, settle
 from kcurate.reward.task import Task
 
 # Outcomes of right answers, of which another timing may give another.
@@ -153,7 +153,7 @@ def settled(referees: Referees, task: Task, reply: str) -> tuple[str, int]:
     if not isinstance(found, Readable):
         return settle(found).earned.outcome, 0
     verdicts = [referees.submit(found.candidate).result()]
-    if asks_for_audit(verdicts):
+    if needs_audit(verdicts):
         verdicts.append(referees.submit(found.candidate).result())
     return settle(found, verdicts).earned.outcome, len(verdicts)
 

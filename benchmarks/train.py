@@ -36,7 +36,7 @@ from kcurate import backends
 from kcurate.records import Candidate
 from kcurate.reward import pair_tasks, schemes
 from kcurate.reward.pool import PoolConfig, RewardPool
-from kcurate.train.metrics_log import MetricsLog
+from kcurate.train.run_folder import MetricsLog
 
 ROOT = Path(__file__).resolve().parent.parent
 REPEATS, STEPS, FIRST = 3, 14, 3

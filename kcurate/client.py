@@ -4,9 +4,9 @@
         job = judge.judge([Answer(task="deep-learning/softmax-block-online", reply=text)])
         job.results[0].reward
 
-Standard library only, and nothing of kcurate's but its errors, so that it works beside whatever a trainer
-pins. Every call is repeated while the server is away or full: a repeated request is the same job. Not
-covered: what an outcome earns (docs/rewards.md), the statuses (docs/serving.md).
+It imports only the standard library and kcurate's errors, so that it works with whatever versions a trainer
+pins. A call is repeated while the server is unreachable or full; an equal request is the same job, so nothing
+is judged twice. Not covered: what an outcome earns (docs/rewards.md), HTTP statuses (docs/serving.md).
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_URL = "http://127.0.0.1:8077"
 # Statuses after which a request is sent again: too many jobs, judges that failed, a proxy without a server.
 AGAIN = frozenset({429, 502, 503, 504})
-# The server answers a request that waits within five minutes.
+# Time limit for one answer. The server answers within five minutes, also if a request waits for its results.
 ANSWER_S = 900.0
+# Calls of an `AsyncClient` that can wait at the same time.
 THREADS = 64
-# Tasks that `every_task` asks for at once.
+# How many tasks `every_task` requests at once.
 PAGE = 1000
 
 
@@ -51,7 +52,7 @@ class Given:
 
 @dataclass(frozen=True)
 class OwnProblem:
-    """A problem of the caller's: the `problem` of a `pair.json`, and the side that defines its results."""
+    """A problem of the caller: the `problem` of a `pair.json`, and the side that defines its results."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
     problem: Mapping[str, Any]
@@ -60,9 +61,9 @@ class OwnProblem:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answered: the text of its `reply`, or `code` with a plan and buffers if they differ.
+    """A model's answer: the text of its `reply`, or `code` with a plan and buffers if they differ.
 
-    `task`: the id of a task of the server's; None: for the request's own problem.
+    `task`: the id of one of the server's tasks; None: the answer is to the problem in the request.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
@@ -76,9 +77,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """Answers to judge. Those for one task are a group: some schemes compare the answers of a group.
+    """Answers to judge. The answers to one task form a group; some reward schemes compare them.
 
-    `values` override the numbers of the reward scheme. `wait` False: the answer is a job id.
+    `values` override the numbers of the reward scheme. `wait` False: the server returns a job id at once.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
@@ -94,8 +95,9 @@ class Result:
     """What one answer earned, as in training (docs/rewards.md).
 
     `speedup`: slow time over fast time of the headline size, from `low` to `high`; None if not timed.
-    `feedback`: what to tell a model before its next attempt. `key`: of its verdict; None if it was refused
-    before judging. `audit`: its speedup was measured a second time. `cached`: an equal answer was judged.
+    `feedback`: what to tell a model before its next attempt. `key`: identifies its verdict; None if it was
+    refused before judging. `audit`: its speedup was measured a second time. `cached`: the verdict of an equal
+    answer was used.
     """
 
     task: str | None
@@ -117,7 +119,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Job:
-    """A request that was taken. `refused`: its own problem is not admitted; `failed`: the judges failed."""
+    """An accepted request. `refused`: the problem in it is not admitted; `failed`: the judges failed."""
 
     id: str
     state: Literal["waiting", "done", "refused", "failed"]
@@ -127,9 +129,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """A slow side to make faster. `prompt` has chat messages; the rest is for prompts of one's own.
+    """A slow side to make faster. `prompt` has chat messages; use the other fields to write other prompts.
 
-    `local_edit`: the known answer is mostly the given code, so that scores should leave the task out.
+    `local_edit`: the known answer is mostly the given code, so scores should leave the task out.
     """
 
     id: str
@@ -166,9 +168,9 @@ class Health:
 
 
 class Client:
-    """Calls a server. `retry_s`: how long a server that is away or full is tried again; `note` is told.
+    """Calls a server. `retry_s`: how long to retry while it is unreachable or full; `note` reports retries.
 
-    The time counts from the first call that fails, however long that one waited for its answer.
+    The time counts from the first failure, however long that call waited for its answer.
 
     Raises (every call):
         InputError: the server refused the request (an unknown task, a wrong token, a body too large).
@@ -206,11 +208,11 @@ class Client:
         return TaskList(answer["total"], tasks)
 
     def every_task(self, **filters: str | int | float | bool) -> Iterator[Task]:
-        """All tasks that match, a page at a time."""
-        at = 0
-        while page := self.tasks(**filters, offset=at, limit=PAGE).tasks:
+        """All tasks that match, requested page by page."""
+        offset = 0
+        while page := self.tasks(**filters, offset=offset, limit=PAGE).tasks:
             yield from page
-            at += len(page)
+            offset += len(page)
 
     def judge(
         self,
@@ -223,7 +225,7 @@ class Client:
         """Judge answers and wait for the results; `values` override the numbers of the scheme.
 
         Raises:
-            InputError: also if the caller's own problem is refused.
+            InputError: also if the caller's problem is refused.
         """
         job = self.submit(Request(answers, problem, scheme, values or {}))
         while job.state == "waiting":
@@ -235,17 +237,17 @@ class Client:
         return job
 
     def submit(self, request: Request) -> Job:
-        """Hand in a request as it is."""
+        """Send a request; returns its job at once if `request.wait` is False."""
         return job_of(self._call("POST", "/judge", asdict(request)))
 
     def job(self, job_id: str, *, wait: bool = False) -> Job:
-        """A job as it stands, or, with `wait`, when it has ended or a while has passed."""
+        """A job; with `wait`, the server answers when it has ended, or after five minutes."""
         return job_of(self._call("GET", f"/jobs/{job_id}?wait={str(wait).lower()}"))
 
     def verdicts(self, key: str) -> list[dict[str, Any]]:
-        """The final verdicts under the key of a result, as `schemas/verdict.json` has them."""
-        verdicts_on_file: list[dict[str, Any]] = self._call("GET", f"/verdicts/{key}")
-        return verdicts_on_file
+        """The final verdicts under the key of a result, in the form of `schemas/verdict.json`."""
+        verdicts: list[dict[str, Any]] = self._call("GET", f"/verdicts/{key}")
+        return verdicts
 
     def health(self) -> Health:
         """The server's state."""
@@ -274,9 +276,9 @@ class Client:
 
 
 class AsyncClient:
-    """`Client` for callers with an event loop: its methods, each run in a thread of its own.
+    """`Client` for callers with an event loop: each call runs in a thread.
 
-    A call that is cancelled goes on in its thread; its result is dropped.
+    A cancelled call continues in its thread; its result is dropped.
     """
 
     def __init__(self, url: str = DEFAULT_URL, **options: Any) -> None:
@@ -289,11 +291,11 @@ class AsyncClient:
 
     async def every_task(self, **filters: str | int | float | bool) -> AsyncIterator[Task]:
         """See `Client`."""
-        at = 0
-        while page := (await self.tasks(**filters, offset=at, limit=PAGE)).tasks:
+        offset = 0
+        while page := (await self.tasks(**filters, offset=offset, limit=PAGE)).tasks:
             for task in page:
                 yield task
-            at += len(page)
+            offset += len(page)
 
     async def judge(self, answers: Sequence[Answer], **options: Any) -> Job:
         """See `Client`."""
@@ -320,13 +322,13 @@ class AsyncClient:
 
 
 def _of(cls: type[T], data: Mapping[str, Any]) -> T:
-    """A record from an answer; fields of a newer server are ignored."""
-    known = {member.name for member in fields(cls)}  # type: ignore[arg-type]
-    return cls(**{key: value for key, value in data.items() if key in known})
+    """A record from a server's answer; unknown fields, of a newer server, are ignored."""
+    names = {member.name for member in fields(cls)}  # type: ignore[arg-type]
+    return cls(**{key: value for key, value in data.items() if key in names})
 
 
 def job_of(data: Mapping[str, Any]) -> Job:
-    """A job from an answer, or from a server's own file."""
+    """A job from a server's answer, or from the server's own log."""
     return _of(Job, {**data, "results": [_of(Result, result) for result in data["results"]]})
 
 

@@ -1,7 +1,7 @@
 """The exception tree, and nothing else.
 
-A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exception means that our own input,
-machine or code is at fault. Each message says what failed, where, and what to do next.
+A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exception means that the user's input,
+the machine or kcurate itself is at fault. Each message says what failed, where, and what to do next.
 
     KcurateError                    exit 1, one line, no traceback
     |-- InputError                  unusable user input (path, option, file)
@@ -67,7 +67,7 @@ class RemoteError(KcurateError):
 
 @contextmanager
 def at(where: str) -> Iterator[None]:
-    """Add this place to a `ProblemError` that names none."""
+    """Add `where` to a `ProblemError` that has none."""
     try:
         yield
     except ProblemError as error:

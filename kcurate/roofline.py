@@ -1,7 +1,7 @@
 """The least work of each built-in family, and the shortest time that a GPU's data sheet allows for it.
 
-The counts stand in `pairs/roofline.json`, as expressions over the problem's sizes. Not covered: what memory
-reaches in practice, the table and the plot (`benchmarks/roofline.py`).
+`pairs/roofline.json` has the counts, as expressions over the problem's sizes. Not covered: the bandwidth that
+memory reaches in practice, the table and the plot (`benchmarks/roofline.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from kcurate.core import resources
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Problem
 
+# Bytes of a sector, the unit in which device memory is read.
 SECTOR = 32
 GATHER = "gather"
 
 
 @dataclass(frozen=True)
 class LeastWork:
-    """What a family needs at least at its headline size."""
+    """The least traffic and the fewest operations of a family at its headline size."""
 
     read_bytes: int
     written_bytes: int
@@ -31,11 +32,11 @@ class LeastWork:
 
     @property
     def moved_bytes(self) -> int:
-        """Every distinct byte once, an `inout` one twice."""
+        """Every distinct byte once, bytes of `inout` buffers twice."""
         return self.read_bytes + self.written_bytes
 
     def times_us(self, peaks: Mapping[str, float]) -> Mapping[str, float]:
-        """By limit: the least time. `gather` has what gathers move beside `bytes`, in whole sectors."""
+        """The shortest time by each limit; `gather` adds to `bytes` the whole sectors that gathers move."""
         seconds = {unit: count / peaks[unit] for unit, count in self.operations.items()}
         seconds["bytes"] = self.moved_bytes / peaks["bytes"]
         if self.gathered_bytes:

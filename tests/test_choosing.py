@@ -29,7 +29,7 @@ def a_test_with_a_helper() -> None:
 
 
 def a_test_that_imports_late() -> None:
-    from kcurate.train import gradients  # noqa: F401
+    from kcurate.train import callbacks  # noqa: F401
 
 
 def a_test_of_the_command() -> None:

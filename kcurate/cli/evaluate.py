@@ -123,7 +123,7 @@ def _compare(folders: Sequence[Path], plot: Path | None, *, as_json: bool) -> No
     from kcurate.cli import ending, output
     from kcurate.core import codec, store
     from kcurate.errors import InputError
-    from kcurate.evaluation.plot import svg
+    from kcurate.evaluation.comparing import svg
     from kcurate.evaluation.stage import run_compare
 
     if len(folders) != 2:

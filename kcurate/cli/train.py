@@ -11,7 +11,7 @@ import typer
 
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, JsonOption, Option, Overrides, WorkspaceOption
-from kcurate.train.settings import TrainSettings
+from kcurate.train.settings import CallOptions, TrainSettings
 
 if TYPE_CHECKING:
     from kcurate.train.stage import TrainConfig
@@ -50,26 +50,8 @@ def train(
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
-    out: Annotated[
-        Path | None,
-        Option("The run's folder.  [default: runs/train-<time> in the workspace]", metavar="RUN"),
-    ] = None,
-    resume: Annotated[bool, Option("Resume the run in --out.")] = False,
-    adapter: Annotated[
-        Path | None,
-        Option("rft, grpo: start from this adapter; measure: score only this one.", metavar="DIR"),
-    ] = None,
-    row: Annotated[
-        str | None, Option("measure: name of the score row for --adapter.", metavar="NAME")
-    ] = None,
-    max_minutes: Annotated[
-        float, Option("Stop training gracefully after M minutes; 0: no limit.", metavar="M", min=0)
-    ] = 0.0,
-    yes: Annotated[bool, Option("Download the default model without --model.")] = False,
-    push: Annotated[
-        str | None, Option("Publish card and adapters on the Hub at the end.", metavar="USER/NAME")
-    ] = None,
-    private: Annotated[bool, Option("Create the repository on the Hub as private.")] = False,
+    *,
+    call: CallOptions,
     json: JsonOption = False,
 ) -> None:
     """Fine-tune a model on pairs (SFT), then train it with the judge as reward (GRPO).
@@ -80,37 +62,22 @@ def train(
     from kcurate.local_models.libraries import require_extra
 
     require_extra()
-    folder = out or _new_folder(workspace, resume=resume)
+    folder = call.out or _new_folder(workspace, resume=call.resume)
     overrides = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
-    settings = _settings(options, recipe, config, overrides, folder if resume else None)
-    if not ("model" in options or yes or resume):
+    settings = _settings(options, recipe, config, overrides, folder if call.resume else None)
+    if not ("model" in options or call.yes or call.resume):
         _refuse_default(settings.model.name)
     from kcurate.train.plans import ALL, STAGES
     from kcurate.train.stage import TrainConfig
 
     named = STAGES if stage == "all" else tuple(name for name in ALL if name == stage)
-    call = TrainConfig(
-        settings=settings,
-        out=folder,
-        stages=None if stage is None else named,
-        adapter=adapter,
-        row=_row_name(row, adapter) if stage == "measure" else None,
-        resume=resume,
-        budget_s=max_minutes * 60,
-        push=push,
-        private=private,
-    )
-    summary = _run(call)
+    adapter_name = call.adapter.name if call.adapter else None
+    row = (call.row or adapter_name) if stage == "measure" else None
+    here: dict[str, Any] = {**vars(call), "out": folder, "row": row}
+    summary = _run(TrainConfig(**here, settings=settings, stages=None if stage is None else named))
     if os.environ.get("RANK", "0") == "0":
         output.note(f"run folder: {folder}")
         output.report(summary, as_json=json)
-
-
-def _row_name(row: str | None, adapter: Path | None) -> str | None:
-    """The name of the score row of `measure`: as given, else the adapter's folder; None: no adapter."""
-    if row:
-        return row
-    return adapter.name if adapter else None
 
 
 def _refuse_default(name: str) -> None:

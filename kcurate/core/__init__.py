@@ -1,20 +1,20 @@
-"""What every stage stands on: records in files, the workspace and its runs, settings, and small tools.
+"""What every stage uses: records in files, the workspace and its runs, settings, and small tools.
 
 | module | what |
 |---|---|
 | `codec` | records to plain JSON data and back |
 | `config` | the settings file `kcurate.toml` and the names of the variables |
-| `headers` | the headers of device code: which a side may include, extract keeps, the emulator has |
+| `headers` | the headers that a side may include, that extract keeps, that the emulator has |
 | `json_text` | JSON for people and models |
 | `lock_files` | advisory locks between processes |
 | `names` | a pair or kernel by path, id, or prefix of an id |
 | `notes` | the messages of a stage while it runs |
-| `options` | how a field of a settings class is set: the one declaration of an option |
-| `own_files` | reading what may be somebody else's: limits, no links that lead out |
+| `options` | declares the option of a settings field, once for command line, file and docs |
+| `own_files` | reads untrusted files of a workspace: size limits, no links that lead outside |
 | `progress` | progress bars on a terminal |
 | `resources` | where `schemas/`, `sources/`, `pairs/` are, in a checkout and in a wheel |
 | `runs` | the record of one run of a stage |
-| `store` | the only reader and writer of record files: schema-checked, atomic, content ids |
+| `store` | the only reader and writer of record files: schemas, atomic writes, content ids |
 | `time_limits` | time limits for compiling, running and timing device code |
 | `worker_pool` | worker processes that survive a crash or hang in one of them |
 | `workspace` | the layout of the folder that a command works in |

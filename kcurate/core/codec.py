@@ -46,26 +46,19 @@ def _structure_step(data: Any, _: Any, converter: Converter) -> r.Step:
 def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
     if isinstance(data, str):
         return data
-    kinds: Mapping[str, type[r.BufferArg | r.PointersArg | r.TensorMapArg]] = {
+    by_key: Mapping[str, type[r.BufferArg | r.PointersArg | r.TensorMapArg]] = {
         "buffer": r.BufferArg,
         "pointers": r.PointersArg,
         "tensor_map": r.TensorMapArg,
     }
-    cls = next((cls for key, cls in kinds.items() if key in data), r.ValueArg)
+    cls = next((cls for key, cls in by_key.items() if key in data), r.ValueArg)
     return cast(r.Arg, converter.structure(data, cls))
 
 
 # Exceptions raised when data has the wrong form.
 _REFUSALS = (
-    BaseValidationError,
-    CattrsError,
-    ForbiddenExtraKeysError,
-    ValueError,
-    OverflowError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RecursionError,
+    *(BaseValidationError, CattrsError, ForbiddenExtraKeysError),
+    *(ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError),
 )
 _REPAIR = "repair or delete it"
 # An escape that may be one half of a surrogate pair.
@@ -90,9 +83,9 @@ def _structure_scalar(data: Any, _: Any) -> r.Scalar:
 
 
 def _structure_bench(data: Any, _: Any, converter: Converter) -> Any:
-    """One setting, or a list of named ones."""
-    kind: Any = Mapping[str, int] if isinstance(data, Mapping) else tuple[r.BenchSize, ...]
-    return converter.structure(data, kind)
+    """One size setting, or a list of named ones."""
+    cls: Any = Mapping[str, int] if isinstance(data, Mapping) else tuple[r.BenchSize, ...]
+    return converter.structure(data, cls)
 
 
 def _structure_init(data: Any, _: Any) -> r.Init:
@@ -106,7 +99,7 @@ def converter() -> Converter:
         forbid_extra_keys=True, detailed_validation=False, unstruct_collection_overrides={tuple: list}
     )
 
-    def has_fields(cls: Any) -> bool:
+    def is_record(cls: Any) -> bool:
         return dataclasses.is_dataclass(cls)
 
     def names(cls: Any) -> dict[str, Any]:
@@ -117,14 +110,14 @@ def converter() -> Converter:
     def unstructure_fn(cls: Any) -> Any:
         return make_dict_unstructure_fn(cls, conv, **names(cls))
 
-    conv.register_unstructure_hook_factory(has_fields, unstructure_fn)
+    conv.register_unstructure_hook_factory(is_record, unstructure_fn)
 
     def structure_fn(cls: Any) -> Any:
         return make_dict_structure_fn(
             cls, conv, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False, **names(cls)
         )
 
-    conv.register_structure_hook_factory(has_fields, structure_fn)
+    conv.register_structure_hook_factory(is_record, structure_fn)
     conv.register_structure_hook_func(lambda t: t == r.Step, lambda d, t: _structure_step(d, t, conv))
     conv.register_structure_hook_func(lambda t: t == r.Arg, lambda d, t: _structure_arg(d, t, conv))
     conv.register_structure_hook_func(

@@ -1,11 +1,11 @@
-"""Settings: flags over environment over `kcurate.toml` in the workspace over defaults.
+"""The settings file `kcurate.toml` of a workspace, and the names of environment variables.
 
 Every option of every command is a setting of the same name: `--min-device-fraction 0.6` is
 `KCURATE_MIN_DEVICE_FRACTION=0.6` (or `KCURATE_EXTRACT_MIN_DEVICE_FRACTION` for one command only), and
 `min_device_fraction = 0.6` in the file, either at the top for every command that has it or in a table named
-after the command. Options in `PER_COMMAND` mean something else in each command: they have only the longer
-variable and the place in the table. Owns the file and the names. Not covered: the order of precedence, which
-the command-line parser applies (`kcurate.cli.settings`).
+after the command. Options in `PER_COMMAND` mean something different in each command, so they have only the
+longer variable and the place in the table. Not covered: the order of precedence (flags, environment, file,
+defaults), which the command-line parser applies (`kcurate.cli.settings`).
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
     Raises:
         InputError: there is one; the message names it and the closest known one.
     """
-    known = {
+    settings = {
         name for command in options for option in options[command] for name in variables(command, option)
     }
     for name in environment:
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in settings:
             where, option = f"environment variable {name}", name.removeprefix(PREFIX).lower()
             if option in PER_COMMAND:
                 names = ", ".join(variables(command, option)[0] for command in _having(option, options))
                 raise InputError("means something else in each command", where=where, hint=f"set {names}")
-            raise InputError("unknown setting", where=where, hint=near(name, known))
+            raise InputError("unknown setting", where=where, hint=near(name, settings))
 
 
 def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
@@ -69,7 +69,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as plain data.
 
     Raises:
-        InputError: unreadable, without an end (a pipe), or not TOML.
+        InputError: unreadable, not a regular file (a pipe has no end), or not TOML.
     """
     if path.exists() and not path.is_file():
         raise InputError("not a regular file", where=str(path), hint="check the path")
@@ -118,6 +118,6 @@ def _known(key: str, names: Iterable[str], path: Path, *, table: str | None = No
 
 
 def near(name: str, names: Iterable[str], *, otherwise: str = _ELSE) -> str:
-    """A hint for a name that is not known: the nearest one that is, or else `otherwise`."""
+    """A hint for an unknown name: the nearest of `names`, or else `otherwise`."""
     close = difflib.get_close_matches(name, sorted(names), n=1)
     return f"did you mean {close[0]}?" if close else otherwise

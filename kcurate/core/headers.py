@@ -1,16 +1,16 @@
-"""One table of device headers: allowed in a side, kept by extract, shipped with the emulator.
+"""One table of device headers: those that a side may include, extract keeps, and the emulator ships.
 
-A side includes nothing else. Extract keeps these includes of a kernel's file and adds none of its own (what
-legacy code lacks is declared by `kcurate.cuda_source.standalone.shim`). Not covered: what the headers contain
-(the toolkit, `kcurate.backends.cuda.host_headers`, `kcurate/backends/emulator/include/`).
+A side may include no other header. Extract keeps the includes of these headers in a kernel's file and adds no
+others (what legacy code lacks is declared by `kcurate.cuda_source.standalone.shim`). Not covered: what the
+headers contain (the toolkit, `kcurate.backends.cuda.host_headers`, `kcurate/backends/emulator/include/`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# side: a side may include it; kept: extract leaves its include in a kernel's file; emulated: the emulator has
-# it.
+# side: a side may include the header; kept: extract keeps its include in a kernel's file; emulated: the
+# emulator has it.
 _TABLE: Mapping[str, str] = {
     "side kept emulated": """
         cuda_fp16.h cuda_bf16.h cuda_fp8.h mma.h cuda_pipeline_primitives.h math_constants.h cuComplex.h
@@ -39,7 +39,7 @@ _TABLE: Mapping[str, str] = {
     """,
     "kept emulated": "cuda/std/cstddef",
 }
-# Libraries of device code; extract keeps whatever is included of them.
+# Libraries of device code; extract keeps the include of any of their headers.
 LIBRARIES = ("cooperative_groups/", "cuda/", "cub/")
 
 

@@ -1,4 +1,4 @@
-"""Readable JSON: for files, diffs, and what models are shown and answer."""
+"""Readable JSON for files, diffs, prompts and the answers of models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _flat = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def shown(path: str) -> str:
-    """A path as text that can be written to a record: bytes that are not UTF-8 become U+FFFD."""
+    """A path as text that a record can hold: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 

@@ -1,7 +1,7 @@
 """Advisory locks between the processes of one machine, as files in the system's temporary folder.
 
-The kernel releases a dead process's locks. A process with a temporary folder of its own finds them by the
-variable `FOLDER`. Not covered: what the locks mean (`kcurate.judge.gpu_lock`,
+The operating system releases the locks of a dead process. A process whose temporary folder differs finds them
+through the environment variable `FOLDER`. Not covered: what the locks protect (`kcurate.judge.gpu_lock`,
 `kcurate.backends.cuda.driver`).
 """
 
@@ -18,12 +18,12 @@ FOLDER = "_KCURATE_LOCKS"
 
 
 def lock_folder() -> str:
-    """Where the locks are."""
+    """The folder of the locks."""
     return os.environ.get(FOLDER) or tempfile.gettempdir()
 
 
 def open_lock(name: str) -> int:
-    """A handle of a lock that every user of the machine can take."""
+    """A file descriptor of a lock that every user of the machine can take."""
     path = Path(lock_folder()) / f"kcurate-{name}.lock"
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:

@@ -1,6 +1,7 @@
-"""Finds pairs and kernels by name: a path, an id, the end of one, or a prefix that only one has.
+"""Finds pairs and kernels by name: a path, an id, the last parts of an id, or a unique prefix of one.
 
-Ids are looked for in the workspace first, then among the built-in pairs. Not covered: what is in a folder.
+Ids are searched for in the workspace first, then among the built-in pairs. Not covered: reading the folders
+(`kcurate.core.store`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NOUNS: Mapping[tuple[str, ...], str] = {(PAIR,): "pair", (KERNEL,): "kernel"}
 
 
 def one(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> Path:
-    """The folder of the one pair or kernel of that name; those of the first kind of `records` go first.
+    """The folder of the only pair or kernel of that name; `records` are searched for in this order.
 
     Raises:
         InputError: nothing has that name, or several do.
@@ -30,7 +31,7 @@ def one(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> Pa
 
 
 def some(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> Path:
-    """A path as given, else a folder of pairs or kernels by its place in the workspace, else as `one`.
+    """An existing path, else a folder inside the workspace's pairs or kernels, else the result of `one`.
 
     Raises:
         InputError: nothing has that name, or several do.
@@ -38,16 +39,16 @@ def some(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> P
     path = Path(name)
     if path.exists():
         return path
-    inside = not path.is_absolute() and ".." not in path.parts
-    places = [root / path for root in _roots(workspace, records)] if inside else []
-    return next((place for place in places if place.is_dir()), None) or one(name, workspace, records)
+    stays_inside = not path.is_absolute() and ".." not in path.parts
+    folders = [root / path for root in _roots(workspace, records)] if stays_inside else []
+    return next((folder for folder in folders if folder.is_dir()), None) or one(name, workspace, records)
 
 
 def pairs(texts: Iterable[str], workspace: Workspace) -> list[Path]:
-    """The folders of all pairs at or below those given as for `some`, each once.
+    """The folders of all pairs at or below the folders that `some` finds for these names, each once.
 
     Raises:
-        InputError: nothing has such a name, or several do, or no pair is there.
+        InputError: nothing has such a name, or several do, or there is no pair below it.
     """
     roots = [some(name, workspace, (PAIR,)) for name in texts]
     folders = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
@@ -80,7 +81,7 @@ def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
         folders_below = (path.parent for record in records for path in sorted(root.rglob(record)))
         by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in folders_below}
         matches = [folders[name]] if name in folders else _ending(name, folders.items())
-        if not matches:  # the id of a record that lies in a folder of another name
+        if not matches:  # a record whose id differs from the path of its folder
             ids[root] = [
                 (identifier, folder) for folder in folders.values() if (identifier := _id(folder, records))
             ]
@@ -92,9 +93,9 @@ def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
     for root, folders in by_root.items():
         if matches := _beginning(name, folders.items()) or _beginning(name, ids[root]):
             return _only(name, root, matches)
-    known = [key for folders in by_root.values() for key in folders]
-    spelled = name.startswith((".", "/"))  # as a path
-    hint = "check the path" if spelled else _hint(name, known) or _give(records)
+    ids_and_paths = [key for folders in by_root.values() for key in folders]
+    is_path = name.startswith((".", "/"))
+    hint = "check the path" if is_path else _hint(name, ids_and_paths) or _give(records)
     raise InputError(f"no such {_noun(records)}", where=name, hint=hint)
 
 
@@ -106,15 +107,15 @@ def _only(name: str, root: Path, matches: Sequence[Path]) -> Path:
 
 
 def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
-    return [folder for known, folder in folders if f"/{known}".endswith(f"/{name}")]
+    return [folder for key, folder in folders if f"/{key}".endswith(f"/{name}")]
 
 
 def _beginning(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
-    return [folder for known, folder in folders if known.startswith(name)]
+    return [folder for key, folder in folders if key.startswith(name)]
 
 
 def _id(folder: Path, records: Sequence[str]) -> str | None:
-    """The id in a record, which may otherwise be invalid."""
+    """The id in a record; the record need not be valid."""
     path = next(folder / record for record in records if (folder / record).exists())
     try:
         data = codec.parse(own_files.read(path), where=str(path))
@@ -132,8 +133,8 @@ def _give(records: Sequence[str]) -> str:
     return f"give the folder of a {_noun(records)}, or an id from kcurate list"
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    ends = {key.rsplit("/", 1)[-1]: key for key in known}
+def _hint(name: str, keys: Sequence[str]) -> str:
+    ends = {key.rsplit("/", 1)[-1]: key for key in keys}
     close = [ends[end] for end in difflib.get_close_matches(name.rsplit("/", 1)[-1], ends, n=3)]
-    close = close or difflib.get_close_matches(name, known, n=3)
+    close = close or difflib.get_close_matches(name, keys, n=3)
     return f"did you mean {' or '.join(close)}?" if close else ""

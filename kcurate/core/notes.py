@@ -1,4 +1,4 @@
-"""How a stage reports progress: a function of one line of text, passed in by the caller."""
+"""How a stage reports progress: the caller passes a function that takes one line of text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""How a field of a settings class is set: the one declaration of an option, its help and its limits.
+"""Declares the option of a settings field: its name, help and limits, in one place.
 
-A stage's `settings.py` annotates the fields of its class with `Option` or `Argument`. From them
-`kcurate.cli.signatures` makes the command's options, and so their variables, their keys in `kcurate.toml`
-(`kcurate.core.config`) and their lines in docs/cli.md. A field without a declaration is set from Python only.
+A stage's `settings.py` annotates the fields of its class with `Option` or `Argument`. From these
+`kcurate.cli.signatures` makes the command's options, and with them their environment variables, their keys in
+`kcurate.toml` (`kcurate.core.config`) and their lines in docs/cli.md. Fields without an annotation can be set
+from Python only.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Default(Enum):
 class Option:
     """An option of a command; without `flags` it is named after the field.
 
-    `flags`: as they are typed, with spaces between them. `min`, `max`: limits of a number, both included.
-    `default`: that of the command, where the field has another one for Python; None: the field's, not shown.
-    `read`: makes the field's value of the texts that an option that may be repeated collects.
+    `flags`: as typed, separated by spaces. `min`, `max`: limits of a number, inclusive. `default`: the
+    command's default if it differs from the field's; None: the field's default, not shown in the help.
+    `read`: makes the field's value from the texts of an option that may be repeated.
     """
 
     help: str
@@ -38,17 +39,17 @@ class Option:
     read: Callable[[list[str]], Any] | None = None
 
     def name(self, field: str) -> str:
-        """The name of the setting, for an option that `field` declares: the first long flag."""
+        """The name of the setting that `field` declares: the first long flag, else the field's name."""
         long = [flag for flag in self.flags.split() if flag.startswith("--")]
         return long[0].split("/")[0][2:].replace("-", "_") if long else field
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Annotates a command's parameter that overrides settings of this class, which may stand in a file.
+    """Annotates a command's parameter whose values override settings of this class from a file.
 
-    It stands for the options of the class, and receives what was given, nested like the class. An option
-    that has its default counts as not given.
+    The command gets the options of the class; the parameter receives the values that were typed, as a dict
+    nested like the class. An option with its default value counts as not typed.
     """
 
     settings: type[Any]
@@ -56,7 +57,7 @@ class Overrides:
 
 @dataclass(frozen=True)
 class Argument(Option):
-    """An argument of a command, which is no setting."""
+    """A positional argument of a command, which is not a setting."""
 
     show_default: bool = False
 
@@ -64,7 +65,7 @@ class Argument(Option):
 WorkspaceOption = Annotated[
     Path, Option("The folder to work in; created if missing.", "--workspace -w", "DIR")
 ]
-# A stage that is called from Python takes one process.
+# Called from Python, a stage uses the default of its own field.
 JobsOption = Annotated[int, Option("Worker processes; 0: one per core.", "--jobs -j", "N", min=0, default=0)]
 RAY = Option("A Ray cluster that judges instead of this machine.", metavar="ADDRESS", default=None)
 RayOption = Annotated[str | None, RAY]

@@ -1,6 +1,6 @@
-"""Reads files of a workspace that may be somebody else's: within limits, and not through links that lead out.
+"""Reads files of a workspace that may come from somebody else: within size limits, not through links outside.
 
-Not covered: what the files hold (`kcurate.core.store`).
+Not covered: the content of the files (`kcurate.core.store`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pathlib import Path
 
 from kcurate.errors import InputError, RecordError
 
-# No record is longer. What is longer is not read, and of lines of records, only the others are.
+# The longest record that is read; in a file of lines, longer lines are skipped.
 MAX_RECORD_BYTES = 1 << 26
-# About a million verdicts; more take more memory than machines have.
+# About a million verdicts; more would not fit into memory.
 MAX_LINES_BYTES = 1 << 32
 
 
 def read(path: Path) -> bytes:
-    """A file of a record, or of the code beside one.
+    """The content of a record file, or of a code file next to one.
 
     Raises:
-        InputError: it cannot be read, or is no regular file. RecordError: it is too large, or a link out of
-            its folder, so that its content could be something private.
+        InputError: it cannot be read, or is not a regular file. RecordError: it is too large, or a link out
+            of its folder, which could expose a private file.
     """
     try:
         # realpath, since resolve() raises RuntimeError for a link to itself
@@ -35,18 +35,17 @@ def read(path: Path) -> bytes:
 
 
 def check_size(path: Path, limit: int = MAX_RECORD_BYTES) -> None:
-    """Whether a file may be read: it has an end (/dev/zero has none), and that is not too far.
+    """Check that a file is a regular file (/dev/zero has no end) of at most `limit` bytes.
 
     Raises:
-        InputError: it is no regular file. RecordError: it is larger than `limit` bytes. OSError: it cannot be
-            looked at.
+        InputError: it is not a regular file. RecordError: it is larger. OSError: it cannot be accessed.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise InputError("not a regular file", where=str(path), hint="check the path")
     if status.st_size > limit:
-        what = f"{status.st_size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
-        raise RecordError(what, where=str(path), hint="move it out of the workspace")
+        why = f"{status.st_size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
+        raise RecordError(why, where=str(path), hint="move it out of the workspace")
 
 
 def token(path: Path) -> str:
@@ -63,23 +62,26 @@ def token(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
         raise InputError(f"cannot read: {reason}", where=str(path), hint=hint) from error
     if not text or not text.isprintable() or " " in text:
-        what = "not a token: one line of printable characters without spaces"
-        raise InputError(what, where=str(path), hint=hint)
+        why = "not a token: one line of printable characters without spaces"
+        raise InputError(why, where=str(path), hint=hint)
     return text
 
 
 def not_below(name: str) -> str:
-    """Why an id is no path below a folder, where what is made of the pair is written; empty: it is one."""
+    """Why an id is not a relative path that stays inside a folder; empty if it is.
+
+    Files of a pair are written to the path that its id names.
+    """
     if not name.isprintable() or "\\" in name or {"", ".", ".."} & set(name.split("/")):
         return "leads outside the workspace, or has characters that no id has"
     return ""
 
 
 def check_id(name: str, where: Path) -> None:
-    """Refuse an id that is no path below a folder.
+    """Refuse an id that is not a relative path that stays inside a folder.
 
     Raises:
-        RecordError: it is none.
+        RecordError: it is not.
     """
     if why := not_below(name):
         raise RecordError(f"the id {name!r} {why}", where=str(where))

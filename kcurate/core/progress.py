@@ -1,6 +1,6 @@
-"""Progress on stderr: on a terminal only, for what takes over two seconds, with an estimate of what is left.
+"""Progress bars on stderr: on a terminal only, for work that takes over two seconds, with the time left.
 
-Not covered: messages (`kcurate.core.notes`), which are printed above a bar that is shown.
+Not covered: messages (`kcurate.core.notes`), which are printed above a visible bar.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-# A bar appears after so long, and is drawn again so often, whether or not something was finished.
+# When a bar appears, and how often it is redrawn even if nothing was finished.
 DELAY_S = 2.0
 EVERY_S = 0.5
 
 
 @contextlib.contextmanager
-def bar(what: str, total: int | None = None, unit: str = "", *, done: int = 0) -> Iterator[Any]:
-    """A bar (`update`, `set_postfix`, `set_description`); `total` None: only the time that passed."""
+def bar(title: str, total: int | None = None, unit: str = "", *, done: int = 0) -> Iterator[Any]:
+    """A bar (`update`, `set_postfix`, `set_description`); `total` None: only the elapsed time."""
     from tqdm import tqdm
 
-    shown = sys.stderr.isatty()
+    on_terminal = sys.stderr.isatty()
     form = None if total is not None else "{desc}: {elapsed}{postfix}"
     with tqdm(
-        total=total, initial=done, desc=what, unit=unit, leave=False, disable=not shown, delay=DELAY_S,
+        total=total, initial=done, desc=title, unit=unit, leave=False, disable=not on_terminal, delay=DELAY_S,
         dynamic_ncols=True, bar_format=form,
-    ) as drawn:  # fmt: skip
+    ) as tqdm_bar:  # fmt: skip
         ended = threading.Event()
-        clock = threading.Thread(target=_draw, args=(drawn, ended), daemon=True)
-        if shown:
+        clock = threading.Thread(target=_redraw, args=(tqdm_bar, ended), daemon=True)
+        if on_terminal:
             clock.start()
         try:
-            yield drawn
+            yield tqdm_bar
         finally:
             ended.set()
-            if shown:
+            if on_terminal:
                 clock.join()
 
 
-def _draw(drawn: Any, ended: threading.Event) -> None:
+def _redraw(tqdm_bar: Any, ended: threading.Event) -> None:
     pause_s = DELAY_S
     while not ended.wait(pause_s):
-        drawn.refresh()
+        tqdm_bar.refresh()
         pause_s = EVERY_S
 
 
-def each(items: Iterable[T], what: str, total: int | None = None, unit: str = "") -> Iterator[T]:
-    """The items, with a bar that moves on when the next one is asked for."""
-    known = len(items) if total is None and isinstance(items, Sized) else total
-    with bar(what, known, unit) as shown:
+def each(items: Iterable[T], title: str, total: int | None = None, unit: str = "") -> Iterator[T]:
+    """The items, with a bar that advances when the next one is requested."""
+    count = len(items) if total is None and isinstance(items, Sized) else total
+    with bar(title, count, unit) as items_bar:
         for item in items:
             yield item
-            shown.update()
+            items_bar.update()
 
 
 def above(text: str) -> None:

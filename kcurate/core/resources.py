@@ -1,7 +1,7 @@
 """Finds the shipped data folders, in a checkout and in an installed wheel.
 
-A wheel carries `schemas/`, `sources/` and `pairs/` inside the package as `_data/`; in a checkout (also for an
-editable install) they are beside the package.
+A wheel has `schemas/`, `sources/` and `pairs/` inside the package, in `_data/`; in a checkout (also with an
+editable install) they are next to the package.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The record of one run of a stage: its settings, its summary, and a log of its messages.
 
 <folder>/config.json   the settings, written after the first checks
-<folder>/log           one line per message, with a timestamp; last, the traceback of an exception, if any
+<folder>/log           one line per message, with a timestamp; ends with the traceback of an exception, if any
 <folder>/summary.json  the counts and the items; missing if the run was interrupted or failed
 
-A log that cannot be written does not affect the run. Not covered: where messages are shown.
+A log that cannot be written does not affect the run. Not covered: showing messages (`kcurate.cli.output`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Run:
                 store.append_line(self.folder / "log", text, durable=False)
 
     def begin(self, settings: Any = None, **more: Any) -> None:
-        """Create the folder and write the settings (None: stored elsewhere), overridden by `more`.
+        """Create the folder and write the settings (None: stored elsewhere); `more` overrides them.
 
         Raises:
             InputError: it cannot be written.
@@ -83,10 +83,10 @@ class Run:
         file: Path | None = None,
         then: Sequence[str | Path] = (),
     ) -> None:
-        """Add one input to the results; `then`: the command that comes next, without `kcurate` and `-w`."""
-        following = self.command(*then) if then and not passed else None
-        there = str(file) if file is not None and file.exists() else None
-        self.add(Item(kind, name, str(outcome), passed, why, there, following))
+        """Add one input to the results; `then`: the command to run next, without `kcurate` and `-w`."""
+        next_command = self.command(*then) if then and not passed else None
+        existing = str(file) if file is not None and file.exists() else None
+        self.add(Item(kind, name, str(outcome), passed, why, existing, next_command))
 
     def add(self, item: Item) -> None:
         """Add one input to the results."""
@@ -96,7 +96,7 @@ class Run:
         self._results.append(replace(item, **texts))
 
     def command(self, *words: str | Path) -> str:
-        """A command of kcurate's that works in this workspace, as a shell takes it."""
+        """A kcurate command for this workspace, quoted for a shell."""
         return command(self.workspace, *words)
 
     def summary(self, counts: Mapping[str, Mapping[str, int]]) -> Summary:
@@ -106,7 +106,7 @@ class Run:
         return Summary(self.stage, counts, wall_s, shown(str(self.workspace)), tuple(self._results), run)
 
     def finish(self, counts: Mapping[str, Mapping[str, int]]) -> Summary:
-        """Write `summary.json`; a run folder without one was interrupted, or failed."""
+        """Write `summary.json`, which only a finished run has."""
         summary = self.summary(counts)
         path = self.folder / SUMMARY
         data = plain(summary)
@@ -130,14 +130,14 @@ def recorded(
 
 
 def plain(summary: Summary) -> dict[str, Any]:
-    """A summary as `summary.json` and `--json` have it; `items` are the counts, under their old name."""
+    """A summary in the form of `summary.json` and `--json`; `items` is the old name of the counts."""
     data = codec.to_data(summary)
     first = {"stage": data.pop("stage"), "counts": data["counts"], "results": data.pop("results", [])}
     return {**first, **data, "items": data["counts"]}
 
 
 def command(workspace: Path, *words: str | Path) -> str:
-    """A command of kcurate's that works in a workspace, as a shell takes it."""
+    """A kcurate command for a workspace, quoted for a shell."""
     place = () if workspace == DEFAULT_WORKSPACE else ("-w", str(workspace))
     return shlex.join(["kcurate", *map(str, words), *place])
 

@@ -42,8 +42,8 @@ def content_id(*parts: bytes | str) -> str:
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write a file atomically: readers, and a crash at any moment, see the old or the new content.
 
-    `durable` False skips fsync, for files that a command can make again from its inputs. A killed process
-    leaves no partial file either way.
+    `durable` False skips fsync, for files that a command can make again from its inputs. In both cases a
+    killed process leaves no partial file.
 
     Raises:
         InputError: the folder cannot be written (read-only, full disk, a file in its place), or `path` is not
@@ -116,8 +116,8 @@ def _explainer(schema: str) -> Any:
     from jsonschema import Draft202012Validator
     from referencing import Registry, Resource
 
-    known = [(name, Resource.from_contents(content)) for name, content in _schemas().items()]
-    registry: Any = Registry().with_resources(known)
+    schemas = [(name, Resource.from_contents(content)) for name, content in _schemas().items()]
+    registry: Any = Registry().with_resources(schemas)
     return Draft202012Validator(_schemas()[f"{schema}.json"], registry=registry)
 
 
@@ -176,7 +176,7 @@ def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
 
 
 def put_aside(path: Path) -> Path:
-    """Rename a record that cannot be read, since somebody may still want what is in it; the new name."""
+    """Rename a record that cannot be read, so that its content is not lost; returns the new path."""
     aside = path.with_name(f"{path.name}.damaged")
     path.rename(aside)
     return aside
@@ -186,7 +186,7 @@ def append_jsonl(path: Path, record: Any) -> None:
     """Append one record as one line, in a single write that is on disk when this returns.
 
     Raises:
-        InputError: it cannot be written completely (a full disk); the file is then as before.
+        InputError: it cannot be written completely (a full disk); the file is unchanged.
     """
     data = codec.to_data(record)
     check_schema(schema_of(type(record)), data, where=str(path))
@@ -194,12 +194,12 @@ def append_jsonl(path: Path, record: Any) -> None:
 
 
 def append_line(path: Path, text: str, *, durable: bool = True) -> int:
-    """Append one line in a single write, on a line of its own even after a partial line.
+    """Append one line in a single write; if the last line is partial, a line break is written first.
 
-    Returns where it ends, in bytes. `durable` is that of `write_bytes`.
+    Returns the offset of its end in bytes. `durable` as in `write_bytes`.
 
     Raises:
-        InputError: it cannot be written completely (a full disk); the file is then as before.
+        InputError: it cannot be written completely (a full disk); the file is unchanged.
     """
     line = text.encode() + b"\n"
     try:
@@ -232,8 +232,7 @@ def _undo(handle: int, written: int) -> None:
 def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
     """Every valid record of a JSON-lines file; none if the file is missing.
 
-    Invalid lines are ignored, whether a crash cut them short or they have another form: what they recorded is
-    then made again.
+    Invalid lines are ignored, for example one that a crash cut short: what they recorded will be made again.
 
     Raises:
         RecordError: the file is too large to be read.
@@ -252,7 +251,7 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause Python's cycle collector while many records, which have no cycles, are read."""
+    """Pause Python's garbage collector while many records are read, since records have no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -266,8 +265,8 @@ def candidate_data(candidate: Candidate) -> dict[str, Any]:
     """The `pair.json` form: the code of each side is in a file next to it."""
     data: dict[str, Any] = {"schema": PAIR_SCHEMA, **codec.to_data(candidate)}
     for side in SIDES:
-        rest = {key: value for key, value in data[side].items() if key != "code"}
-        data[side] = {"file": f"{side}{SUFFIXES[getattr(candidate, side).language]}", **rest}
+        without_code = {key: value for key, value in data[side].items() if key != "code"}
+        data[side] = {"file": f"{side}{SUFFIXES[getattr(candidate, side).language]}", **without_code}
     return data
 
 
@@ -306,10 +305,10 @@ def read_kernel_code(folder: Path) -> str:
 
 
 def find_candidates(root: Path) -> list[Path]:
-    """Every pair folder at or below `root`, sorted; a file of a pair means its folder.
+    """Every pair folder at or below `root`, sorted; a file of a pair stands for its folder.
 
     Raises:
-        InputError: `root` does not exist, or is a file that is not of a pair.
+        InputError: `root` does not exist, or is a file that does not belong to a pair.
     """
     if not root.exists():
         raise InputError("no such file or folder", where=str(root), hint="check the path")
@@ -320,8 +319,7 @@ def find_candidates(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob("pair.json"))
 
 
-# The fields of a record that a verdict is about, and so its key; of records that are not named here all of
-# them.
+# The fields of a record that are judged, and so part of a verdict's key; of other records all fields are.
 JUDGED: Mapping[type[Any], tuple[str, ...]] = {
     Candidate: ("problem", "slow", "fast"),
     Problem: ("sizes", "buffers", "scalars", "records"),
@@ -330,7 +328,7 @@ JUDGED: Mapping[type[Any], tuple[str, ...]] = {
 
 
 def _judged(record: Any) -> Any:
-    """A record with every field that is not judged at its default."""
+    """A record with every field that is not judged set to its default."""
     defaults = type(record)(*(None for field in fields(record) if _required(field)))
     return replace(
         record,
@@ -347,7 +345,7 @@ def _required(field: Field[Any]) -> bool:
 
 
 def _judged_problem(problem: Problem | None) -> Any:
-    """A problem as plain data, only what is judged of it."""
+    """The judged fields of a problem, as plain data."""
     if problem is None:
         return None
     bench = problem.sizes.bench
@@ -357,25 +355,27 @@ def _judged_problem(problem: Problem | None) -> Any:
 
 
 def candidate_key(candidate: Candidate, *, protocol: str) -> str:
-    """The hash of everything that is judged (`JUDGED`), and the protocol's version."""
+    """The hash of everything that is judged (`JUDGED`) and of the protocol's version."""
     judged = {name: codec.to_data(getattr(candidate, name)) for name in JUDGED[Candidate]}
     judged["problem"] = _judged_problem(candidate.problem)
     return content_id(protocol, codec.canonical_json(judged))
 
 
-def side_key(candidate: Candidate, side: SideName, *more: str) -> str:
-    """A hash of one side with its problem, whatever pair it stands in; `more`: what else the key is of."""
+def side_key(candidate: Candidate, side: SideName, *extra: str) -> str:
+    """A hash of one side with its problem, equal in every pair that has both; `extra`: further parts."""
     data = [_judged_problem(candidate.problem), codec.to_data(getattr(candidate, side))]
-    return content_id(*more, json.dumps(data, sort_keys=True))
+    return content_id(*extra, json.dumps(data, sort_keys=True))
 
 
-def bench_key(candidate: Candidate, side: SideName, *more: str) -> str:
-    """A hash of one side and of what its runs at the headline depend on; `more` as in `side_key`."""
+def bench_key(candidate: Candidate, side: SideName, *extra: str) -> str:
+    """A hash of one side and of what its runs at the headline size depend on; `extra` as in `side_key`."""
     problem = candidate.problem
     if problem is not None:
-        buffers = {name: replace(each, tolerance=None, promises=()) for name, each in problem.buffers.items()}
+        buffers = {
+            name: replace(buffer, tolerance=None, promises=()) for name, buffer in problem.buffers.items()
+        }
         problem = Problem(Sizes((), problem.sizes.headline), buffers, problem.scalars)
-    return side_key(replace(candidate, problem=problem), side, *more)
+    return side_key(replace(candidate, problem=problem), side, *extra)
 
 
 def verdict_path(folder: Path, device: str) -> Path:

@@ -5,11 +5,11 @@ Not covered: network clients, which have their own limits (`kcurate.models`, `kc
 
 from __future__ import annotations
 
-# Starting. A fork takes no time; importing everything takes seconds on a busy machine.
+# Starting. A fork is immediate; importing everything takes seconds on a busy machine.
 START_WORKER_S = 120.0
 # An actor on a Ray cluster, which may have to start a node first.
 START_RAY_REFEREE_S = 600.0
-# The port of a Ray cluster: where nothing listens, Ray itself says so after minutes.
+# Connecting to the port of a Ray cluster. If nothing listens there, Ray itself fails only after minutes.
 FIND_RAY_S = 5.0
 
 # Compiling. Model-written templates can keep a compiler busy for hours.
@@ -18,11 +18,11 @@ COMPILE_SIDE_S = 20.0
 COMPILE_TRITON_S = 60.0
 # One run of the host compiler for the emulator.
 COMPILE_FOR_EMULATOR_S = 60.0
-# A recorder, once a machine: 9 s of CPU time, so over a minute beside many other compilers.
+# The recorder of captures, once per machine: 9 s of CPU time, over a minute when many compilers run.
 COMPILE_RECORDER_S = 600.0
 # One extracted kernel: 200 times the slowest of the 148 kernels of Parboil and Rodinia.
 COMPILE_EXTRACTED_S = 120.0
-# Parsing source trees, which runs at megabytes per second: what takes longer hangs.
+# Parsing source trees, which runs at megabytes per second: if it takes longer, it hangs.
 SCAN_FILES_S = 300.0
 READ_UNIT_S = 300.0
 # Rewriting: the largest kernel of Rodinia takes one second for all rules.
@@ -30,22 +30,22 @@ REWRITE_KERNEL_S = 300.0
 
 # Running. One request to a run worker; the emulator is about a thousand times slower than a GPU.
 RUN_S = {"cuda": 20.0, "emulator": 120.0}
-# A side's trial on a GPU: the larger of TRIAL_S and TRIAL_RATIO times what the reference took. A side that
+# A side's trial on a GPU: the larger of TRIAL_S and TRIAL_RATIO times the time of the reference. A side that
 # hangs blocks all timing on its GPU until it is killed.
 TRIAL_S, TRIAL_RATIO = 3.0, 300.0
-# A reference without one of its inputs, on which it may never end.
+# A reference without one of its inputs, which may make it run forever.
 WITHOUT_INPUT_S = 10.0
 # CPU time of one emulated launch; every launch of the built-in pairs takes well under a second.
 EMULATED_LAUNCH_S = 10.0
-# One run of a side that counts what it does, which takes about five times as long.
+# One run of a side with counting instrumentation, which takes about five times as long.
 COUNT_S = 30.0
 # One side at one size in a few random orders of its threads.
 ORDERS_S = 10.0
-# Generating one trial's inputs with our own code, on a machine that may be busy.
+# Generating one trial's inputs with our own code, on a possibly busy machine.
 MAKE_INPUTS_S = 180.0
 # One side under one tool of compute-sanitizer.
 SANITIZE_S = 120.0
-# A question to Nsight Compute about itself; starting under it; one side under it, which takes 2 s on average.
+# Asking Nsight Compute for its version; starting under it; one side under it, which takes 2 s on average.
 ASK_PROFILER_S = 60.0
 START_PROFILER_S = 120.0
 PROFILE_SIDE_S = 60.0

@@ -1,7 +1,7 @@
-"""Worker processes that survive their tasks: a crash or hang is the result of one task only.
+"""A pool of worker processes in which a crash or hang is the result of one task and affects no other.
 
-Each worker has one task in flight; results are yielded as they arrive. With one job everything runs in this
-process, except where `isolate` requires a separate worker.
+Each worker has one task at a time; results are yielded as they arrive. With one job everything runs in this
+process, unless `isolate` requires a separate worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker's main loop: run tasks until the other end closes or the parent is gone."""
+    """A worker's main loop: run tasks until the parent closes the connection or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     while True:
         try:
@@ -70,7 +70,7 @@ def _count(jobs: int) -> int:
 
 
 def warm_up(jobs: int, preload: Sequence[str]) -> None:
-    """Begin to import `preload` for the workers of a pool to come, beside what this process imports now."""
+    """Start importing `preload` for the workers of a later pool, while this process imports other modules."""
     if sys.platform == "linux" and _count(jobs) > 1:
         from multiprocessing import forkserver
 
@@ -79,9 +79,9 @@ def warm_up(jobs: int, preload: Sequence[str]) -> None:
 
 
 class Pool:
-    """Up to `jobs` workers (0: one a core) that stay from one call of `run` to the next; a context manager.
+    """Up to `jobs` workers (0: one per core), kept from one call of `run` to the next; a context manager.
 
-    `preload`: the modules that hold the functions to run, imported once for all workers.
+    `preload`: the modules with the functions to run, imported once for all workers.
     """
 
     def __init__(self, jobs: int, preload: Sequence[str] = ()) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 from kcurate.core import store
 from kcurate.errors import InputError
 
-# Tells a workspace from a source tree, so that `extract` does not take what it made for more sources.
+# Marks a workspace, so that `extract` does not read its own output as a source tree.
 MARKER = ".kcurate-workspace"
 
 
@@ -51,7 +51,7 @@ class Workspace:
     dataset = Inside("dataset")  # what build writes
 
     def mark(self) -> None:
-        """Put the marker into it; a folder that is new is also kept out of git, until its owner decides.
+        """Write the marker; a new folder also gets a `.gitignore` that keeps it out of git.
 
         Raises:
             InputError: it cannot be written.

@@ -1,14 +1,16 @@
-"""The dataset card, generated from the data: `README.md` with the Hub's metadata on top.
+"""The dataset card, generated from the data: `README.md` with the Hub's metadata on top, and its plot.
 
 Every number in it is computed from the rows; rows that were not timed have no speedup.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from kcurate import __version__
@@ -17,6 +19,11 @@ from kcurate.dataset import contamination, licences, parquet
 from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"
+# The size and margins of the plot, in pixels.
+WIDTH, HEIGHT = 720, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 15, 34, 48
+# Each bin is a factor of sqrt(2): wide enough for a hundred pairs, narrow enough to separate 1.2 from 1.6.
+BINS_PER_DOUBLING = 2
 NAME = "Slow/fast CUDA kernel pairs"
 # The SPDX ids among the Hub's licences, in its spelling.
 _HUB_LICENCES = frozenset(
@@ -34,9 +41,9 @@ scalars) and its launch plans as data, and its verdict. `confirmed`: both sides 
 speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
 """
 _PROMPTS = """\
-A prompt stands once, with the fastest answer to it. Slower answers to the same prompt ask for a technique by
-name (`technique`); they are in `sft` alone. Prompts name the GPU of the row's verdict. What the rules in a
-prompt say holds for its answer. Pairs that are in no prompt, and why: `untaught` in `gates.json`.
+Each prompt occurs once, with the fastest answer to it. Prompts with slower answers ask for a technique by
+name (`technique`); they are in `sft` only. Prompts name the GPU of the row's verdict. Every answer obeys the
+rules in its prompt. `untaught` in `gates.json` lists the pairs without a prompt, and why.
 """
 UNCONFIRMED = (
     "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences and repair are missing: they "
@@ -103,10 +110,9 @@ def render(content: Content) -> str:
 def metadata(content: Content) -> dict[str, Any]:
     """The Hub's metadata: licences, size, tags, and the file of each config and split."""
     rows = content.rows
-    spelled = {hub_licence(row["license"]) for row in rows}
-    known = sorted(spelled - {"other"})
-    licence: dict[str, Any] = {"license": known[0] if len(known) == 1 else known}
-    if "other" in spelled:
+    names = sorted({hub_licence(row["license"]) for row in rows})
+    licence: dict[str, Any] = {"license": names[0] if len(names) == 1 else names}
+    if "other" in names:
         licence = {"license": "other", "license_name": "per-row", "license_link": "ATTRIBUTION.md"}
     configs = [
         {
@@ -139,7 +145,7 @@ def _body(content: Content) -> Iterator[str]:
     yield _LEAD
     yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
     yield from _configs(content)
-    yield from _loaded(content)
+    yield from _example(content)
     yield from _counts(rows)
     yield from _speedups(rows)
     yield _PROTOCOL
@@ -150,32 +156,32 @@ def _body(content: Content) -> Iterator[str]:
 
 
 def _configs(content: Content) -> Iterator[str]:
-    what = {
+    contents = {
         "pairs": "everything: codes, plans, problem, verdict, every timing sample",
         "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
-        "repair": "`prompt` and `completion`: a wrong answer, what the judge said of it, the right one",
+        "repair": "`prompt` and `completion`: a wrong answer and the judge's findings; the right answer",
         "explained": "the answers of `sft` with comments, after a diagnosis and a change in measured facts",
-        "profiles": "what each side of a pair did on a GPU: counters of Nsight Compute",
+        "profiles": "Nsight Compute's counters of each side of a pair on a GPU",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
     for config, splits in content.counts.items():
         counted = ", ".join(f"{split} {count}" for split, count in splits.items())
-        yield f"| `{config}` | {what[config]} | {counted} |"
+        yield f"| `{config}` | {contents[config]} | {counted} |"
     yield ""
     if set(content.counts) == {"pairs"}:
         yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
-    yield "No family is in two splits, and no function of one split is held by a file of the other, whatever"
-    yield f"its names are ({HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
+    yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
+    yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
     yield "tokens do not count).\n"
     yield _PROMPTS
 
 
-def _loaded(content: Content) -> Iterator[str]:
-    """How to load it, and the shortest row for training."""
+def _example(content: Content) -> Iterator[str]:
+    """How to load the dataset, and its shortest row for training."""
     config = "sft" if content.taught else "pairs"
     yield "```python\nfrom datasets import load_dataset\n"
     yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
@@ -183,10 +189,7 @@ def _loaded(content: Content) -> Iterator[str]:
     if content.taught:
         row = min(
             content.taught,
-            key=lambda candidate_row: (
-                len(f"{candidate_row['prompt']}{candidate_row['completion']}"),
-                candidate_row["id"],
-            ),
+            key=lambda lesson: (len(f"{lesson['prompt']}{lesson['completion']}"), lesson["id"]),
         )
         yield f"A row of `sft`, `{row['id']}`, without the rules that every prompt begins with:\n"
         for message in (row["prompt"][1], row["completion"][0]):
@@ -206,10 +209,10 @@ def _counts(rows: Rows) -> Iterator[str]:
     yield from _table("technique", techniques, rows, lambda row: row["techniques"])
 
 
-def _table(what: str, counts: Counter[str], rows: Rows, names: Any) -> Iterator[str]:
+def _table(title: str, counts: Counter[str], rows: Rows, names: Any) -> Iterator[str]:
     if not counts:
         return
-    yield f"| {what} | pairs | median speedup |"
+    yield f"| {title} | pairs | median speedup |"
     yield "|---|---:|---:|"
     for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         ratios = _ratios(row for row in rows if name in names(row))
@@ -246,7 +249,7 @@ def _speedups(rows: Rows) -> Iterator[str]:
 
 
 def _elsewhere(confirmed: Rows) -> Iterator[str]:
-    """What the other GPUs say of the same rows (`devices`)."""
+    """A sentence for each other GPU that judged some of these rows (`devices`)."""
     others: dict[str, list[tuple[Mapping[str, Any], float]]] = {}
     for row in confirmed:
         for on_device in row["devices"]:
@@ -266,7 +269,7 @@ def _checked(content: Content) -> Iterator[str]:
     yield _CHECKED
     refused = Counter(refusal.reason for refusal in gates.refusals)
     listed = ", ".join(f"{reason} {count}" for reason, count in sorted(refused.items()))
-    yield f"Refused: {listed or 'none'}; `gates.json` says why, row by row.\n"
+    yield f"Refused: {listed or 'none'}; `gates.json` gives the reason for each row.\n"
     if not gates.sets:
         yield "Not compared with any evaluation set (`kcurate build --against`).\n"
         return
@@ -278,8 +281,8 @@ def _checked(content: Content) -> Iterator[str]:
         items, largest = len(evaluation_set.items), max(shares, default=0.0)
         yield f"| {evaluation_set.name} | {items} | {largest:.1%} | {bad} |"
     yield ""
-    yield "Shared runs of tokens show copied text. They do not show the same computation written anew: every"
-    yield "evaluation set of kernels has matrix products, reductions and the like.\n"
+    yield "Shared n-grams reveal copied text, not independent implementations of the same computation: every"
+    yield "evaluation set of kernels has matrix products and reductions.\n"
 
 
 def _rights(rows: Rows) -> Iterator[str]:
@@ -302,3 +305,48 @@ def _reproduce(content: Content) -> Iterator[str]:
     yield "  author = {{The kcurate developers}},"
     yield f"  note   = {{Dataset version {content.version}, {len(content.rows)} pairs}}"
     yield "}\n```"
+
+
+def speedups_svg(speedups: Sequence[float], title: str) -> str:
+    """A histogram of speedups (slow time over fast time, all above 0) on a logarithmic axis."""
+    bins = Counter(math.floor(math.log2(ratio) * BINS_PER_DOUBLING) for ratio in speedups)
+    first, last = (min(bins), max(bins)) if bins else (0, 1)
+    tallest = max(bins.values(), default=1)
+    step = (WIDTH - _LEFT - _RIGHT) / (last - first + 1)
+    floor, room = HEIGHT - _BOTTOM, HEIGHT - _TOP - _BOTTOM
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'font-family="sans-serif" font-size="12" fill="#24292f"><title>{escape(title)}</title>',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        f'<text x="{_LEFT}" y="20" font-size="14">{escape(title)}</text>',
+    ]
+    for tick in _ticks(tallest):
+        y = floor - room * tick / tallest
+        parts.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="#d0d7de"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick}</text>')
+    for edge in range(first, last + 2):
+        x = _LEFT + step * (edge - first)
+        if edge <= last and bins[edge]:
+            tall = room * bins[edge] / tallest
+            parts.append(
+                f'<rect x="{x + 1:.1f}" y="{floor - tall:.1f}" width="{step - 2:.1f}" height="{tall:.1f}" '
+                f'fill="#0969da"><title>{_factor(edge)} to {_factor(edge + 1)}: {bins[edge]}</title></rect>'
+            )
+        if edge % BINS_PER_DOUBLING == 0:
+            parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{_factor(edge)}</text>')
+    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    parts.append(
+        f'<text x="{middle:.0f}" y="{HEIGHT - 10}" text-anchor="middle">speedup '
+        "(time of the slow side over time of the fast side)</text></svg>\n"
+    )
+    return "\n".join(parts)
+
+
+def _factor(edge: int) -> str:
+    return f"{2 ** (edge / BINS_PER_DOUBLING):.3g}x"
+
+
+def _ticks(tallest: int) -> list[int]:
+    step = max(1, 10 ** math.floor(math.log10(max(1, tallest))))
+    step = step if tallest / step >= 3 else max(1, step // 5 if step >= 5 else 1)
+    return list(range(0, tallest + 1, step))

@@ -18,14 +18,17 @@ from kcurate.errors import InputError, RecordError
 
 FILE = "versions.json"
 FIRST = "1.0.0"
-# Most ids listed per change in CHANGES.md; versions.json has all of them.
+# At most this many ids are listed per change in CHANGES.md; versions.json has all of them.
 LISTED = 100
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 
 @dataclass(frozen=True)
 class Change:
-    """Ids of rows that differ from the previous version, by kind of change (`measured`: anything else)."""
+    """Ids of rows that differ from the previous version, by kind of change.
+
+    `moved`: to another split; `measured`: only times or descriptions changed.
+    """
 
     version: str
     added: tuple[str, ...] = ()
@@ -88,15 +91,15 @@ def follow(
     """
     rows = {
         row["id"]: (row["content"], store.content_id(codec.canonical_json(row)), split)
-        for split, inside in splits.items()
-        for row in inside
+        for split, split_rows in splits.items()
+        for row in split_rows
     }
     change = _difference(before.rows if before else {}, rows)
     if before is not None and change.empty and version in (None, before.version):
         return before
     last = before.version if before else None
-    named = replace(change, version=checked(version, last) or _next(last, change))
-    return History(dict(sorted(rows.items())), (named, *(before.changes if before else ())))
+    change = replace(change, version=checked(version, last) or _next(last, change))
+    return History(dict(sorted(rows.items())), (change, *(before.changes if before else ())))
 
 
 def _difference(old: Mapping[str, tuple[str, str, str]], new: Mapping[str, tuple[str, str, str]]) -> Change:
@@ -162,10 +165,10 @@ def _lines(history: History) -> Iterator[str]:
         yield f"## {change.version}\n"
         if change.empty:
             yield "No row changed.\n"
-        for what in ("added", "removed", "changed", "moved", "measured"):
-            ids: tuple[str, ...] = getattr(change, what)
+        for kind in ("added", "removed", "changed", "moved", "measured"):
+            ids: tuple[str, ...] = getattr(change, kind)
             if ids:
-                named = ", ".join(f"`{key}`" for key in ids[:LISTED])
-                more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
-                yield f"- {what} ({len(ids)}): {named}{more}"
+                listed = ", ".join(f"`{key}`" for key in ids[:LISTED])
+                unlisted = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
+                yield f"- {kind} ({len(ids)}): {listed}{unlisted}"
         yield ""

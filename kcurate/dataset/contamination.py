@@ -22,7 +22,7 @@ from kcurate.errors import InputError, RecordError
 from kcurate.triton_source import bare_python
 
 NGRAM = 13
-# From this share of common n-grams (of the row's code, or of the item) a row is refused.
+# A row is refused from this share on: common n-grams over the n-grams of the smaller of row and item.
 LIMIT = 0.5
 # Texts with fewer n-grams are ignored: a signature and a loop header match by chance.
 LEAST = 8
@@ -88,14 +88,14 @@ def read(path: Path) -> Reference:
     texts: dict[str, set[bytes]] = defaultdict(set)
     for name, text in _texts(path):
         texts[name] |= grams(text)
-    items = {name: frozenset(inside) for name, inside in texts.items() if inside}
+    items = {name: frozenset(hashes) for name, hashes in texts.items() if hashes}
     if not items:
         raise InputError(
             "nothing to compare with", where=str(path), hint="source files, .json, .jsonl or .parquet"
         )
     index: dict[bytes, list[str]] = defaultdict(list)
-    for name, inside in items.items():
-        for gram in inside:
+    for name, hashes in items.items():
+        for gram in hashes:
             index[gram].append(name)
     return Reference(path.stem if path.is_file() else path.resolve().name, items, index)
 
@@ -103,10 +103,10 @@ def read(path: Path) -> Reference:
 def _texts(path: Path) -> Iterator[tuple[str, bytes]]:
     if path.is_dir():
         for file in sorted(path.rglob("*")):
-            inside = file.relative_to(path)
-            hidden = any(part.startswith(".") for part in inside.parts)
+            name = file.relative_to(path)
+            hidden = any(part.startswith(".") for part in name.parts)
             if file.is_file() and not hidden and file.suffix in _SOURCES | _ROWS:
-                yield from ((f"{inside.as_posix()}{row}", text) for row, text in _file(file))
+                yield from ((f"{name.as_posix()}{row}", text) for row, text in _file(file))
     else:
         yield from ((f"{path.name}{row}", text) for row, text in _file(path))
 
@@ -150,7 +150,7 @@ def _rows(rows: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def _plain(text: bytes) -> Iterator[bytes]:
-    """The text without comments: as CUDA, also in the strings of Python, and as Python with Triton."""
+    """The text without comments: read as CUDA (also in Python strings), and as Python if it uses Triton."""
     yield normalise(text)
     if b"triton" in text:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,8 +1,9 @@
 """Near-duplicate removal: equal tokens, similar tokens (MinHash), or equal machine code on both sides.
 
-A pair is a duplicate only if both of its sides match those of another pair; rungs of a ladder share one side
-and stay. Near duplicates are found by MinHash over shingles of normalised tokens and confirmed by the exact
-Jaccard similarity. Not covered: which of two pairs is kept (the first).
+A pair is a duplicate only if both of its sides match those of another pair; the pairs of a ladder (one kernel
+in several stages of optimisation) share one side and are kept. MinHash over shingles of normalised tokens
+finds candidates, and the exact Jaccard similarity decides. Not covered: the order of the pairs, of which the
+first is kept.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Sketch:
     least: Hashes
 
 
-@lru_cache(maxsize=256)  # ladder rungs share a side, and a row is looked up before it is added
+@lru_cache(maxsize=256)  # pairs of a ladder share a side, and a row is looked up before it is added
 def sketch(code: str, plan: str) -> Sketch:
     """The sketch of a side: shingles of `SHINGLE` normalised tokens of its code and plan."""
     tokens = normalised_tokens(code.encode())
@@ -60,9 +61,9 @@ def _shingles(tokens: Sequence[bytes]) -> Hashes:
 
 
 @cache
-def _constants(what: bytes, count: int) -> Hashes:
+def _constants(seed: bytes, count: int) -> Hashes:
     """Fixed pseudo-random odd 64-bit numbers; arithmetic with them is modulo 2**64."""
-    return np.frombuffer(shake_128(what).digest(8 * count), np.uint64) | np.uint64(1)
+    return np.frombuffer(shake_128(seed).digest(8 * count), np.uint64) | np.uint64(1)
 
 
 def rows_of_a_band(limit: float) -> int:
@@ -78,7 +79,7 @@ def similarity(first: Hashes, second: Hashes) -> float:
 
 
 class Seen:
-    """The pairs accepted so far; `find` tells which of them a new one duplicates."""
+    """The pairs accepted so far; `find` says which of them a new pair duplicates."""
 
     def __init__(self, near: float = NEAR) -> None:
         self._near = near
@@ -89,9 +90,9 @@ class Seen:
 
     def find(self, row: Mapping[str, Any]) -> str | None:
         """What the row duplicates, in words; None if nothing."""
-        for what, key in _keys(row).items():
+        for shared, key in _keys(row).items():
             if key in self._exact:
-                return f"{what} as {self._exact[key]}"
+                return f"{shared} as {self._exact[key]}"
         for other, (slow, fast) in self._alike(_sides(row)):
             if min(slow, fast) >= self._near:
                 return f"at least {min(slow, fast):.0%} of the tokens of both sides of {other}"
@@ -126,13 +127,13 @@ class Seen:
 
 
 def _keys(row: Mapping[str, Any]) -> dict[str, str]:
-    """Hashes by which two rows are the same, by what they compare."""
-    rest = (row["slow_side"], row["fast_side"], row["problem"] or "")
-    keys = {"the same tokens": store.content_id(*(side.tokens for side in _sides(row)), *rest)}
+    """Hashes that make two rows duplicates if equal, by a description of what is compared."""
+    launches = (row["slow_side"], row["fast_side"], row["problem"] or "")
+    keys = {"the same tokens": store.content_id(*(side.tokens for side in _sides(row)), *launches)}
     # Not the emulator's machine code: host compilers remove many differences that matter on a GPU.
     binaries = (row["slow_binary_sha256"], row["fast_binary_sha256"])
     if row["backend"] == "cuda" and all(binaries):
-        keys["the same machine code"] = store.content_id(*binaries, *rest)
+        keys["the same machine code"] = store.content_id(*binaries, *launches)
     return keys
 
 

@@ -1,7 +1,7 @@
 """Which licences may be published, and their attribution.
 
-A licence is an SPDX expression. A row whose licence is missing or has a `LicenseRef-` (unknown to SPDX) needs
-permission by name. Not covered: whether a stated licence is correct.
+A licence is an SPDX expression. A row whose licence is missing or has a `LicenseRef-` (unknown to SPDX) is
+published only if `--allow-licence` names it. Not covered: whether a stated licence is correct.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refusal(license: str | None, allowed: Collection[str]) -> str | None:
 
 
 def canonical(license: str) -> str | None:
-    """The expression in SPDX's spelling; None if it is not one."""
+    """The expression in SPDX's spelling; None if it is not an SPDX expression."""
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     try:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kcurate.dataset import profile_rows
-from kcurate.dataset.rows import COLUMNS, Kind
+from kcurate.dataset.rows import COLUMNS, PROFILE_COLUMNS, Kind
 from kcurate.dataset.tuning import (
     EXPLAINED_COLUMNS,
     GRPO_COLUMNS,
@@ -29,7 +28,7 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "write": WRITE_COLUMNS,
     "preferences": PREFERENCE_COLUMNS,
     "repair": REPAIR_COLUMNS,
-    "profiles": profile_rows.COLUMNS,
+    "profiles": PROFILE_COLUMNS,
 }
 SPLITS = ("train", "test")
 # The settings of `datasets` 5: row groups of 100 MB, and content-defined chunking, so that the Hub stores

@@ -1,8 +1,8 @@
 """`kcurate push`: publishes a built dataset to the Hub or to another folder.
 
-The dataset is checked and compared with the remote. All changes go up as one commit on top of the commit that
-was compared. The commit is downloaded and loaded with `datasets`; only then the version is tagged. Files that
-are not kcurate's stay. Not covered: building (`kcurate.dataset.stage`), the client's calls
+The dataset is checked and compared with the remote. All changes become one commit on top of the commit that
+was compared. That commit is downloaded again and loaded with `datasets`; only then is the version tagged.
+Files that kcurate did not write are kept. Not covered: building (`kcurate.dataset.stage`), the client's calls
 (`kcurate.hub.repository`), the target folder (`kcurate.dataset.push_folder`).
 """
 
@@ -29,7 +29,7 @@ _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speed
 
 
 def run(config: PushConfig, *, note: Note = silent) -> Summary:
-    """Publish the workspace's dataset; the counts are over its files and those of the target.
+    """Publish the workspace's dataset; the counts are over its files and the target's.
 
     Raises:
         InputError: no dataset, one that was modified after the build, or a version that already exists.
@@ -57,22 +57,22 @@ def run(config: PushConfig, *, note: Note = silent) -> Summary:
 
 
 def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
-    """The dataset's files by path, and its history, after all checks passed again."""
+    """The dataset's files by path, and its history; repeats the checks of `build`."""
     history = changes.read(folder)
     if history is None:
         raise InputError("no dataset here", where=str(folder), hint="run kcurate build")
     rows = read_rows(folder)
     if changes.follow(history, rows) is not history:
         raise InputError("the rows were modified after the build", where=str(folder), hint="build it again")
-    for row in (row for inside in rows.values() for row in inside):
+    for row in (row for split_rows in rows.values() for row in split_rows):
         fault = bad_row(row) or "; ".join(secrets.findings(row))
         if fault:
             raise InputError(f"must not be published: {fault}", where=str(row["id"]), hint="build it again")
         if row["license"] and licences.canonical(row["license"]) is None:
             raise InputError("its licence is not an SPDX expression", where=str(row["id"]))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    found_files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-    return {name: content for name, content in found_files.items() if _ours(name)}, history
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    return {name: content for name, content in files.items() if _ours(name)}, history
 
 
 def _ours(path: str) -> bool:
@@ -82,7 +82,7 @@ def _ours(path: str) -> bool:
 def _compare(
     files: Mapping[str, bytes], remote: Remote
 ) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
-    """Files to send, files to remove, and what changes of every file."""
+    """Files to send, files to remove, and how each file changes: added, changed, removed or unchanged."""
     sent = {path: content for path, content in files.items() if not remote.has(path, content)}
     removed = sorted(path for path in remote.files if _ours(path) and path not in files)
     changed = {
@@ -153,9 +153,9 @@ def _load_back(hub: Hub, commit: str, files: Mapping[str, bytes]) -> None:
 def _to_folder(
     files: Mapping[str, bytes], history: changes.History, folder: Path, *, dry_run: bool
 ) -> dict[str, str]:
-    there = push_folder.look(folder, files)
-    push_folder.check(files, folder, there, history)
-    sent, removed, changed = _compare(files, there)
+    existing = push_folder.look(folder, files)
+    push_folder.check(files, folder, existing, history)
+    sent, removed, changed = _compare(files, existing)
     push_folder.check_writable([*sent, *removed], folder)
     if not dry_run:
         push_folder.put(sent, removed, folder)

@@ -1,4 +1,4 @@
-"""Publishes into a local folder: what is there, whether a dataset may be written, and writing it.
+"""Publishes into a local folder: lists it, checks that a dataset may be written, and writes it.
 
 Not covered: which files a dataset has, and how they are compared (`kcurate.dataset.push`).
 """
@@ -29,26 +29,26 @@ def look(folder: Path, files: Mapping[str, bytes]) -> Remote:
     hashes: dict[str, str] = {}
     try:
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-            inside = path.relative_to(folder)
-            if path.is_file() and not any(part.startswith(".") for part in inside.parts):
-                name = inside.as_posix()
+            relative = path.relative_to(folder)
+            if path.is_file() and not any(part.startswith(".") for part in relative.parts):
+                name = relative.as_posix()
                 hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest() if name in files else ""
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(error.filename or folder)) from error
     return Remote("", hashes, {})
 
 
-def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes.History) -> None:
+def check(files: Mapping[str, bytes], folder: Path, existing: Remote, ours: changes.History) -> None:
     """Check that the files may be written: the folder is new, empty, or holds a dataset of kcurate.
 
-    An interrupted push leaves the same files without `versions.json`; it may be completed.
+    An interrupted push leaves some of the same files without `versions.json`; it may be completed.
 
     Raises:
         InputError: the folder holds something else, or this version with other rows.
     """
     history = _history(folder)
     if history is None:
-        foreign = [path for path in there.files if path not in files or not there.has(path, files[path])]
+        foreign = [name for name in existing.files if not existing.has(name, files.get(name, b""))]
         if foreign:
             raise InputError(
                 f"holds {foreign[0]} and is not a dataset of kcurate",
@@ -56,9 +56,9 @@ def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes
                 hint="give --to a new or an empty folder",
             )
         return
-    taken = ours.version in {change.version for change in history.changes}
+    published = ours.version in {change.version for change in history.changes}
     same = history == ours if history.version == ours.version else ours.changes[0] in history.changes
-    if taken and not same:
+    if published and not same:
         raise InputError(
             f"v{ours.version} is published with other rows",
             where=str(folder),
@@ -82,11 +82,11 @@ def check_writable(paths: Iterable[str], folder: Path) -> None:
     for path in paths:
         if (folder / path).is_dir():
             raise _refused(folder / path, errno.EISDIR)
-        there = next(above for above in (folder / path).absolute().parents if os.path.lexists(above))
-        if not there.is_dir():
-            raise _refused(there, errno.ENOTDIR)
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise _refused(there, errno.EACCES)
+        parent = next(above for above in (folder / path).absolute().parents if os.path.lexists(above))
+        if not parent.is_dir():
+            raise _refused(parent, errno.ENOTDIR)
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise _refused(parent, errno.EACCES)
 
 
 def _refused(path: Path, code: int) -> InputError:

@@ -1,8 +1,8 @@
-"""Rows of `repair`: a wrong answer, what the judge says of it, and the right one.
+"""Rows of `repair`: a wrong answer, the judge's findings, and the right answer.
 
-The wrong answers of the built-in pairs are facts on file (`pairs/repairs.jsonl`), without code: each is made
-again from the published pair. A fact whose change gives something else by now is left out. Not covered:
-judging wrong answers (`benchmarks/repairs.py`).
+`pairs/repairs.jsonl` lists the wrong answers to the built-in pairs without their code, which is made again
+from the published pair. An entry that no longer gives the same code is left out. Not covered: judging wrong
+answers (`benchmarks/repairs.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kcurate.mutate.choosing import every
 from kcurate.problem import shown
 from kcurate.records import Candidate, Prompt, Side, WrongAttempt
 
-# The answer that models give most often: the code that they were given.
+# The wrong answer that models give most often: the given code, unchanged.
 GIVEN_BACK = "given_back"
 
 
 def facts() -> Path:
-    """Where the facts of the built-in pairs lie."""
+    """The file of wrong answers to the built-in pairs."""
     return resources.pairs_dir() / "repairs.jsonl"
 
 
@@ -32,24 +32,24 @@ def side_id(side: Side) -> str:
 
 
 def wrong_sides(pair: Candidate, change: str) -> Sequence[Side]:
-    """The wrong answers that a change makes of a published pair, by place."""
+    """The wrong answers that a change makes from a published pair; `WrongAttempt.place` is the index."""
     if change == GIVEN_BACK:
         return (pair.slow,)
     return [attempt.side for attempt in every(pair.fast, ATTEMPTS, change)] if change in ATTEMPTS else ()
 
 
 def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
-    """The wrong side of a published pair; None if the change does not give it any more."""
+    """The wrong side of a published pair; None if the change no longer gives the same code."""
     sides = wrong_sides(pair, fact.change)
     side = sides[fact.place] if fact.place < len(sides) else None
     return side if side is not None and side_id(side) == fact.side else None
 
 
 def repairs(
-    pairs: Mapping[str, Candidate], known: Iterable[WrongAttempt], gpus: Mapping[str, str]
+    pairs: Mapping[str, Candidate], wrong_answers: Iterable[WrongAttempt], gpus: Mapping[str, str]
 ) -> Iterator[tuple[WrongAttempt, Prompt]]:
-    """The prompts that show a wrong answer; the right one is the pair's fast side. `gpus`: by id."""
-    for fact in known:
+    """The prompts that show a wrong answer; the right one is the pair's fast side. `gpus`: by pair id."""
+    for fact in wrong_answers:
         pair = pairs.get(fact.pair)
         wrong = remade(pair, fact) if pair is not None else None
         if pair is None or wrong is None or pair.problem is None:

@@ -1,93 +1,80 @@
-"""A pair and its verdicts as one flat, typed row of the `pairs` config.
+"""A pair and its verdicts as one flat, typed row of the `pairs` config; its profiles as rows of `profiles`.
 
 Nested parts of the record (problem, plans, extra buffers) are JSON text in the row: their shape differs
 between pairs, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`),
-reading a pair back from a row (`kcurate.hub.published_rows`).
+reading a pair back from a row (`kcurate.hub.published_rows`), the counters (`kcurate.profiling.counters`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.dataset import licences
 from kcurate.problem.neutral import neutral
+from kcurate.profiling.counters import BY_NAME
+from kcurate.profiling.on_file import Profiles
 from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
 Kind = str | list[Any]
-# Column to the type of its `datasets.Value`; a list means a list of it. Any may be null. Times: microseconds.
+
+
+def strings(*names: str) -> dict[str, Kind]:
+    """Columns of text."""
+    return dict.fromkeys(names, "string")
+
+
+def floats(*names: str) -> dict[str, Kind]:
+    """Columns of numbers, or of microseconds if a name ends with `_us`."""
+    return dict.fromkeys(names, "float64")
+
+
+# Each column's type, as `datasets.Value` names it; a list means a list of that type. Any value may be null.
 COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "description": "string",
+    **strings("id", "family", "domain", "license", "description"),
     "techniques": ["string"],
     "worth": [{"technique": "string", "ratio": "float64"}],
-    "origin": "string",
-    "suite": "string",
-    "url": "string",
-    "revision": "string",
+    **strings("origin", "suite", "url", "revision"),
     "kernels": ["string"],
     "made": "string",
     "rules": ["string"],
-    "model": "string",
-    "parent": "string",
-    "problem": "string",
-    "problem_source": "string",
+    **strings("model", "parent", "problem", "problem_source"),
     "sources": [{"kernel": "string", "path": "string", "first_line": "int64", "last_line": "int64"}],
-    "slow_language": "string",
-    "fast_language": "string",
+    **strings("slow_language", "fast_language"),
     "changed": ["string"],
-    "slow_code": "string",
-    "slow_side": "string",
-    "slow_original": "string",
-    "fast_code": "string",
-    "fast_side": "string",
-    "fast_original": "string",
-    "content": "string",
-    "outcome": "string",
-    "detail": "string",
+    **strings("slow_code", "slow_side", "slow_original", "fast_code", "fast_side", "fast_original"),
+    **strings("content", "outcome", "detail"),
     "checks": ["string"],
-    "backend": "string",
-    "device": "string",
-    "device_uuid": "string",
-    "driver": "string",
-    "compiler": "string",
-    "kcurate": "string",
-    "environment_details": "string",
-    "slow_us": "float64",
-    "fast_us": "float64",
-    "speedup": "float64",
-    "speedup_low": "float64",
-    "speedup_high": "float64",
-    "speedup_confidence": "float64",
+    **strings("backend", "device", "device_uuid", "driver", "compiler", "kcurate", "environment_details"),
+    **floats("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high", "speedup_confidence"),
     "speedup_blocks": "int64",
-    "speedup_margin": "float64",
-    "copy_fraction": "float64",
+    **floats("speedup_margin", "copy_fraction"),
     "slow_samples_us": [["float64"]],
     "fast_samples_us": [["float64"]],
-    "slow_resources": "string",
-    "fast_resources": "string",
+    **strings("slow_resources", "fast_resources"),
     "slow_registers": "int64",
     "fast_registers": "int64",
-    "slow_binary_sha256": "string",
-    "fast_binary_sha256": "string",
-    "timing_method": "string",
+    **strings("slow_binary_sha256", "fast_binary_sha256", "timing_method"),
     "seeds": ["int64"],
     "judge_wall_s": "float64",
-    "key": "string",
-    "protocol": "string",
+    **strings("key", "protocol"),
     "devices": [
         {
-            "device": "string",
-            "outcome": "string",
-            **dict.fromkeys(("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high"), "float64"),
+            **strings("device", "outcome"),
+            **floats("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high"),
         }
     ],
     "other_verdicts": ["string"],
+}
+# Of `profiles`: the counters of one side on one GPU.
+PROFILE_COLUMNS: dict[str, Kind] = {
+    **strings("id", "side", "device", "family", "domain", "license", "content"),
+    "launches": "int64",
+    "profiled": "int64",
+    **floats(*BY_NAME),
+    **strings("tool", "driver", "compiler"),
 }
 
 
@@ -113,7 +100,7 @@ def row(
 ) -> dict[str, Any]:
     """One row: every column of `COLUMNS`, in order. `others` are verdicts of other devices.
 
-    `kernels`: those of the pair's origin that this workspace has, for their places in the source tree.
+    `kernels`: the extracted kernels that the pair was made from, for their places in the source tree.
     """
     shown = neutral(candidate)
     columns = {
@@ -142,30 +129,22 @@ def _place(kernel: Kernel) -> dict[str, Any]:
 
 
 def _changed(candidate: Candidate) -> list[str]:
-    """The parts of a side in which the two differ: code, plan, buffers and so on."""
+    """The fields in which the two sides differ, such as code, plan, buffers."""
     parts = (member.name for member in fields(Side))
     return [name for name in parts if getattr(candidate.slow, name) != getattr(candidate.fast, name)]
 
 
 def _who(candidate: Candidate) -> dict[str, Any]:
     origin = candidate.origin
+    same = ("id", "family", "domain", "license", "description")
     return {
-        "id": candidate.id,
-        "family": candidate.family,
-        "domain": candidate.domain,
-        "license": candidate.license,
-        "description": candidate.description,
+        **{name: getattr(candidate, name) for name in same},
         "techniques": list(candidate.techniques),
         "worth": [{"technique": name, "ratio": ratio} for name, ratio in candidate.worth.items()],
         "origin": origin.kind,
-        "suite": origin.suite,
-        "url": origin.url,
-        "revision": origin.revision,
+        **{name: getattr(origin, name) for name in ("suite", "url", "revision", "made", "model", "parent")},
         "kernels": list(origin.kernels),
-        "made": origin.made,
         "rules": list(origin.rules),
-        "model": origin.model,
-        "parent": origin.parent,
         "problem_source": origin.problem,
     }
 
@@ -180,11 +159,10 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         **_side("slow", verdict.slow),
         **_side("fast", verdict.fast),
         "speedup": speedup.ratio if speedup else None,
-        "speedup_low": speedup.low if speedup else None,
-        "speedup_high": speedup.high if speedup else None,
-        "speedup_confidence": speedup.confidence if speedup else None,
-        "speedup_blocks": speedup.blocks if speedup else None,
-        "speedup_margin": speedup.margin if speedup else None,
+        **{
+            f"speedup_{name}": getattr(speedup, name, None)
+            for name in ("low", "high", "confidence", "blocks", "margin")
+        },
         "timing_method": verdict.timing_method,
         "seeds": list(verdict.seeds),
         "judge_wall_s": verdict.wall_s,
@@ -194,23 +172,16 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _on_device(verdict: Verdict) -> dict[str, Any]:
-    """What one device says of a pair, in short."""
+    """An entry of `devices`: the outcome and times on one device."""
     columns = _verdict(verdict)
     names = ("device", "outcome", "slow_us", "fast_us", "speedup", "speedup_low", "speedup_high")
     return {name: columns.get(name) for name in names}
 
 
 def _environment(environment: Environment) -> dict[str, Any]:
-    return {
-        "backend": environment.backend,
-        "device": environment.device,
-        "device_uuid": environment.device_uuid,
-        "driver": environment.driver,
-        "compiler": environment.compiler,
-        "kcurate": environment.kcurate,
-        "environment_details": _json(dict(environment.details)),
-        "copy_fraction": environment.copy_fraction,
-    }
+    names = ("backend", "device", "device_uuid", "driver", "compiler", "kcurate", "copy_fraction")
+    columns = {name: getattr(environment, name) for name in names}
+    return {**columns, "environment_details": _json(dict(environment.details))}
 
 
 def _side(name: str, report: SideReport | None) -> dict[str, Any]:
@@ -226,5 +197,16 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
 
 
 def _registers(resources: Sequence[Resources]) -> int | None:
-    """Registers per thread of the kernel that uses most."""
+    """Registers per thread, of the kernel that uses the most."""
     return max((kernel.registers for kernel in resources if kernel.registers is not None), default=None)
+
+
+def profile_rows(
+    row: Mapping[str, Any], candidate: Candidate, profiles: Profiles
+) -> Iterator[dict[str, Any]]:
+    """The rows of `profiles`: one for each side and device; `row` is the candidate's row of `pairs`."""
+    for device, sides in profiles.by_device(candidate).items():
+        for side, profile in sides.items():
+            facts = {name: getattr(profile, name) for name in PROFILE_COLUMNS if hasattr(profile, name)}
+            values = {**row, **profile.counters, **facts, "side": side, "device": device}
+            yield {name: values.get(name) for name in PROFILE_COLUMNS}

@@ -1,4 +1,4 @@
-"""Finds what must not be published in any column: credentials, and paths of a local machine.
+"""Finds credentials and paths of a local machine in any column of a row; neither may be published.
 
 Patterns match well-known token formats and personal folders. A finding names the column and the kind, never
 the text. Not covered: e-mail addresses (copyright notices have them) and secrets without a known format.
@@ -14,7 +14,8 @@ _FOLDERS = (
     *("home", "Users", "root", "tmp", "mnt", "media"),
     *("scratch", "work", "workspace", "private", "var/folders"),
 )
-# Kind to (lower-case words, pattern): a match contains one of the words, which are much faster to find.
+# Kind to (lower-case words, pattern). Every match contains one of the words, and searching for these first is
+# much faster.
 KINDS: Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]] = {
     "a private key": (("private key",), re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
     "a Hub token": (("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
@@ -57,11 +58,11 @@ def findings(row: Mapping[str, Any]) -> Iterator[str]:
         for column, value in row.items()
     }
     whole = "\n".join(text for texts in columns.values() for text in texts)
-    small = whole.casefold()
+    lowered = whole.casefold()
     kinds = {
         kind: pattern
         for kind, (words, pattern) in KINDS.items()
-        if any(word in small for word in words) and pattern.search(whole)
+        if any(word in lowered for word in words) and pattern.search(whole)
     }
     for column, texts in columns.items():
         for kind, pattern in kinds.items():

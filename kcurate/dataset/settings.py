@@ -9,9 +9,10 @@ from typing import Annotated
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Option, WorkspaceOption
 
-# Of families that share no core; it gives a test split of 15% of the built-in pairs.
+# Share of the families that have no code in common with many others. It puts 15% of the built-in pairs into
+# the test split.
 TEST_SHARE = 0.35
-# From this share of equal shingles on, two pairs are near-duplicates.
+# Two pairs with at least this share of equal shingles are near-duplicates.
 NEAR = 0.95
 
 

@@ -1,4 +1,4 @@
-"""The stage: workspace and built-in pairs with their verdicts in, a local dataset folder out.
+"""`kcurate build`: reads pairs of a workspace (and the built-in ones) with their verdicts, writes a dataset.
 
 Every pair ends with one outcome: a row, or why it is not one. Equal input gives equal bytes. Not covered:
 publishing (`kcurate.dataset.push`).
@@ -19,9 +19,10 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, changes, licences, parquet, plot, profile_rows, repairs
+from kcurate.dataset import card, changes, licences, parquet, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
-from kcurate.dataset.rows import row
+from kcurate.dataset.rows import profile_rows
+from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.settings import BuildConfig
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
@@ -33,8 +34,10 @@ from kcurate.verdicts import items, readable, standing
 
 
 class RowOutcome(StrEnum):
-    """A pair's outcome: a row (the first two), or why not. `stale`: its verdicts are on other content, or of
-    an older protocol of the judge."""
+    """A pair's outcome: a row (the first two), or why not.
+
+    `stale`: its verdicts are on other content, or of an older protocol of the judge.
+    """
 
     CONFIRMED = "confirmed"
     CORRECT = "correct"
@@ -51,9 +54,10 @@ class RowOutcome(StrEnum):
     UNSANITIZED = "unsanitized"
 
 
+Rows = list[dict[str, Any]]
 _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
 _GATES = "gates.json"
-# The commonest reasons that an error without rows names.
+# How many of the most frequent reasons the error names if no pair becomes a row.
 _REASONS = 3
 
 
@@ -74,8 +78,8 @@ class _Entry:
 def run(config: BuildConfig, *, note: Note = silent) -> Summary:
     """Write `dataset/` of the workspace, completely or not at all; unreadable pairs are named in notes.
 
-    Without a row an existing dataset stays, and `gates.json` is in the run's folder; else it is alone in
-    `dataset/`.
+    If no pair becomes a row, an existing dataset is kept and `gates.json` is written into the run's folder;
+    without one, `gates.json` is the only file in `dataset/`.
 
     Raises:
         InputError: no pairs, or an unusable option.
@@ -119,7 +123,7 @@ def require_rows(summary: Summary) -> None:
     """End with an error if a build has no row.
 
     Raises:
-        InputError: it has none, with the commonest reasons.
+        InputError: it has none; the message has the most frequent reasons.
     """
     if any(summary.counts["pairs"].get(outcome) for outcome in _ROWS):
         return
@@ -130,13 +134,11 @@ def require_rows(summary: Summary) -> None:
 
 
 def _item(entry: _Entry, workspace: Workspace) -> Item:
-    item_of_entry = items.standing("pairs", entry.outcome, entry.best, entry.pair, workspace)
+    item = items.standing("pairs", entry.outcome, entry.best, entry.pair, workspace)
     if entry.refused is None:
-        return item_of_entry
-    following = command(workspace.root, "show", entry.candidate.id)
-    return replace(
-        item_of_entry, why=entry.refused.detail, file=str(entry.pair.folder / "pair.json"), next=following
-    )
+        return item
+    show = command(workspace.root, "show", entry.candidate.id)
+    return replace(item, why=entry.refused.detail, file=str(entry.pair.folder / "pair.json"), next=show)
 
 
 def _read(
@@ -154,38 +156,38 @@ def _read(
 
 
 def _refusal(unreadable: readable.Unreadable, workspace: Workspace) -> Refusal:
-    """The refusal of an unreadable pair; paths are relative, so that none of this machine is published."""
-    inside = unreadable.folder.is_relative_to(workspace.pairs)
-    name = unreadable.folder.relative_to(workspace.pairs if inside else resources.pairs_dir()).as_posix()
+    """The refusal of an unreadable pair, with a relative path: `gates.json` is published."""
+    in_workspace = unreadable.folder.is_relative_to(workspace.pairs)
+    root = workspace.pairs if in_workspace else resources.pairs_dir()
+    name = unreadable.folder.relative_to(root).as_posix()
     return Refusal(name, BAD_ROW, f"{unreadable.file}: {unreadable.why}")
 
 
 def _entries(pairs: Iterable[readable.Judged], workspace: Workspace) -> list[_Entry]:
-    """Every pair with its row, confirmed ones first, so that they win over similar ones."""
-    taken: set[str] = set()
+    """Every pair with its row; confirmed ones first, since the first of several duplicates is kept."""
+    ids: set[str] = set()
     entries = []
     for pair in pairs:
-        entry = _decide(pair, taken, workspace)
+        entry = _decide(pair, ids, workspace)
         if entry.row is not None:
-            taken.add(pair.candidate.id)
+            ids.add(pair.candidate.id)
         entries.append(entry)
     return sorted(entries, key=lambda entry: (entry.outcome is not RowOutcome.CONFIRMED, entry.candidate.id))
 
 
-def _decide(pair: readable.Judged, taken: set[str], workspace: Workspace) -> _Entry:
+def _decide(pair: readable.Judged, earlier_ids: set[str], workspace: Workspace) -> _Entry:
     """The outcome, and the row with the standing verdict."""
     current = standing.current(pair.candidate, pair.verdicts)
     best = standing.best(current)
     if best is None:
         return _Entry(pair, RowOutcome.STALE if pair.verdicts else RowOutcome.NOT_JUDGED)
-    if pair.candidate.id in taken:
+    if pair.candidate.id in earlier_ids:
         return _Entry(pair, RowOutcome.SAME_ID, best)
     if best.outcome.value not in _ROWS:
         return _Entry(pair, RowOutcome.REFUSED, best)
-    row_of_pair = row(
-        pair.candidate, best, standing.elsewhere(current, best), _kernels(pair.candidate, workspace)
-    )
-    return _Entry(pair, RowOutcome(best.outcome.value), best, row_of_pair)
+    others, kernels = standing.elsewhere(current, best), _kernels(pair.candidate, workspace)
+    row = row_of(pair.candidate, best, others, kernels)
+    return _Entry(pair, RowOutcome(best.outcome.value), best, row)
 
 
 def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
@@ -210,53 +212,35 @@ def _files(
     gates: Gates,
     config: BuildConfig,
     before: changes.History | None,
-    counted: on_file.Profiles,
+    profiles: on_file.Profiles,
 ) -> dict[str, bytes]:
     """The files of the dataset: path to content."""
-    rows = sorted(
-        (entry.row for entry in kept if entry.row is not None), key=lambda each_row: str(each_row["id"])
-    )
-    places = splits.assign(rows, config.test_share)
+    rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda row: str(row["id"]))
+    split_of = splits.assign(rows, config.test_share)
     by_split = {
-        split: [each_row for each_row in rows if places[each_row["id"]] == split] for split in parquet.SPLITS
+        split: split_rows
+        for split in parquet.SPLITS
+        if (split_rows := [row for row in rows if split_of[row["id"]] == split])
     }
-    by_split = {split: inside for split, inside in by_split.items() if inside}
     history = changes.follow(before, by_split, config.version)
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
-    untaught: dict[str, Untaught] = {}
     candidates = {entry.candidate.id: entry.candidate for entry in kept}
-    both = {
-        each_row["id"]: two
-        for each_row in rows
-        if (two := _both(each_row, candidates[each_row["id"]], counted)) is not None
+    configs, untaught = _configs(by_split, candidates, wrong, profiles)
+    counts = {
+        config_name: {split: len(split_rows) for split, split_rows in table.items()}
+        for config_name, table in configs.items()
     }
-    tables_by_split: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for split, inside in by_split.items():
-        tuned, out = tables(inside, wrong, test=split == "test", counted=both)
-        untaught |= out
-        of_sides = [
-            each
-            for each_row in inside
-            for each in profile_rows.rows(each_row, candidates[each_row["id"]], counted)
-        ]
-        tables_by_split[split] = {"pairs": inside, **tuned, "profiles": of_sides}
-    built = {
-        name: some
-        for name in parquet.CONFIGS
-        if (some := {split: inside[name] for split, inside in tables_by_split.items() if inside[name]})
-    }
-    counts = {name: {split: len(inside) for split, inside in some.items()} for name, some in built.items()}
     files = {
-        parquet.data_file(name, split): parquet.to_bytes(name, inside)
-        for name, some in built.items()
-        for split, inside in some.items()
+        parquet.data_file(config_name, split): parquet.to_bytes(config_name, split_rows)
+        for config_name, table in configs.items()
+        for split, split_rows in table.items()
     }
-    taught = [each_row for inside in tables_by_split.values() for each_row in inside["sft"]]
+    taught = [row for split_rows in configs.get("sft", {}).values() for row in split_rows]
     content = card.Content(by_split, counts, gates, history.version, taught)
-    speedups = [each_row["speedup"] for each_row in rows if trainable(each_row) and each_row["speedup"]]
+    speedups = [row["speedup"] for row in rows if trainable(row) and row["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"
-        files[card.PLOT] = plot.speedups_svg(speedups, title).encode()
+        files[card.PLOT] = card.speedups_svg(speedups, title).encode()
     return files | {
         "README.md": card.render(content).encode(),
         "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
@@ -266,11 +250,37 @@ def _files(
     }
 
 
+def _configs(
+    by_split: Mapping[str, Rows],
+    candidates: Mapping[str, Candidate],
+    wrong: Sequence[WrongAttempt],
+    profiles: on_file.Profiles,
+) -> tuple[dict[str, dict[str, Rows]], dict[str, Untaught]]:
+    """The rows by config and split, without empty ones; and the pairs that are in no prompt."""
+    untaught: dict[str, Untaught] = {}
+    tables_of: dict[str, dict[str, Rows]] = {}
+    for split, rows in by_split.items():
+        both = {
+            row["id"]: sides
+            for row in rows
+            if (sides := _both(row, candidates[row["id"]], profiles)) is not None
+        }
+        for_training, without_prompt = tables(rows, wrong, test=split == "test", counted=both)
+        untaught |= without_prompt
+        of_sides = [side for row in rows for side in profile_rows(row, candidates[row["id"]], profiles)]
+        tables_of[split] = {"pairs": rows, **for_training, "profiles": of_sides}
+    configs = {
+        config: {split: by_config[config] for split, by_config in tables_of.items() if by_config[config]}
+        for config in parquet.CONFIGS
+    }
+    return {config: table for config, table in configs.items() if table}, untaught
+
+
 def _both(
-    row: Mapping[str, Any], candidate: Candidate, counted: on_file.Profiles
+    row: Mapping[str, Any], candidate: Candidate, profiles: on_file.Profiles
 ) -> tuple[Profile, Profile] | None:
-    """The profiles of both sides on the row's GPU."""
-    slow, fast = (counted.of(candidate, side, row["device"]) for side in SIDES)
+    """The profiles of both sides on the row's GPU; None unless both are on file."""
+    slow, fast = (profiles.of(candidate, side, row["device"]) for side in SIDES)
     return (slow, fast) if slow and fast else None
 
 
@@ -296,8 +306,8 @@ def _restore(folder: Path) -> None:
 def _write(folder: Path, files: dict[str, bytes]) -> None:
     """Replace the folder by one with these files, through two renames."""
     new, old = folder.with_name(f".{folder.name}.new"), _set_aside(folder)
-    for left in (new, old):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
     for name, content in files.items():
         store.write_bytes(new / name, content)
     if folder.exists():

@@ -1,7 +1,9 @@
-"""Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `write`, `preferences`, `repair`.
+"""Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `explained`, `write`, `preferences`,
+`repair`.
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
-Only confirmed pairs become rows. Not covered: which of them do (`kcurate.problem.lessons`), training itself.
+Only confirmed pairs become rows. Not covered: which of these become prompts (`kcurate.problem.lessons`),
+training itself.
 """
 
 from __future__ import annotations
@@ -14,91 +16,55 @@ from typing import Any
 from kcurate import prompts
 from kcurate.dataset.explained import Both, explained
 from kcurate.dataset.repairs import repairs
-from kcurate.dataset.rows import Kind
+from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
 from kcurate.records import Outcome, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
+# The columns that most tables begin and end with.
+_CHAT: dict[str, Kind] = {"id": "string", "prompt": _MESSAGES, "completion": _MESSAGES}
+_PAIR = strings("family", "domain", "license")
+_ORIGIN = strings("device", "content", "prompt_format")
 SFT_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "prompt": _MESSAGES,
-    "completion": _MESSAGES,
-    "family": "string",
-    "domain": "string",
-    "license": "string",
+    **_CHAT,
+    **_PAIR,
     "techniques": ["string"],
     "technique": "string",
     "local_edit": "bool",
     "speedup": "float64",
-    "device": "string",
-    "content": "string",
-    "prompt_format": "string",
+    **_ORIGIN,
 }
 # No `completion`: the trainer passes all other columns to the reward, which judges the sampled completion.
 GRPO_COLUMNS: dict[str, Kind] = {
     "id": "string",
     "prompt": _MESSAGES,
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "problem": "string",
-    "given_code": "string",
-    "given_side": "string",
-    "given_us": "float64",
-    "reference_speedup": "float64",
-    "device": "string",
-    "content": "string",
-    "prompt_format": "string",
+    **_PAIR,
+    **strings("problem", "given_code", "given_side"),
+    **floats("given_us", "reference_speedup"),
+    **_ORIGIN,
 }
-
-WRITE_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "prompt": _MESSAGES,
-    "completion": _MESSAGES,
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "us": "float64",
-    "device": "string",
-    "content": "string",
-    "prompt_format": "string",
-}
-# The columns of `sft`; `counted`: whether counters are among what is told.
+WRITE_COLUMNS: dict[str, Kind] = {**_CHAT, **_PAIR, "us": "float64", **_ORIGIN}
+# The columns of `sft`; `counted`: whether the explanation names hardware counters.
 EXPLAINED_COLUMNS: dict[str, Kind] = {**SFT_COLUMNS, "counted": "bool"}
-# As trainers of preferences (DPO and its kin) read them. `ratio`: time of `rejected` over time of `chosen`.
+# In the form that DPO trainers read. `ratio`: time of `rejected` over time of `chosen`.
 PREFERENCE_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "rejected_id": "string",
+    **strings("id", "rejected_id"),
     "prompt": _MESSAGES,
     "chosen": _MESSAGES,
     "rejected": _MESSAGES,
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "ratio": "float64",
-    "ratio_low": "float64",
-    "ratio_high": "float64",
-    "device": "string",
-    "prompt_format": "string",
+    **_PAIR,
+    **floats("ratio", "ratio_low", "ratio_high"),
+    **strings("device", "prompt_format"),
 }
 REPAIR_COLUMNS: dict[str, Kind] = {
-    "id": "string",
-    "prompt": _MESSAGES,
-    "completion": _MESSAGES,
-    "family": "string",
-    "domain": "string",
-    "license": "string",
-    "change": "string",
-    "wrong_outcome": "string",
-    "wrong_device": "string",
+    **_CHAT,
+    **_PAIR,
+    **strings("change", "wrong_outcome", "wrong_device"),
     "speedup": "float64",
-    "device": "string",
-    "content": "string",
-    "prompt_format": "string",
+    **_ORIGIN,
 }
-ANSWERS = frozenset(("completion", "chosen", "rejected"))
 
 
 def trainable(row: Mapping[str, Any]) -> bool:
@@ -113,56 +79,43 @@ def tables(
     test: bool = False,
     counted: Mapping[str, Both] | None = None,
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Untaught]]:
-    """The rows of every config for training, from the `pairs` rows of one split; and what is in no prompt.
+    """The rows of every config for training, from the `pairs` rows of one split; pairs without a prompt.
 
-    `wrong`: judged wrong answers, for `repair`. `test`: no local edits, which are too easy to score on.
-    `counted`: by pair, the profiles of both sides on the row's GPU, for `explained`.
+    `wrong`: judged wrong answers, for `repair`. `test`: leave out local edits, which are too easy to score
+    on. `counted`: for `explained`, by pair id, the profiles of both sides on the row's GPU.
 
-    A split holds whole families, and a prompt names its family: no other split has the same prompt.
+    Splits share no prompt: each holds whole families, and a prompt names its family.
     """
     by_id = {str(row["id"]): row for row in rows if trainable(row)}
     proved = [Proved.of_row(candidate_of(row), row) for row in by_id.values()]
-    taught_lessons = lessons(proved)
+    known = lessons(proved)
     if test:
-        local = {lesson.pair.id: Untaught.LOCAL_EDIT for lesson in taught_lessons.taught if lesson.local_edit}
-        kept = tuple(lesson for lesson in taught_lessons.taught if not lesson.local_edit)
-        taught_lessons = replace(taught_lessons, taught=kept, untaught=taught_lessons.untaught | local)
+        local = {lesson.pair.id: Untaught.LOCAL_EDIT for lesson in known.taught if lesson.local_edit}
+        scored = tuple(lesson for lesson in known.taught if not lesson.local_edit)
+        known = replace(known, taught=scored, untaught=known.untaught | local)
+    answered = [(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.answer is not None]
+    profiles = counted or {}
     configs = {
-        "sft": [
-            sft_row(by_id[lesson.pair.id], lesson)
-            for lesson in taught_lessons.taught
-            if lesson.answer is not None
-        ],
+        "sft": [sft_row(row, lesson) for row, lesson in answered],
         "grpo": [
-            grpo_row(by_id[lesson.pair.id], lesson)
-            for lesson in taught_lessons.taught
-            if lesson.technique is None
+            grpo_row(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.technique is None
         ],
-        "explained": [
-            explained_row(by_id[lesson.pair.id], lesson, (counted or {}).get(lesson.pair.id))
-            for lesson in taught_lessons.taught
-            if lesson.answer is not None
-        ],
+        "explained": [explained_row(row, lesson, profiles.get(lesson.pair.id)) for row, lesson in answered],
         "write": list(_written(proved, by_id)),
-        "preferences": list(_preferences(taught_lessons.answers, by_id)),
-        "repair": list(_repairs(taught_lessons, proved, by_id, wrong)),
+        "preferences": list(_preferences(known.answers, by_id)),
+        "repair": list(_repairs(known, proved, by_id, wrong)),
     }
-    return configs, taught_lessons.untaught
+    return configs, known.untaught
 
 
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For each problem the fastest side known in CUDA, and the shortest words that say what it computes."""
-    same: dict[tuple[str, str], list[Proved]] = {}
+    """For each problem the fastest known CUDA side, and the shortest description of what it computes."""
+    by_problem: dict[tuple[str, str], list[Proved]] = {}
     for proof in proved:
-        if proof.pair.fast.language != "cuda":
-            continue
-        if (
-            proof.pair.problem is not None
-            and not proof.pair.problem.single_size
-            and not proof.pair.fast.views
-        ):
-            same.setdefault((proof.pair.family, rows[proof.pair.id]["problem"]), []).append(proof)
-    for _, group in sorted(same.items()):
+        problem, fast = proof.pair.problem, proof.pair.fast
+        if fast.language == "cuda" and problem is not None and not problem.single_size and not fast.views:
+            by_problem.setdefault((proof.pair.family, rows[proof.pair.id]["problem"]), []).append(proof)
+    for _, group in sorted(by_problem.items()):
         words = min((text for proof in group if (text := shown.words_of(proof.pair))), key=len, default="")
         best = min(group, key=lambda proof: (rows[proof.pair.id]["fast_us"], proof.pair.id))
         if words and best.pair.problem is not None:
@@ -179,7 +132,7 @@ def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) ->
 def _preferences(
     answers: Iterable[Iterable[Answered]], rows: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Two answers to one prompt, timed beside one given side on one GPU model, whose intervals are apart."""
+    """Two answers to one prompt whose speedups over the same given side, on one GPU model, do not overlap."""
     for group in answers:
         known = [answered for answered in group if answered.answer is not None and answered.of.interval]
         for better, worse in itertools.combinations(known, 2):
@@ -201,7 +154,7 @@ def _preferences(
 
 
 def _repairs(
-    taught_lessons: Lessons,
+    known: Lessons,
     proved: Iterable[Proved],
     rows: Mapping[str, Mapping[str, Any]],
     wrong: Iterable[WrongAttempt],
@@ -209,7 +162,7 @@ def _repairs(
     """Wrong answers to the prompts that ask for the fastest side, and that side."""
     right = {
         lesson.pair.id: lesson.answer
-        for lesson in taught_lessons.taught
+        for lesson in known.taught
         if lesson.answer is not None and lesson.technique is None
     }
     gpus = {proof.pair.id: proof.gpu for proof in proved}
@@ -226,16 +179,16 @@ def _repairs(
         )
 
 
-def _row(columns: Mapping[str, Kind], row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A row of these columns; prompts and answers become chat messages."""
-    complete = {**row, **more, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(more["prompt"])}
-    for name in ANSWERS & more.keys():
-        complete[name] = [{"role": "assistant", "content": more[name]}]
-    return {name: complete[name] for name in columns}
+def _row(columns: Mapping[str, Kind], pair_row: Mapping[str, Any], **values: Any) -> dict[str, Any]:
+    """A row of these columns, from `values` and the row of `pairs`; prompts and answers as chat messages."""
+    row = {**pair_row, **values, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(values["prompt"])}
+    for name in {"completion", "chosen", "rejected"} & values.keys():
+        row[name] = [{"role": "assistant", "content": values[name]}]
+    return {name: row[name] for name in columns}
 
 
 def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
-    """The `sft` row of a lesson that has an answer; `row` is its pair's."""
+    """The `sft` row of a lesson that has an answer; `row` is the pair's row of `pairs`."""
     return _row(
         SFT_COLUMNS,
         row,

@@ -3,14 +3,13 @@
 | module | owns |
 |---|---|
 | `completions` | a completion as a row, and files of them |
-| `sampling` | which prompts are sent, in how many turns; the seam to a model |
-| `local_model`, `endpoint` | models in this process (transformers), and behind an API |
-| `judging` | what the judge says of completions, and the feedback for a next turn |
-| `scores`, `intervals` | the numbers of a model, and their intervals by family |
-| `comparing` | two models on the same tasks |
-| `plot` | the comparison as a picture |
-| `taught` | what an adapter was taught, and so is not scored on |
-| `kernelbench_protocol` | answers as `ModelNew`, by KernelBench's own evaluator |
+| `sampling` | which prompts are sent, in how many turns; the interface of a model; models behind an API |
+| `local_model` | models in this process (transformers) |
+| `judging` | completions through the judges |
+| `scores`, `intervals` | the scores of a model, and their intervals by family |
+| `comparing` | two models on the same tasks, and the plot of the comparison |
+| `taught` | which tasks an adapter was trained on, so that it is not scored on them |
+| `kernelbench_protocol` | answers as `ModelNew`, judged by KernelBench's own evaluator |
 | `settings` | what is evaluated and how: the options of the command |
 | `folder` | the files of an evaluation |
 | `stage` | the command: tasks, steps |

@@ -1,12 +1,14 @@
-"""Two models on the same tasks: the differences of their numbers, paired by task, by family.
+"""Two models on the same tasks: the differences of their scores, paired by task, with intervals by family;
+their plot, an SVG file without scripts or fonts.
 
-Not covered: the numbers of one model (`scores`).
+Not covered: the scores of one model (`scores`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from statistics import fmean
 
 from kcurate.errors import InputError
@@ -14,8 +16,7 @@ from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.intervals import Estimate, detectable, mean
 from kcurate.evaluation.scores import Group, Sample, grouped
 
-DIFFERENCE = (-1.0, 1.0)
-# What is compared: the mean over a task's samples of each; the last two have no bounds.
+# What is compared: the mean of each over a task's samples.
 _COMPARED: Mapping[str, Callable[[Sample], float | None]] = {
     "compiles": lambda sample: float(sample.compiles),
     "correct": lambda sample: float(sample.correct),
@@ -25,15 +26,20 @@ _COMPARED: Mapping[str, Callable[[Sample], float | None]] = {
     "log speedup": lambda sample: sample.gain,
     "reward": lambda sample: sample.reward,
 }
+# These have no upper bound; the others are shares.
 _UNBOUNDED = ("log speedup", "reward")
+# These need times.
 _TIMED = ("faster", "attained", "log speedup")
+# The plot, in pixels.
+WIDTH, ROW = 720, 30
+_LEFT, _RIGHT, _TOP, _BOTTOM = 120, 175, 62, 40
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One number of both, and the second less the first.
+    """One score of both models, and the second minus the first.
 
-    `detectable`: the difference that a comparison of this size finds four times in five.
+    `detectable`: the difference that a comparison of this size finds in four of five repetitions.
     """
 
     name: str
@@ -45,7 +51,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The tasks that both have, and the differences on them. `left_out`: tasks that only one has."""
+    """The number of common tasks, and the differences on them. `left_out`: tasks that only one model has."""
 
     tasks: int
     families: int
@@ -56,51 +62,95 @@ class Comparison:
 def compare(
     first: Sequence[Completion], second: Sequence[Completion], *, timed: bool, one_reward: bool = True
 ) -> Comparison:
-    """The second model less the first, on the tasks that both were asked.
+    """The second model minus the first, on the tasks that both were asked.
 
-    `one_reward` False: their rewards are of different schemes, so that these are not compared.
+    `one_reward` False: they were scored by different reward schemes, so rewards are not compared.
 
     Raises:
         InputError: there is no such task.
     """
-    groups, other = ({group.task: group for group in grouped(rows)} for rows in (first, second))
-    asked, given_other = ({row.task: row.given for row in rows} for rows in (first, second))
-    both = [task for task in sorted(groups) if task in other and asked[task] == given_other[task]]
+    of_first, of_second = ({group.task: group for group in grouped(rows)} for rows in (first, second))
+    first_given, second_given = ({row.task: row.given for row in rows} for rows in (first, second))
+    both = [
+        task for task in sorted(of_first) if task in of_second and first_given[task] == second_given[task]
+    ]
     if not both:
         raise InputError("no task is in both", where="eval compare", hint="evaluate both on the same tasks")
-    families = [groups[task].family for task in both]
-    pairs = [(groups[task], other[task]) for task in both]
+    families = [of_first[task].family for task in both]
+    pairs = [(of_first[task], of_second[task]) for task in both]
     names = [name for name in _COMPARED if (timed or name not in _TIMED) and (one_reward or name != "reward")]
-    differences = [_difference(name, pairs, families) for name in names]
-    left_out = len({*groups, *other}) - len(both)
-    return Comparison(
-        len(both), len(set(families)), left_out, [each for each in differences if each is not None]
-    )
+    differences = [
+        difference for name in names if (difference := _difference(name, pairs, families)) is not None
+    ]
+    left_out = len({*of_first, *of_second}) - len(both)
+    return Comparison(len(both), len(set(families)), left_out, differences)
 
 
 def _difference(
     name: str, pairs: Sequence[tuple[Group, Group]], families: Sequence[str]
 ) -> Difference | None:
-    """None if a number is not known for any task."""
-    values = [tuple(_mean(name, group) for group in pair) for pair in pairs]
-    kept = [
-        (a, b, family)
-        for (a, b), family in zip(values, families, strict=True)
-        if a is not None and b is not None
-    ]
-    if not kept:
+    """None if no task has this score for both models."""
+    known: list[tuple[float, float, str]] = []
+    for (first, second), family in zip(pairs, families, strict=True):
+        a, b = _mean(name, first), _mean(name, second)
+        if a is not None and b is not None:
+            known.append((a, b, family))
+    if not known:
         return None
-    apart, of = [b - a for a, b, _ in kept], [family for *_, family in kept]
-    bounds = None if name in _UNBOUNDED else DIFFERENCE
+    differences, kept_families = [b - a for a, b, _ in known], [family for *_, family in known]
+    bounds = None if name in _UNBOUNDED else (-1.0, 1.0)
     return Difference(
         name,
-        fmean(a for a, _, _ in kept),
-        fmean(b for _, b, _ in kept),
-        mean(apart, of, bounds),
-        detectable(apart, of),
+        fmean(a for a, _, _ in known),
+        fmean(b for _, b, _ in known),
+        mean(differences, kept_families, bounds),
+        detectable(differences, kept_families),
     )
 
 
 def _mean(name: str, group: Group) -> float | None:
     values = [_COMPARED[name](sample) for sample in group.samples]
     return None if any(value is None for value in values) else fmean(value or 0.0 for value in values)
+
+
+def svg(comparison: Comparison, first: str, second: str) -> str:
+    """The differences as SVG: one line per score, on a common axis; a grey bar extends to `detectable`."""
+    title = f"{second} less {first}: {comparison.tasks} tasks of {comparison.families} families"
+    rows = comparison.differences
+    ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end is not None]
+    ends += [abs(row.difference.value) for row in rows] + [row.detectable or 0.0 for row in rows]
+    most = max(ends, default=0.0) * 1.05 or 1.0
+    height = _TOP + ROW * len(rows) + _BOTTOM
+    room = (WIDTH - _LEFT - _RIGHT) / 2
+    middle = _LEFT + room
+
+    def at(value: float) -> float:
+        return middle + room * value / most
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'font-family="sans-serif" font-size="12" fill="#24292f"><title>{escape(title)}</title>',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="12" y="20" font-size="14">{escape(title)}</text>',
+        '<text x="12" y="38">grey: less than a comparison of this size finds four times in five</text>',
+    ]
+    floor = height - _BOTTOM
+    for tick in (-most / 1.05, 0.0, most / 1.05):
+        x = at(tick)
+        parts.append(f'<path d="M{x:.1f} {_TOP - 8}V{floor}" stroke="#d0d7de"/>')
+        parts.append(f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{tick:+.2g}</text>')
+    for place, row in enumerate(rows):
+        y = _TOP + ROW * place + ROW / 2
+        if row.detectable is not None:
+            left, wide = at(-row.detectable), at(row.detectable) - at(-row.detectable)
+            parts.append(
+                f'<rect x="{left:.1f}" y="{y - 9:.1f}" width="{wide:.1f}" height="18" fill="#eaeef2"/>'
+            )
+        value, low, high = row.difference.value, row.difference.low, row.difference.high
+        if low is not None and high is not None:
+            across = f"M{at(low):.1f} {y:.1f}H{at(high):.1f}"
+            parts.append(f'<path d="{across}" stroke="#0969da" stroke-width="2"/>')
+        parts.append(f'<circle cx="{at(value):.1f}" cy="{y:.1f}" r="4" fill="#0969da"/>')
+        parts.append(f'<text x="12" y="{y + 4:.1f}">{escape(row.name)}</text>')
+        parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">{row.difference.shown("+.3f")}</text>')
+    return "\n".join([*parts, "</svg>\n"])

@@ -1,4 +1,4 @@
-"""A completion as a row of a Parquet file: what was asked, what came back, and what the judge found.
+"""A completion as a row of a Parquet file: the prompt, the reply, and the judge's findings.
 
 Not covered: where completions come from (`sampling`), who judges them (`judging`).
 """
@@ -34,7 +34,7 @@ class Completion:
     input_tokens: int | None = None
     output_tokens: int | None = None
     usd: float | None = None  # None: the price is unknown
-    gpu_s: float | None = None  # its share of the seconds of sampling on a GPU
+    gpu_s: float | None = None  # its share of the sampling time on a GPU
     # The adapter was trained on this family or this given side; None: no adapter, or one without
     # `taught.json`.
     taught: bool | None = None
@@ -55,15 +55,15 @@ def write(path: Path, rows: Sequence[Completion]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    schema = pa.schema([(column.name, kinds[_plain(_hints()[column.name])]) for column in fields(Completion)])
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    schema = pa.schema([(column.name, types[_plain(_hints()[column.name])]) for column in fields(Completion)])
     data = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([vars(row) for row in rows], schema), data, compression="zstd")
     store.write_bytes(path, data.getvalue())
 
 
 def read(path: Path, *, hint: str) -> list[Completion]:
-    """The rows of a file. `hint`: what makes it, where it is missing.
+    """The rows of a file. `hint`: the command that makes it, for the error if it is missing.
 
     Raises:
         InputError: no such file, or not one of ours: a value of the wrong type, a speedup of 0 or less, a
@@ -88,10 +88,10 @@ def read(path: Path, *, hint: str) -> list[Completion]:
 def _invalid(row: Completion) -> str:
     """What is invalid in a row (type, number not finite, speedup <= 0); empty if nothing."""
     for name, hint in _hints().items():
-        value, kind = getattr(row, name), _plain(hint)
-        if value is None and kind is not hint:
+        value, cls = getattr(row, name), _plain(hint)
+        if value is None and cls is not hint:
             continue
-        if type(value) is not kind or (kind is float and not math.isfinite(value)):
+        if type(value) is not cls or (cls is float and not math.isfinite(value)):
             return f"{name} is {value!r}"
     if row.speedup is not None and row.speedup <= 0:
         return f"speedup is {row.speedup}"
@@ -100,15 +100,15 @@ def _invalid(row: Completion) -> str:
 
 def _duplicate(rows: Sequence[Completion]) -> str:
     """The first duplicate completion, or task with two families; empty if none."""
-    seen: set[tuple[str, int, int]] = set()
+    earlier: set[tuple[str, int, int]] = set()
     families: dict[str, str] = {}
     for row in rows:
-        place = (row.task, row.sample, row.turn)
-        if place in seen:
+        key = (row.task, row.sample, row.turn)
+        if key in earlier:
             return f"{row.task}: sample {row.sample}, turn {row.turn} is there twice"
         if families.setdefault(row.task, row.family) != row.family:
             return f"{row.task} has two families"
-        seen.add(place)
+        earlier.add(key)
     return ""
 
 
@@ -119,4 +119,4 @@ def _hints() -> dict[str, Any]:
 
 def _plain(hint: Any) -> Any:
     """`float` of `float | None`."""
-    return next((kind for kind in getattr(hint, "__args__", ()) if kind is not type(None)), hint)
+    return next((cls for cls in getattr(hint, "__args__", ()) if cls is not type(None)), hint)

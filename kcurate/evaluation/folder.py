@@ -1,9 +1,9 @@
 """The folder of an evaluation.
 
 eval.json            the settings: model, tasks, sampling; read by the later steps
-completions.parquet  what the model returned
-judged.parquet       the same with what the judge found
-scores.json          the numbers
+completions.parquet  the model's completions
+judged.parquet       the same with the judge's findings
+scores.json          the scores
 transcripts/         the exchanges with an API, so that none is paid for twice
 verdicts.jsonl       the judges' verdicts, so that nothing is judged twice
 """
@@ -51,15 +51,15 @@ class EvalFolder:
         rows = completions.read(self.judged, hint=hint)
         for row in rows:
             if row.outcome not in STANDINGS and row.outcome != OURS:
-                what = f"{row.task}: no outcome {row.outcome!r}"
-                raise InputError(what, where=str(self.judged), hint=f"delete it and {hint}")
+                why = f"{row.task}: no outcome {row.outcome!r}"
+                raise InputError(why, where=str(self.judged), hint=f"delete it and {hint}")
         return rows
 
     def read_about(self) -> Mapping[str, Any]:
         """`eval.json`.
 
         Raises:
-            InputError: there is none, or it is not one.
+            InputError: it is missing, or not written by `kcurate eval`.
         """
         try:
             data: Mapping[str, Any] = json.loads(self.about.read_bytes())
@@ -72,7 +72,7 @@ class EvalFolder:
             raise InputError("not an evaluation", where=str(self.about), hint="choose a new --out") from error
 
     def write_about(self, evaluated: Evaluated, **facts: Any) -> None:
-        """Write `eval.json`; `found`: what a later step learned."""
+        """Write `eval.json`; `facts`: what a later step learned, such as the device that judged."""
         from kcurate import __version__
 
         data = {"kcurate": __version__, "evaluated": asdict(evaluated), **facts}
@@ -83,25 +83,25 @@ def check(evaluated: Evaluated) -> None:
     """Refuse settings that cannot be evaluated.
 
     Raises:
-        InputError: such as no such tasks, or a number out of range.
+        InputError: for example unknown tasks, or a number out of range.
     """
     own_reward.chosen(evaluated.reward, {})
     check_held_out(evaluated.held_out)
-    kind, _, path = evaluated.tasks.partition(":")
-    if kind not in ("pairs", "kernelbench") or (kind == "pairs" and path):
+    source, _, path = evaluated.tasks.partition(":")
+    if source not in ("pairs", "kernelbench") or (source == "pairs" and path):
         raise InputError(f"no tasks {evaluated.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
     if evaluated.protocol == "kernelbench":
-        _check_protocol(evaluated, kind, path)
+        _check_protocol(evaluated, source, path)
     if evaluated.temperature is not None and not 0 < evaluated.temperature < math.inf:
         raise InputError(f"not a finite number above 0: {evaluated.temperature}", where="--temperature")
     if evaluated.top_p is not None and not 0 < evaluated.top_p <= 1:
         raise InputError(f"not above 0 and at most 1: {evaluated.top_p}", where="--top-p")
 
 
-def _check_protocol(evaluated: Evaluated, kind: str, path: str) -> None:
-    """Refuse what KernelBench's own protocol does not have."""
+def _check_protocol(evaluated: Evaluated, source: str, path: str) -> None:
+    """Refuse settings that KernelBench's own protocol does not support."""
     where = "--protocol kernelbench"
-    if kind != "kernelbench":
+    if source != "kernelbench":
         raise InputError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
     if evaluated.turns != 1:
         raise InputError("has one turn", where=where, hint="leave out --turns")

@@ -1,11 +1,11 @@
 """95% intervals of a mean over tasks, by a bootstrap that resamples whole families.
 
-Tasks of a family succeed and fail together, so the family is the unit. The plain percentile bootstrap covers
-the truth too rarely with few families (docs/evaluation.md has the simulation), and for shares near 0 or 1
-even with many. So values with bounds get `PSEUDO` pseudo-families at the bounds' centre + 0.5 and `PSEUDO` at
-centre - 0.5 (Agresti and Coull's rule, for families); their interval is this shrunk mean +- 1.96 bootstrap
+Tasks of a family succeed and fail together, so the family is the unit. The coverage of the plain percentile
+bootstrap is too low for few families (docs/evaluation.md has the simulation), and for shares near 0 or 1 also
+for many. So values with bounds get `PSEUDO` pseudo-families at the bounds' centre + 0.5 and `PSEUDO` at
+centre - 0.5 (Agresti and Coull's rule, for families); the interval is the mean with these, +- 1.96 bootstrap
 standard deviations, cut at the bounds and widened to the plain mean if that lies outside. Values without
-bounds get a symmetric studentised interval about the plain mean. Not covered: what is averaged.
+bounds get a symmetric studentised interval about the plain mean. Not covered: what is averaged (`scores`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Estimate:
 def mean(
     values: Sequence[float], families: Sequence[str], bounds: tuple[float, float] | None = None, seed: int = 0
 ) -> Estimate:
-    """The mean of one value per task. `bounds`: the least and the most that a value can be.
+    """The mean of one value per task. `bounds`: the smallest and the largest possible value.
 
     Raises:
         ValueError: no values.
@@ -69,8 +69,8 @@ def mean(
 def detectable(values: Sequence[float], families: Sequence[str]) -> float | None:
     """The difference that would be found in four of five repetitions, from the spread of these differences.
 
-    None below `LEAST_FAMILIES` families, where no interval is given, and where nothing differed: there is
-    no spread to tell it from.
+    None below `LEAST_FAMILIES` families, which get no interval, and if all differences are 0: then there is
+    no spread to compute it from.
     """
     sums, counts = _by_family(values, families)
     if len(sums) < LEAST_FAMILIES:
@@ -86,7 +86,7 @@ def _by_family(values: Sequence[float], families: Sequence[str]) -> tuple[Array,
 
 
 def _error(sums: Array, counts: Array) -> Array:
-    """The standard error of the ratio of sums, families being independent; over the last axis."""
+    """The standard error of the ratio of sums, with independent families; over the last axis."""
     total = counts.sum(-1, keepdims=True)
     residuals = sums - sums.sum(-1, keepdims=True) / total * counts
     families = sums.shape[-1]
@@ -102,10 +102,10 @@ def _resampled(sums: Array, counts: Array, rng: np.random.Generator) -> tuple[Ar
 
 
 def _studentised(sums: Array, counts: Array, rng: np.random.Generator) -> float:
-    """How many standard errors the interval reaches to either side; the normal's if nothing varies."""
+    """The interval's half width in standard errors; as for the normal distribution if nothing varies."""
     means, errors = _resampled(sums, counts, rng)
-    away = np.abs(means - sums.sum() / counts.sum())
+    deviations = np.abs(means - sums.sum() / counts.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(errors > 0, away / errors, 0.0)
+        ratios = np.where(errors > 0, deviations / errors, 0.0)
     reach = float(np.quantile(ratios, 0.95))
     return reach if math.isfinite(reach) and reach > 0 else Z

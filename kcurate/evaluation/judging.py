@@ -1,4 +1,4 @@
-"""What the judge finds of completions: the same pool, outcomes and copies as in training.
+"""Judges completions with the same pool, outcomes and rules for copies as in training.
 
 Not covered: what an outcome earns (`reward.schemes`).
 """
@@ -20,24 +20,24 @@ MAX_DETAIL_CHARS = 300
 def judge(
     rows: Sequence[Completion], tasks: Sequence[Task], pool: Pool
 ) -> tuple[list[Completion], list[Judged]]:
-    """The rows with what was found, and the same as the pool returns it.
+    """The rows with the judge's findings, and the records that the pool returned.
 
     Raises:
-        InputError: a task is missing, or is not the one that was asked. KcurateError: this machine cannot
+        InputError: a task is missing, or has changed since it was asked. KcurateError: this machine cannot
             judge.
     """
-    asked = asked_of(rows, tasks)
-    judged = asyncio.run(pool.score(asked, [answer_of(row) for row in rows]))
-    return [_row(*entry) for entry in zip(rows, asked, judged, strict=True)], judged
+    task_of_row = asked_of(rows, tasks)
+    judged = asyncio.run(pool.score(task_of_row, [answer_of(row) for row in rows]))
+    return [_row(*entry) for entry in zip(rows, task_of_row, judged, strict=True)], judged
 
 
 def short(detail: str) -> str:
-    """A detail as a row of completions holds it."""
+    """A detail, cut to the length that a row of completions holds."""
     return detail[:MAX_DETAIL_CHARS].encode("utf-8", "replace").decode()
 
 
 def answer_of(row: Completion) -> str | prompts.Answer:
-    """What the pool is to read: text, or the answer in the input of a tool (empty text if there is none)."""
+    """The answer in a row, for the pool: text, or the input of the answer tool (empty text if unreadable)."""
     if row.form == "text":
         return row.reply
     reply = prompts.read_reply(row.reply, "tool")
@@ -48,16 +48,16 @@ def asked_of(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
     """The task of each row.
 
     Raises:
-        InputError: one is missing, or is not the one that was asked.
+        InputError: one is missing, or has changed since it was asked.
     """
-    known = {task.id: task for task in tasks}
-    hashes = {name: given_hash(known[name]) for name in {row.task for row in rows} & set(known)}
+    by_id = {task.id: task for task in tasks}
+    hashes = {name: given_hash(by_id[name]) for name in {row.task for row in rows} & set(by_id)}
     for row in rows:
-        if row.task not in known:
+        if row.task not in by_id:
             raise InputError("no such task any more", where=row.task, hint="generate again")
         if hashes[row.task] != row.given:
             raise InputError("the task has changed since it was asked", where=row.task, hint="generate again")
-    return [known[row.task] for row in rows]
+    return [by_id[row.task] for row in rows]
 
 
 def _row(row: Completion, task: Task, judgement: Judged) -> Completion:

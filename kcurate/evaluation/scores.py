@@ -1,8 +1,8 @@
-"""The numbers of a model: what share of its completions compile, are correct, are faster, and by how much.
+"""The scores of a model: which share of its completions compile, are correct, are faster, and by how much.
 
-The task is the unit of every mean, the family that of every interval. A copy is never correct here; of the
-turns of one sample the best counts. Completions that the harness failed to judge are counted, and in nothing
-else. Not covered: intervals (`intervals`), the difference of two models (`comparing`).
+Means are over tasks, intervals over families. A copy is never correct here; the best turn of a sample counts.
+Completions that the harness failed to judge are in the counts of outcomes and nowhere else. Not covered:
+intervals (`intervals`), the difference of two models (`comparing`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.errors import InputError
@@ -24,16 +25,17 @@ from kcurate.reward.schemes import OURS, STANDINGS
 
 COPIED = Refusal.COPIED.value
 SHARE = (0.0, 1.0)
-# The p of fast_p; 0 is any correct one.
+# The thresholds p of fast_p; at 0 every correct completion counts.
 THRESHOLDS = (0.0, 0.5, 1.0, 1.05, 1.2, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What came of one sample of a task, by the best of its turns.
+    """The result of one sample of a task: the best of its turns.
 
-    `ratio`: the measured one of a correct answer. `gain`: the logarithm of a confirmed speedup, else 0.
-    `attained`: that as a share of the known answer's, at most 1; None if none is known or nothing was timed.
+    `ratio`: the measured speedup of a correct answer. `gain`: the logarithm of a confirmed speedup, else 0.
+    `attained`: `gain` as a share of the known answer's, at most 1; None if no answer is known or nothing was
+    timed.
     """
 
     compiles: bool
@@ -45,7 +47,7 @@ class Sample:
     reward: float
 
     def faster_than(self, threshold: float) -> bool:
-        """Whether it is correct and faster than this ratio; from 1 on only if that was confirmed."""
+        """Whether it is correct and its speedup above the threshold; from 1 on it must be confirmed."""
         if threshold >= 1:
             return self.correct and self.gain > math.log(threshold)
         return self.correct and (threshold == 0 or (self.ratio or 0.0) > threshold)
@@ -62,13 +64,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Scores:
-    """The numbers of one model. Keys of inner maps are k, the number of samples of which one is enough.
+    """The scores of one model. Keys of inner maps are the k of pass@k: one of k samples has to succeed.
 
-    `samples`: per task, the fewest. `fast`: by threshold, then by k. `best`: the speedup of the best of k,
-    where one that is not faster counts as 1; a geometric mean over tasks. `solved`: tasks with a correct
-    answer. `tokens`: means per completion; `usd` and `judge_s` in all. `gpu_s`: seconds of GPUs in all, of
-    sampling in this process and of judging; None if neither used one. `taught`: tasks of families that the
-    adapter was taught.
+    `samples`: the number per task (the smallest, if it differs). `fast`: by threshold, then by k. `best`: the
+    speedup of the best of k, at least 1; a geometric mean over tasks. `solved`: tasks with a correct answer.
+    `tokens`: means per completion; `usd` and `judge_s`: totals. `gpu_s`: total GPU time of sampling in this
+    process and of judging; None if neither used a GPU. `taught`: tasks of families that the adapter was
+    trained on.
     """
 
     name: str
@@ -138,7 +140,7 @@ def _sample(row: Completion) -> Sample:
 
 
 def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> Scores:
-    """The numbers of judged completions.
+    """The scores of judged completions.
 
     Raises:
         InputError: nothing was judged.
@@ -157,11 +159,6 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
             shares[str(k)] = mean(values, families, SHARE)
         return shares
 
-    known = [group for group in groups if all(each.attained is not None for each in group.samples)]
-    right = [sample for group in groups for sample in group.samples if sample.correct]
-    ratios = [sample.ratio for sample in right if sample.ratio]
-    judge_s = sum(row.judge_s or 0.0 for row in rows)
-    gpu_s = sum(row.gpu_s or 0.0 for row in rows) + (judge_s if timed else 0.0)
     return Scores(
         name=name,
         model=model,
@@ -178,22 +175,40 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
         },
         best={str(k): _best(groups, families, k) for k in ks} if timed else {},
         copied=share(lambda sample: sample.copied)["1"],
-        attained=_attained(known) if timed and known else None,
+        attained=_attained(groups) if timed else None,
         reward=mean([fmean(s.reward for s in group.samples) for group in groups], families),
-        median_speedup=median(ratios) if ratios else None,
-        solved=sum(any(each.correct for each in group.samples) for group in groups),
-        outcomes=dict(sorted(Counter(row.outcome or "" for row in rows).items())),
-        statuses=dict(sorted(Counter(row.status for row in rows).items())),
-        tokens=_tokens(rows),
-        usd=round(sum(row.usd or 0.0 for row in rows), 6) if any(row.usd for row in rows) else None,
-        judge_s=round(judge_s, 2),
-        gpu_s=round(gpu_s, 2) or None,
-        taught=len({row.task for row in rows if row.taught}),
+        **_solved(groups),
+        **_totals(rows, timed=timed),
     )
 
 
+def _solved(groups: Sequence[Group]) -> dict[str, Any]:
+    """The solved tasks and the median speedup of correct samples, as fields of `Scores`."""
+    ratios = [sample.ratio for group in groups for sample in group.samples if sample.correct and sample.ratio]
+    return {
+        "median_speedup": median(ratios) if ratios else None,
+        "solved": sum(any(sample.correct for sample in group.samples) for group in groups),
+    }
+
+
+def _totals(rows: Sequence[Completion], *, timed: bool) -> dict[str, Any]:
+    """Counts, costs and times over all completions, as fields of `Scores`."""
+    judge_s = sum(row.judge_s or 0.0 for row in rows)
+    gpu_s = sum(row.gpu_s or 0.0 for row in rows) + (judge_s if timed else 0.0)
+    usd = sum(row.usd or 0.0 for row in rows)
+    return {
+        "outcomes": dict(sorted(Counter(row.outcome or "" for row in rows).items())),
+        "statuses": dict(sorted(Counter(row.status for row in rows).items())),
+        "tokens": _tokens(rows),
+        "usd": round(usd, 6) if any(row.usd for row in rows) else None,
+        "judge_s": round(judge_s, 2),
+        "gpu_s": round(gpu_s, 2) or None,
+        "taught": len({row.task for row in rows if row.taught}),
+    }
+
+
 def any_of(hits: int, count: int, k: int) -> float:
-    """The chance that one of `k` of the samples is a hit: the unbiased pass@k."""
+    """The probability that one of `k` samples is a hit: the unbiased estimate of pass@k."""
     return 1.0 - math.comb(count - hits, k) / math.comb(count, k)
 
 
@@ -213,9 +228,11 @@ def _best(groups: Sequence[Group], families: Sequence[str], k: int) -> Estimate:
     return Estimate(math.exp(estimate.value), None if low is None else max(1.0, low), high)
 
 
-def _attained(known: Sequence[Group]) -> Estimate:
-    values = [fmean(each.attained or 0.0 for each in group.samples) for group in known]
-    return mean(values, [group.family for group in known], SHARE)
+def _attained(groups: Sequence[Group]) -> Estimate | None:
+    """The mean over the tasks with a known answer; None if there are none."""
+    known = [group for group in groups if all(sample.attained is not None for sample in group.samples)]
+    values = [fmean(sample.attained or 0.0 for sample in group.samples) for group in known]
+    return mean(values, [group.family for group in known], SHARE) if known else None
 
 
 def _tokens(rows: Sequence[Completion]) -> dict[str, float]:
@@ -250,7 +267,7 @@ def add_row(path: Path, new: Scores) -> tuple[Scores, ...]:
 
 
 def line(scores: Scores) -> str:
-    """The numbers in one line."""
+    """The scores in one line."""
     faster = "not timed" if scores.faster is None else scores.faster.shown()
     return (
         f"{scores.name}: compiles {scores.compiles['1'].shown()}, correct {scores.correct['1'].shown()}, "
@@ -270,7 +287,7 @@ def markdown(rows: Sequence[Scores]) -> str:
         faster = "not timed" if row.faster is None else row.faster.shown(".1%")
         attained = "" if row.attained is None else row.attained.shown(".1%")
         shares = (row.compiles["1"], row.correct["1"], row.copied)
-        cells = (*(each.shown(".1%") for each in shares), faster, attained, row.reward.shown())
+        cells = (*(share.shown(".1%") for share in shares), faster, attained, row.reward.shown())
         lines.append(
             f"| {row.name} | {row.tasks} ({row.families}) | {row.samples} each | {' | '.join(cells)} |"
         )

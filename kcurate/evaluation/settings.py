@@ -25,11 +25,11 @@ Split = Literal["held_out", "train", "all"]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What is evaluated: `eval.json`.
+    """What is evaluated; the content of `eval.json`.
 
-    `model`: as `kcurate deopt` names those behind an API, else as `kcurate train` names them; empty where
-    the folder says it. `gpu`: what prompts name; None: the GPU of each pair's verdict. `sampling`, `merged`:
-    as `train.settings.ModelSettings` has them.
+    `model`: a model behind an API is named as in `kcurate deopt`, others as in `kcurate train`; empty if the
+    folder names it. `gpu`: what prompts name; None: the GPU of each pair's verdict. `sampling`, `merged`: as
+    in `kcurate.local_models.settings.ModelSettings`.
     """
 
     model: Annotated[
@@ -53,7 +53,7 @@ class Evaluated:
     split_seed: Annotated[int, Option("Seed of the split.", metavar="N", min=0)] = 42
     untimed: Annotated[bool, Option("Also pairs that were never timed on a GPU.")] = False
     brief: Annotated[bool, Option("Prompts with the short rules.")] = False
-    limit: Annotated[int, Option("At most so many tasks; 0: all.", metavar="N", min=0)] = 0
+    limit: Annotated[int, Option("At most this many tasks; 0: all.", metavar="N", min=0)] = 0
     samples: Annotated[int, Option("Samples per task.", metavar="N", min=1)] = 8
     turns: Annotated[int, Option("Turns per sample, with feedback between them.", metavar="N", min=1)] = 1
     max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=1)] = 4096
@@ -80,10 +80,10 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """One call. `folder` None: a new one in the workspace. `evaluated` None: that of the folder.
+    """One call. `folder` None: a new one in the workspace. `evaluated` None: read from the folder.
 
-    `reward`: what the caller names; a function that a folder names is imported only if it is the same.
-    `sampler`: a model of the caller's (`sampling.Sampler`) instead of the one that `evaluated` names.
+    `reward`: named by the caller; if the folder names a function, it is imported only if both are the same.
+    `sampler`: a model object of the caller (`sampling.Sampler`), used instead of the model in `evaluated`.
     """
 
     folder: Annotated[Path | None, Option("[default: runs/eval-<time> in the workspace]", "--out", "DIR")] = (

@@ -1,4 +1,4 @@
-"""`kcurate eval`: generate, judge, score; in one go, or one step at a time with a folder between them.
+"""`kcurate eval`: generate, judge, score; all at once, or one step at a time through a folder.
 
 A step whose output file exists is skipped. Not covered: options (`settings`).
 """
@@ -23,7 +23,7 @@ from kcurate.evaluation.comparing import Comparison, compare
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.folder import EvalFolder, check
 from kcurate.evaluation.judging import asked_of, judge
-from kcurate.evaluation.sampling import Sampler, generate
+from kcurate.evaluation.sampling import Endpoint, Sampler, generate
 from kcurate.evaluation.scores import Scores
 from kcurate.evaluation.settings import EvalConfig, Evaluated
 from kcurate.local_models.settings import ModelSettings
@@ -48,7 +48,7 @@ def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | N
     root = config.folder or new_folder(config.workspace, STAGE)
     folder = EvalFolder(root)
     with recorded(STAGE, root, note=note, folder=root) as record:
-        evaluated = _settled(config, folder)
+        evaluated = _what_is_evaluated(config, folder)
         with contextlib.closing(_Judges(config, folder, evaluated, record.note)) as judges:
             rows = _completions(config, folder, evaluated, judges, record)
             if "judge" in config.steps and not folder.judged.exists():
@@ -90,35 +90,31 @@ def run_compare(first: Path, second: Path) -> Comparison:
     return compare(*rows, timed=timed[0], one_reward=evaluated[0].reward == evaluated[1].reward)
 
 
-def _settled(config: EvalConfig, folder: EvalFolder) -> Evaluated:
+def _what_is_evaluated(config: EvalConfig, folder: EvalFolder) -> Evaluated:
     """What is evaluated, from the call or from the folder.
 
     Raises:
         InputError: the folder has another evaluation, or none where one is needed; a value out of range.
     """
-    if config.evaluated is None:
-        evaluated = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+    where, evaluated = str(folder.about), config.evaluated
+    if evaluated is None:
+        evaluated = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=where)
         if "judge" in config.steps and config.reward != evaluated.reward and ":" in evaluated.reward:
-            # The folder may be somebody else's, and the function runs as you.
-            what = f"its reward is the function {evaluated.reward}, which judging imports"
-            raise InputError(
-                what, where=str(folder.about), hint=f"--reward {evaluated.reward} if you trust it"
-            )
+            # The folder may come from somebody else, and the function runs with the user's rights.
+            why = f"its reward is the function {evaluated.reward}, which judging imports"
+            raise InputError(why, where=where, hint=f"--reward {evaluated.reward} if you trust it")
         return evaluated
-    evaluated = config.evaluated
     check(evaluated)
-    if folder.about.exists():
-        there = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
-        if replace(there, gpu=None) != replace(evaluated, gpu=None):
-            raise InputError(
-                "another evaluation is here", where=str(folder.root), hint="choose another --out"
-            )
-        return there
-    return evaluated
+    if not folder.about.exists():
+        return evaluated
+    earlier = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=where)
+    if replace(earlier, gpu=None) != replace(evaluated, gpu=None):
+        raise InputError("another evaluation is here", where=str(folder.root), hint="choose another --out")
+    return earlier
 
 
 class _Judges:
-    """The judges and the tasks of an evaluation, opened when they are needed."""
+    """The judges and the tasks of an evaluation, opened on first use."""
 
     def __init__(self, config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> None:
         self._config, self._folder, self._note = config, folder, note
@@ -127,7 +123,7 @@ class _Judges:
 
     @cached_property
     def place(self) -> JudgePlace:
-        """Where they judge; a model in this process samples on the first of these GPUs."""
+        """The backend and GPUs that judge; a model in this process samples on the first of the GPUs."""
         chosen = choose(self._config.backend, self._config.gpu, note=self._note)
         backend: Literal["emulator", "cuda"] = "emulator" if chosen.backend == "emulator" else "cuda"
         gpus = chosen.gpus if backend == "cuda" else ()
@@ -137,14 +133,16 @@ class _Judges:
     def pool(self) -> RewardPool:
         """The judges."""
         if self._pool is None:
-            config, place = self._config, self.place
-            scheme = own_reward.chosen(self.evaluated.reward, {})
-            torch = self.evaluated.tasks != "pairs"
-            cache = self._folder.verdicts
+            place = self.place
             pool_config = PoolConfig(
-                place.backend, place.gpus, config.jobs, place.timed, cache_file=cache, torch=torch
+                place.backend,
+                place.gpus,
+                self._config.jobs,
+                place.timed,
+                cache_file=self._folder.verdicts,
+                torch=self.evaluated.tasks != "pairs",
             )
-            self._pool = RewardPool(scheme, pool_config)
+            self._pool = RewardPool(own_reward.chosen(self.evaluated.reward, {}), pool_config)
         return self._pool
 
     @cached_property
@@ -157,7 +155,7 @@ class _Judges:
         return load_tasks(self.evaluated, self._note)
 
     def judged(self, rows: Sequence[Completion]) -> list[Completion]:
-        """The completions with what was found, by the protocol of the evaluation.
+        """The completions with the judge's findings, by the protocol of the evaluation.
 
         Raises:
             InputError: KernelBench's protocol without a GPU; or as in `judging.judge`.
@@ -171,9 +169,9 @@ class _Judges:
             hint = "judge on a machine with one, or leave out --protocol"
             raise InputError("KernelBench's evaluator needs a GPU", where="--protocol kernelbench", hint=hint)
         scheme = own_reward.chosen(evaluated.reward, {})
-        tree, asked = kernelbench_protocol.checkout(path), asked_of(rows, self.tasks)
+        tree, tasks = kernelbench_protocol.checkout(path), asked_of(rows, self.tasks)
         return kernelbench_protocol.judge(
-            rows, asked, tree, scheme, gpu=self.place.gpus[0], jobs=self._config.jobs
+            rows, tasks, tree, scheme, gpu=self.place.gpus[0], jobs=self._config.jobs
         )
 
     def close(self) -> None:
@@ -188,8 +186,8 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
     Raises:
         InputError: there are none.
     """
-    kind, _, path = evaluated.tasks.partition(":")
-    if kind == "kernelbench":
+    source, _, path = evaluated.tasks.partition(":")
+    if source == "kernelbench":
         from kcurate.kernelbench import tasks as kernelbench
 
         if evaluated.protocol == "kernelbench":
@@ -197,8 +195,8 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
 
             tasks = kernelbench_protocol.load(kernelbench_protocol.checkout(path), evaluated.level)
         else:
-            place, gpu = path or None, evaluated.gpu or ""
-            loaded = kernelbench.load(place, level=evaluated.level, brief=evaluated.brief, gpu=gpu, note=note)
+            level, brief, gpu = evaluated.level, evaluated.brief, evaluated.gpu or ""
+            loaded = kernelbench.load(path or None, level=level, brief=brief, gpu=gpu, note=note)
             note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
             tasks = loaded.tasks
     else:
@@ -206,7 +204,7 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
             *evaluated.dataset, brief=evaluated.brief, untimed=evaluated.untimed, gpu=evaluated.gpu, note=note
         )
     parts = splits.split(tasks, evaluated.held_out, evaluated.split_seed)
-    split = evaluated.split or ("all" if kind == "kernelbench" else "held_out")
+    split = evaluated.split or ("all" if source == "kernelbench" else "held_out")
     chosen = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
     if not chosen:
         raise InputError(
@@ -220,7 +218,7 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
 def _completions(
     config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, judges: _Judges, record: Run
 ) -> list[Completion]:
-    """The completions of the folder, generated first if they are not there."""
+    """The completions of the folder; generates them if there are none."""
     if folder.completions.exists() or "generate" not in config.steps:
         hint = f"run kcurate eval generate --out {folder.root}"
         return completions.read(folder.completions, hint=hint)
@@ -232,8 +230,8 @@ def _completions(
             evaluated, gpu=gpu_named(environment.device, environment.compiler) or None
         )
     adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
-    known = None if adapter is None else taught.read(adapter)
-    if adapter is not None and known is None:
+    taught_before = None if adapter is None else taught.read(adapter)
+    if adapter is not None and taught_before is None:
         record.note(f"{adapter} does not say what it was taught: no task is refused")
     # The model first: a missing key or model is reported before the tasks are read, which takes a while.
     with _sampler(config, folder, evaluated, record.note) as sampler:
@@ -241,12 +239,11 @@ def _completions(
         if not evaluated.allow_taught:
             taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
         folder.write_about(evaluated)
-        turned = judges.pool if evaluated.turns > 1 else None
-        rows = generate(
-            tasks, sampler, samples=evaluated.samples, turns=evaluated.turns, pool=turned, note=record.note
-        )
-    if known is not None:
-        names = {task.id for task in known.among(tasks)}
+        samples, turns = evaluated.samples, evaluated.turns
+        pool = judges.pool if turns > 1 else None
+        rows = generate(tasks, sampler, samples=samples, turns=turns, pool=pool, note=record.note)
+    if taught_before is not None:
+        names = {task.id for task in taught_before.among(tasks)}
         rows = [replace(row, taught=row.task in names) for row in rows]
     completions.write(folder.completions, rows)
     record.note(f"{len(rows)} completions: {folder.completions}")
@@ -255,19 +252,18 @@ def _completions(
 
 @contextlib.contextmanager
 def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> Iterator[Sampler]:
-    """The model, for as long as it is needed."""
+    """The model, closed on exit."""
     if config.sampler is not None:
         yield config.sampler
     elif evaluated.model == "claude" or evaluated.model.startswith(("claude-", "openai:")):
-        from kcurate.evaluation.endpoint import Endpoint
         from kcurate.models.naming import parse_model
         from kcurate.models.opening import Spending, open_asking
 
         if evaluated.adapter is not None:
             raise InputError("an adapter needs a model in this process", where="--adapter")
         spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
-        given = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
-        sampling = {key: value for key, value in given.items() if value is not None}
+        options = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
+        sampling = {key: value for key, value in options.items() if value is not None}
         name = parse_model(evaluated.model)
         asking = open_asking(name, folder.transcripts, spending, sampling=sampling, note=note)
         with contextlib.closing(asking.client):
@@ -289,17 +285,12 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         )
         adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
         settings = ModelSettings(evaluated.model, sampling=evaluated.sampling, merged=evaluated.merged)
-        with (
-            quiet(),
-            contextlib.closing(LocalModel(settings, adapter, drawing)) as model,
-        ):
+        with quiet(), contextlib.closing(LocalModel(settings, adapter, drawing)) as model:
             yield model
 
 
 def _score(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated) -> Scores:
-    about, rows = folder.read_about(), folder.read_judged()
-    scored = scores.score(
-        config.name or folder.root.name, evaluated.model, rows, timed=bool(about.get("timed"))
-    )
+    timed, name = bool(folder.read_about().get("timed")), config.name or folder.root.name
+    scored = scores.score(name, evaluated.model, folder.read_judged(), timed=timed)
     store.write_bytes(folder.scores, store.pretty_json({"rows": [codec.to_data(scored)]}))
     return scored

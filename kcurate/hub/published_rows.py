@@ -1,4 +1,4 @@
-"""Reads rows of a published dataset, from a folder or from the Hub, and the pair that a row contains.
+"""Reads rows of a published dataset, from a folder or from the Hub, and makes pairs of them.
 
 Not covered: making rows (`kcurate.dataset`).
 """
@@ -60,12 +60,12 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
         try:
             table = pq.read_table(path)
         except (ArrowException, OSError) as error:  # a damaged page is an OSError
-            what = "not a Parquet file, or damaged"
-            raise InputError(what, where=str(path), hint="rebuild or download it") from error
+            why = "not a Parquet file, or damaged"
+            raise InputError(why, where=str(path), hint="rebuild or download it") from error
         missing = [name for name in _NEEDED if name not in table.column_names] if config == "pairs" else []
         if missing:
-            what = f"not rows of pairs: no column {', '.join(missing)}"
-            raise InputError(what, where=str(path), hint="rebuild it, or remove the file")
+            why = f"not rows of pairs: no column {', '.join(missing)}"
+            raise InputError(why, where=str(path), hint="rebuild it, or remove the file")
         rows.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
     if not rows:
         raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
@@ -76,7 +76,7 @@ def candidate_of(row: Mapping[str, Any]) -> Candidate:
     """The candidate that a row contains, with its published (normalised) code.
 
     Raises:
-        RecordError: a column is missing, or its JSON is not that of a pair.
+        RecordError: a column is missing, or its JSON does not match the schema of a pair.
     """
     where = str(row.get("id"))
     origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}

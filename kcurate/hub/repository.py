@@ -1,8 +1,8 @@
-"""A dataset repository on the Hub, through huggingface_hub: list, commit, tag, download.
+"""A repository on the Hub, through huggingface_hub: list, commit, tag, download.
 
 File contents are uploaded first, by hash: what the Hub already has is not sent again, so an interrupted
-upload resumes. Then one commit on top of the listed one publishes all of them, or none. Also: whether a model
-is there. Not covered: what is uploaded (`kcurate.dataset.push`).
+upload resumes. Then one commit on top of the listed one publishes all of them, or none. Also checks whether a
+model exists. Not covered: what is uploaded (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
 
-KIND = "dataset"
 TIMEOUT_S = 20
 
 
@@ -50,7 +49,13 @@ class Hub:
     """
 
     def __init__(
-        self, repo: str, *, endpoint: str | None = None, token: str | None = None, writes: bool = True
+        self,
+        repo: str,
+        *,
+        kind: Literal["dataset", "model"] = "dataset",
+        endpoint: str | None = None,
+        token: str | None = None,
+        writes: bool = True,
     ) -> None:
         from huggingface_hub import HfApi, get_token
         from huggingface_hub.errors import HFValidationError
@@ -59,15 +64,18 @@ class Hub:
         try:
             validate_repo_id(repo)
         except HFValidationError as error:
-            raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-pairs") from error
+            raise InputError(
+                str(error).splitlines()[0], where=repo, hint="such as me/cuda-kernels"
+            ) from error
         if repo.count("/") != 1:
-            raise InputError("not USER/NAME", where=repo, hint="such as me/cuda-pairs")
+            raise InputError("not USER/NAME", where=repo, hint="such as me/cuda-kernels")
         self.token = token or get_token()
         if self.token is None and writes:
             raise MissingDependencyError(
                 "no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`; see --dry-run and --to"
             )
         self.repo = repo
+        self._repo: dict[str, Any] = {"repo_id": repo, "repo_type": kind}
         self._api = HfApi(endpoint=endpoint, token=self.token or False, library_name="kcurate")
 
     def look(self) -> Remote | None:
@@ -81,12 +89,12 @@ class Hub:
 
         with self._reported():
             try:
-                info = self._api.repo_info(self.repo, repo_type=KIND)
+                info = self._api.repo_info(**self._repo)
             except RepositoryNotFoundError:
                 return None
-            tree = self._api.list_repo_tree(self.repo, recursive=True, revision=info.sha, repo_type=KIND)
+            tree = self._api.list_repo_tree(**self._repo, recursive=True, revision=info.sha)
             files = [entry for entry in tree if isinstance(entry, RepoFile)]
-            refs = self._api.list_repo_refs(self.repo, repo_type=KIND)
+            refs = self._api.list_repo_refs(**self._repo)
         hashes = {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
         tags = {tag.name: tag.target_commit for tag in refs.tags}
         return Remote(str(info.sha), hashes, tags, bool(info.private))
@@ -94,10 +102,19 @@ class Hub:
     def create(self, *, private: bool) -> None:
         """Create the repository unless it exists."""
         with self._reported():
-            self._api.create_repo(self.repo, repo_type=KIND, private=private, exist_ok=True)
+            self._api.create_repo(**self._repo, private=private, exist_ok=True)
 
-    def commit(self, files: Mapping[str, bytes], removed: Sequence[str], *, parent: str, message: str) -> str:
-        """Upload contents, then publish them in one commit on top of `parent`; returns the new head.
+    def commit(
+        self,
+        files: Mapping[str, bytes | str],
+        removed: Sequence[str] = (),
+        *,
+        parent: str | None = None,
+        message: str,
+    ) -> str:
+        """Upload files, then publish them in one commit on top of `parent`; returns the new head.
+
+        `files`: contents or local paths by name. `parent` None: the current head.
 
         Raises:
             RemoteError: nothing was published, or the reply to the commit was lost: list again.
@@ -106,30 +123,28 @@ class Hub:
 
         operations: list[Any] = [CommitOperationAdd(path, content) for path, content in files.items()]
         with self._reported():
-            self._api.preupload_lfs_files(self.repo, operations, repo_type=KIND, free_memory=False)
+            self._api.preupload_lfs_files(**self._repo, additions=operations, free_memory=False)
             operations += [CommitOperationDelete(path) for path in removed]
             done = self._api.create_commit(
-                self.repo, operations, commit_message=message, repo_type=KIND, parent_commit=parent
+                **self._repo, operations=operations, commit_message=message, parent_commit=parent
             )
         return str(done.oid)
 
     def tag(self, name: str, commit: str, message: str) -> None:
         """Tag a commit unless the tag exists."""
         with self._reported():
-            self._api.create_tag(
-                self.repo, tag=name, revision=commit, tag_message=message, repo_type=KIND, exist_ok=True
-            )
+            self._api.create_tag(**self._repo, tag=name, revision=commit, tag_message=message, exist_ok=True)
 
     def download(self, commit: str, folder: Path) -> None:
         """Download every file of a commit into a folder."""
         with self._reported():
-            self._api.snapshot_download(self.repo, repo_type=KIND, revision=commit, local_dir=folder)
+            self._api.snapshot_download(**self._repo, revision=commit, local_dir=folder)
 
     def read(self, path: str, revision: str, folder: Path) -> bytes:
         """One file of a revision, downloaded into a folder."""
         with self._reported():
             local = self._api.hf_hub_download(
-                self.repo, path, repo_type=KIND, revision=revision, local_dir=folder
+                **self._repo, filename=path, revision=revision, local_dir=folder
             )
         return Path(local).read_bytes()
 
@@ -159,7 +174,7 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
 
     with _quiet():
         try:
-            snapshot_download(repo, repo_type=KIND, revision=revision, local_dir=folder)
+            snapshot_download(repo, repo_type="dataset", revision=revision, local_dir=folder)
         except failures() as error:
             raise RemoteError(
                 line(error), where=repo, hint="check the name, the network, HF_TOKEN"
@@ -167,7 +182,7 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
 
 
 def check_model(name: str, revision: str | None) -> None:
-    """Check that a model, which is no folder here, is in the Hub's cache or on the Hub.
+    """Check that a model that is not a local folder is in the Hub's cache or on the Hub.
 
     Raises:
         InputError: it is not. RemoteError: the Hub cannot be asked.
@@ -180,22 +195,22 @@ def check_model(name: str, revision: str | None) -> None:
     try:
         HfApi(library_name="kcurate").model_info(name, revision=revision, timeout=TIMEOUT_S)
     except (RepositoryNotFoundError, RevisionNotFoundError) as error:
-        what = "no such folder here, and no such model on the Hub"
-        raise InputError(what, where=name, hint="check the name; a private model needs HF_TOKEN") from error
+        why = "no such folder here, and no such model on the Hub"
+        raise InputError(why, where=name, hint="check the name; a private model needs HF_TOKEN") from error
     except failures() as error:
-        what = f"no such folder here, and the Hub cannot be asked: {line(error)}"
-        raise RemoteError(what, where=name, hint="--model FOLDER takes a model on this machine") from error
+        why = f"no such folder here, and the Hub cannot be asked: {line(error)}"
+        raise RemoteError(why, where=name, hint="--model FOLDER takes a model on this machine") from error
 
 
 def failures() -> tuple[type[Exception], ...]:
     """The exceptions of the client: its own, those of its HTTP library, and those of its upload threads."""
     from huggingface_hub.errors import HfHubHTTPError
 
-    kinds: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
+    classes: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
     for name in ("httpx2", "httpx"):  # the HTTP library was renamed between releases of the client
         with contextlib.suppress(ImportError):
-            kinds.append(importlib.import_module(name).HTTPError)
-    return tuple(kinds)
+            classes.append(importlib.import_module(name).HTTPError)
+    return tuple(classes)
 
 
 def line(error: BaseException) -> str:

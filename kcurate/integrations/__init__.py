@@ -1,4 +1,4 @@
-"""The judge of a `kcurate serve` for other training stacks, a module each.
+"""The judge of a `kcurate serve` for other training frameworks, one module for each.
 
 | module | for |
 |---|---|
@@ -8,31 +8,35 @@
 | `nemo_gym` | NeMo Gym: a resources server |
 | `inspect_task` | Inspect: a task and its scorer |
 
-Each imports its host, the standard library and `kcurate.client`, so that it works beside whatever the host
-pins: `pip install --no-deps kcurate` is enough. Not covered: starting the server (docs/serving.md), what an
-outcome earns (docs/rewards.md).
+Each imports only its framework, the standard library and `kcurate.client`, so that it works with whatever
+versions the framework pins: `pip install --no-deps kcurate` is enough. Not covered: starting the server
+(docs/serving.md), what an outcome earns (docs/rewards.md).
 """
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from kcurate.client import THREADS, Answer, Client, Result
 
+# One client for each server and token.
+client_of = cache(Client)
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kcurate-judge")
 FAILED = "harness_error"
-_ASKED = 2
+# A reply is judged at most this often, if the judges fail on it.
+_TRIES = 2
 
 
 def judged(client: Client, task: str, reply: str, scheme: str) -> Result:
-    """One reply, judged; asked a second time if the judges failed on it.
+    """The result of one reply; it is sent a second time if the judges failed on it.
 
     Raises:
         InputError, RemoteError: see `Client`.
     """
     text = reply.encode("utf-8", "replace").decode()
-    for _ in range(_ASKED):
+    for _ in range(_TRIES):
         (result,) = client.judge([Answer(task, reply=text)], scheme=scheme).results
         if result.outcome != FAILED:
             break
@@ -40,12 +44,12 @@ def judged(client: Client, task: str, reply: str, scheme: str) -> Result:
 
 
 async def judged_beside(client: Client, task: str, reply: str, scheme: str) -> Result:
-    """`judged` in a thread, so that as many replies wait at once as there are threads."""
+    """`judged` in one of `THREADS` threads, so that many replies can wait at the same time."""
     return await asyncio.get_running_loop().run_in_executor(_threads, judged, client, task, reply, scheme)
 
 
 def numbers(result: Result) -> dict[str, float]:
-    """A result as numbers to log. A copy is not `correct`; `speedup` is 0 where nothing was timed.
+    """A result as numbers to log. A copy is not `correct`; `speedup` is 0 if nothing was timed.
 
     `judged` 0: the judges failed, which says nothing about the reply.
     """

@@ -2,8 +2,8 @@
 
     inspect eval kcurate/integrations/inspect_task.py --model openai/NAME -T url=URL --epochs 8
 
-Standard errors are by family. The numbers mean what they mean in `kcurate eval` (docs/evaluation.md); the
-intervals of that page are not computed here.
+Standard errors are clustered by family. The metrics are those of `kcurate eval` (docs/evaluation.md); its
+intervals are not computed here.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kcurate.integrations import FAILED, judged_beside, numbers
 
 @scorer(metrics={"*": [mean(), stderr(cluster="family")]})
 def judge(url: str = DEFAULT_URL, token: str | None = None, scheme: str = "pairs") -> Scorer:
-    """What a reply earns, and whether it is correct, faster, a copy."""
+    """A scorer: the reward of a reply, and whether it is correct, faster, or a copy."""
     client = Client(url, token=token)
 
     async def score(state: TaskState, target: Target) -> Score:
         result = await judged_beside(client, str(state.sample_id), state.output.completion, scheme)
-        about = {"outcome": result.outcome, "key": result.key}
+        metadata = {"outcome": result.outcome, "key": result.key}
         if result.outcome == FAILED:
-            return Score.unscored(reason=FAILED, explanation=result.detail, metadata=about)
+            return Score.unscored(reason=FAILED, explanation=result.detail, metadata=metadata)
         values = numbers(result)
         del values["judged"]
         return Score(
-            value=values, answer=state.output.completion, explanation=result.feedback, metadata=about
+            value=values, answer=state.output.completion, explanation=result.feedback, metadata=metadata
         )
 
     return score
@@ -46,14 +46,12 @@ def kernels(
     brief: bool = False,
 ) -> Task:
     """The tasks of a split, without those whose known answer is mostly the given code."""
+    message_class = {"system": ChatMessageSystem, "user": ChatMessageUser}
     tasks = Client(url, token=token).every_task(split=split, brief=brief)
     samples = [
         Sample(
             id=task.id,
-            input=[
-                (ChatMessageSystem if said["role"] == "system" else ChatMessageUser)(content=said["content"])
-                for said in task.prompt
-            ],
+            input=[message_class[message["role"]](content=message["content"]) for message in task.prompt],
             metadata={"family": task.family},
         )
         for task in tasks

@@ -2,7 +2,7 @@
 
     python -m kcurate.integrations.nemo_gym http://127.0.0.1:8077 > data/train.jsonl
 
-Its `app.py` and configuration are examples/integrations/nemo_gym.
+Its `app.py` and configuration are in examples/integrations/nemo_gym.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from nemo_gym.base_resources_server import (
@@ -21,13 +20,11 @@ from nemo_gym.base_resources_server import (
 )
 
 from kcurate.client import DEFAULT_URL, Client
-from kcurate.integrations import judged_beside, numbers
-
-_client = cache(Client)
+from kcurate.integrations import client_of, judged_beside, numbers
 
 
 class KernelConfig(BaseResourcesServerConfig):
-    """Who judges."""
+    """The server that judges, and the reward scheme."""
 
     judge_url: str = DEFAULT_URL
     judge_token: str | None = None
@@ -41,7 +38,7 @@ class KernelVerifyRequest(BaseVerifyRequest):
 
 
 class KernelVerifyResponse(BaseVerifyResponse):
-    """The same with what the judge found."""
+    """The request and the judge's result."""
 
     task: str
     outcome: str
@@ -54,14 +51,14 @@ class KernelVerifyResponse(BaseVerifyResponse):
 
 
 class KernelResourcesServer(SimpleResourcesServer):
-    """No tools: the response's text is the reply."""
+    """A server without tools: the text of the response is the reply."""
 
     config: KernelConfig
 
     async def verify(self, body: KernelVerifyRequest) -> KernelVerifyResponse:
         """Judge a response."""
         config = self.config
-        client = _client(config.judge_url, token=config.judge_token)
+        client = client_of(config.judge_url, token=config.judge_token)
         result = await judged_beside(client, body.task, body.response.output_text, config.scheme)
         return KernelVerifyResponse(
             **body.model_dump(), outcome=result.outcome, feedback=result.feedback, **numbers(result)
@@ -69,7 +66,7 @@ class KernelResourcesServer(SimpleResourcesServer):
 
 
 def rows(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
-    """The rows of its dataset; `filters` as in `Client.tasks`."""
+    """The rows of the resources server's dataset; `filters` as in `Client.tasks`."""
     for task in client.every_task(**filters):
         yield {
             "responses_create_params": {"input": [dict(message) for message in task.prompt]},

@@ -2,8 +2,9 @@
 
     JUDGE_URL=http://127.0.0.1:8077 uvicorn --factory kcurate.integrations.openenv:app
 
-Settings are variables, since OpenEnv makes an environment per session: `JUDGE_URL`, `JUDGE_TOKEN`,
-`JUDGE_SCHEME`, `JUDGE_SPLIT` (train, held_out), `JUDGE_TURNS` (replies an episode, with feedback between).
+Settings are environment variables, since OpenEnv creates an environment for each session: `JUDGE_URL`,
+`JUDGE_TOKEN`, `JUDGE_SCHEME`, `JUDGE_SPLIT` (train, held_out), `JUDGE_TURNS` (replies per episode, with
+feedback between them).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ SESSIONS = 64
 
 
 class KernelAction(Action):
-    """What the model replied."""
+    """The model's reply."""
 
     reply: str
 
 
 class KernelObservation(Observation):
-    """What the model is told next: the task's messages at first, then the feedback on its reply."""
+    """The messages for the model: those of the task first, then the feedback on its reply."""
 
     task: str
     messages: list[dict[str, str]]
@@ -37,7 +38,7 @@ class KernelObservation(Observation):
 
 
 class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
-    """A task an episode. `reset(task=ID)` chooses it, else `seed` does, else chance."""
+    """One task per episode: the one of `reset(task=ID)`, else a random one, by `seed` if given."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -57,10 +58,10 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
         Raises:
             ValueError: no such task.
         """
-        known = _tasks(os.environ.get("JUDGE_URL", DEFAULT_URL), os.environ.get("JUDGE_SPLIT", ""))
-        if task is not None and task not in known:
+        tasks = _tasks(os.environ.get("JUDGE_URL", DEFAULT_URL), os.environ.get("JUDGE_SPLIT", ""))
+        if task is not None and task not in tasks:
             raise ValueError(f"unknown task {task!r}")
-        self._task = known[task or random.Random(seed).choice(sorted(known))]
+        self._task = tasks[task or random.Random(seed).choice(sorted(tasks))]
         self._state = State(episode_id=episode_id, step_count=0)
         return KernelObservation(
             task=self._task.id, messages=[dict(message) for message in self._task.prompt]
@@ -94,8 +95,8 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
 @cache
 def _tasks(url: str, split: str) -> dict[str, Task]:
     client = Client(url, token=os.environ.get("JUDGE_TOKEN"))
-    wanted = {"split": split} if split else {}
-    return {task.id: task for task in client.every_task(**wanted)}
+    filters = {"split": split} if split else {}
+    return {task.id: task for task in client.every_task(**filters)}
 
 
 def app() -> Any:

@@ -1,6 +1,7 @@
-"""verifiers (0.4 and newer): a task set. Its module for `vf-eval` and `vf-validate` is examples/integrations.
+"""verifiers (0.4 and newer): a task set. The module that `vf-eval` and `vf-validate` load is in
+examples/integrations.
 
-Not covered: anything that runs beside the model. A reply is text; nothing of it runs in the task's runtime.
+A reply is text, and nothing of it runs in the task's runtime. Not covered: tools.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ from typing import Literal
 
 import verifiers.v1 as vf
 
-from kcurate.client import DEFAULT_URL, Answer, Client
-from kcurate.integrations import judged_beside, numbers
-
-_client = cache(Client)
+from kcurate.client import DEFAULT_URL, Answer
+from kcurate.integrations import client_of, judged_beside, numbers
 
 
 class KernelTaskConfig(vf.TaskConfig):
-    """Who judges. `pairs`: a folder of pairs with the known answers, for `vf-validate`; none are served."""
+    """The server that judges. `pairs`: a folder of pairs, which have the known answers for `vf-validate`."""
 
     url: str = DEFAULT_URL
     token: str | None = None
@@ -29,7 +28,7 @@ class KernelTaskConfig(vf.TaskConfig):
 
 
 class KernelTasksetConfig(vf.TasksetConfig):
-    """Which tasks; `brief`: with the short rules. The server is that of the task's configuration."""
+    """Which tasks; `brief`: with the short rules. `task`: its server offers them."""
 
     split: Literal["train", "held_out"] | None = None
     brief: bool = False
@@ -37,7 +36,7 @@ class KernelTasksetConfig(vf.TasksetConfig):
 
 
 class KernelData(vf.TaskData):
-    """A task of the server's, by its `id`."""
+    """A task of the server, identified by `id`."""
 
     family: str
 
@@ -52,10 +51,10 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
 
     @vf.reward()
     async def judged(self, trace: vf.Trace) -> float:
-        """What the reply earns under the scheme; the rest is logged."""
+        """The reward of the reply; the other numbers are logged."""
         config = self.config
         result = await judged_beside(
-            _client(config.url, token=config.token), self.key, trace.last_reply, config.scheme
+            client_of(config.url, token=config.token), self.key, trace.last_reply, config.scheme
         )
         values = numbers(result)
         reward = values.pop("reward")
@@ -63,12 +62,12 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
         return reward
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
-        """Whether the known answer is correct, and faster where times are taken; None: it is not known."""
+        """Whether the known answer is correct, and faster if it is timed; None without a known answer."""
         config = self.config
         answer = None if config.pairs is None else known_answer(config.pairs, self.key)
         if answer is None:
             return None
-        client = _client(config.url, token=config.token)
+        client = client_of(config.url, token=config.token)
         (result,) = client.judge([answer], scheme=config.scheme).results
         return result.outcome == ("correct" if result.speedup is None else "confirmed")
 
@@ -77,10 +76,10 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
     """The tasks of a server."""
 
     def load(self) -> Iterator[KernelTask]:
-        """A task each; the rules are its system prompt."""
+        """The tasks; the system prompt has the rules."""
         config = self.config
-        wanted = {"brief": config.brief} | ({} if config.split is None else {"split": config.split})
-        for task in _client(config.task.url, token=config.task.token).every_task(**wanted):
+        filters = {"brief": config.brief} | ({} if config.split is None else {"split": config.split})
+        for task in client_of(config.task.url, token=config.task.token).every_task(**filters):
             texts = {message["role"]: message["content"] for message in task.prompt}
             data = KernelData(
                 id=task.id,
@@ -93,12 +92,12 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
 
 
 def known_answer(pairs: Path, task: str) -> Answer | None:
-    """The fast side of the pair of this id; None: there is no such pair below the folder."""
-    answer = _pairs(pairs).get(task)
-    if answer is None:
+    """The fast side of the pair with this id; None if the folder has no such pair."""
+    folder = _pairs(pairs).get(task)
+    if folder is None:
         return None
-    side = json.loads((answer / "pair.json").read_bytes())["fast"]
-    code = (answer / side["file"]).read_text(encoding="utf-8")
+    side = json.loads((folder / "pair.json").read_bytes())["fast"]
+    code = (folder / side["file"]).read_text(encoding="utf-8")
     return Answer(task, code=code, plan=side["plan"], buffers=side.get("buffers", {}))
 
 

@@ -4,20 +4,18 @@
     custom_reward_function.name=compute_score
     +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8077
 
-veRL scores one completion at a time: a scheme that compares a group (`staged-tiers`) has groups of one.
+veRL scores one completion at a time, so a scheme that compares a group (`staged-tiers`) sees groups of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from kcurate.client import DEFAULT_URL, Client
-from kcurate.integrations import judged_beside, numbers
+from kcurate.integrations import client_of, judged_beside, numbers
 
 SOURCE = "kcurate"
-_client = cache(Client)
 
 
 async def compute_score(
@@ -31,12 +29,12 @@ async def compute_score(
     scheme: str = "pairs",
     **_: Any,
 ) -> dict[str, float | str]:
-    """What a completion earns (`score`), and what to log. `ground_truth`: the task's id, as `rows` has it.
+    """The reward of a completion (`score`), and numbers to log. `ground_truth`: the task's id, from `rows`.
 
     Raises:
         InputError, RemoteError: see `kcurate.client.Client`.
     """
-    result = await judged_beside(_client(url, token=token), ground_truth, solution_str, scheme)
+    result = await judged_beside(client_of(url, token=token), ground_truth, solution_str, scheme)
     values = numbers(result)
     return {"score": values.pop("reward"), **values, "outcome": result.outcome}
 

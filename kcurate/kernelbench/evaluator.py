@@ -3,9 +3,9 @@
 It reads a request file (`sys.argv[2]`; `sys.argv[1]` is the caller's import path, as JSON) and writes
 `<step>.json` into its working directory. An answer cannot modify the request, but may have left files in the
 directory in an earlier step. The answer and the evaluator share the process, as in KernelBench, so an answer
-can forge its own result. As far as this machine can enforce it, which is not checked here, the process
-changes files only in that directory, /dev and /proc, reads only those, system folders, libraries and the
-checkout, and has no network. Not covered: who starts it (`kcurate.evaluation.kernelbench_protocol`).
+can forge its own result. The sandbox gives the process no network; it can write only to that directory, /dev
+and /proc, and read only these, system folders, libraries and the checkout. It is as strict as this machine
+allows, which is not checked here. Not covered: who starts it (`kcurate.evaluation.kernelbench_protocol`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Found:
-    """KernelBench's result for an answer; times in milliseconds. None in `metadata`: it gave no result."""
+class Evaluation:
+    """KernelBench's result for an answer; times in milliseconds. `metadata` None: it gave no result."""
 
     compiled: bool = False
     correct: bool = False
@@ -56,8 +56,8 @@ def main() -> None:
     """Enter the sandbox and run the requested step."""
     from kcurate.judge.workers.inside import isolation
 
-    asked = json.loads(Path(sys.argv[2]).read_bytes())
-    tree = Path(asked["tree"])
+    request = json.loads(Path(sys.argv[2]).read_bytes())
+    tree = Path(request["tree"])
     installed = [folder for folder in map(Path, filter(None, sys.path)) if any(folder.glob("*.dist-info"))]
     isolation.enter_folder(Path.cwd(), [tree, *installed])
     sys.path.insert(0, str(tree / "src"))
@@ -65,8 +65,8 @@ def main() -> None:
     for name in CLIENTS:
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = _StandIn(name)
-    results = STEPS[asked["step"]](asked)
-    Path(result(asked["step"])).write_text(json.dumps(results), encoding="utf-8")
+    results = STEPS[request["step"]](request)
+    Path(result(request["step"])).write_text(json.dumps(results), encoding="utf-8")
 
 
 class _StandIn(ModuleType):
@@ -78,55 +78,55 @@ class _StandIn(ModuleType):
         return lambda *_, **__: None
 
 
-def prompted(asked: Mapping[str, Any]) -> dict[str, Any]:
+def prompted(request: Mapping[str, Any]) -> dict[str, Any]:
     """KernelBench's own prompt for each module, with one example."""
     prompts = importlib.import_module("kernelbench.prompt_constructor_toml")
     return {
         name: str(prompts.get_prompt_for_backend(code, "cuda", "one_shot", "fp32"))
-        for name, code in asked["modules"].items()
+        for name, code in request["modules"].items()
     }
 
 
-def checked(asked: Mapping[str, Any]) -> Built:
-    """KernelBench's static check of an answer, and what it builds with PyTorch's extensions."""
+def checked(request: Mapping[str, Any]) -> Built:
+    """The result of KernelBench's static check and of its build with PyTorch's extensions."""
     if importlib.util.find_spec("kernelbench.kernel_static_checker") is not None:
         static = importlib.import_module("kernelbench.kernel_static_checker")
-        valid, errors, _ = static.validate_kernel_static(asked["code"], asked["backend"], "fp32")
+        valid, errors, _ = static.validate_kernel_static(request["code"], request["backend"], "fp32")
         if not valid:
             return Built(static="; ".join(map(str, errors)))
-    if asked["backend"] == "cuda":
+    if request["backend"] == "cuda":
         theirs = importlib.import_module("kernelbench.eval")
-        built, _, why = theirs.build_compile_cache(asked["code"], build_dir="build")
+        built, _, why = theirs.build_compile_cache(request["code"], build_dir="build")
         return Built(bool(built), str(why or ""))
     return Built(True)
 
 
-def evaluated(asked: Mapping[str, Any]) -> Found:
+def evaluated(request: Mapping[str, Any]) -> Evaluation:
     """KernelBench's result for an answer."""
     torch = importlib.import_module("torch")
     theirs = importlib.import_module("kernelbench.eval")
     execution = theirs.eval_kernel_against_ref(
-        asked["module"],
-        asked["code"],
+        request["module"],
+        request["code"],
         num_correct_trials=TRIALS,
         num_perf_trials=TIMED,
         measure_performance=True,
         build_dir="build",
         device=torch.device("cuda:0"),
-        backend=asked["backend"],
+        backend=request["backend"],
         precision=torch.float32,
     )
     if execution is None:
-        return Found()
-    about = {str(name): str(value) for name, value in execution.metadata.items()}
+        return Evaluation()
+    metadata = {str(name): str(value) for name, value in execution.metadata.items()}
     times = float(execution.runtime), float(execution.ref_runtime)
-    return Found(bool(execution.compiled), bool(execution.correctness), *times, about)
+    return Evaluation(bool(execution.compiled), bool(execution.correctness), *times, metadata)
 
 
 STEPS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "prompts": prompted,
-    "build": lambda asked: asdict(checked(asked)),
-    "evaluate": lambda asked: asdict(evaluated(asked)),
+    "build": lambda request: asdict(checked(request)),
+    "evaluate": lambda request: asdict(evaluated(request)),
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Facts about a PyTorch module at given constants, without data: shapes, dtypes, lengths of sums.
+"""Facts about a PyTorch module for given values of its constants: shapes, dtypes, lengths of sums.
 
 Runs the module's code on torch's `meta` device, in a worker process. Not covered: values
 (`kernelbench.values`), which constants are sizes (`kernelbench.sizes`).
@@ -17,7 +17,7 @@ from kcurate.backends import torch_module
 from kcurate.errors import ProblemError
 
 MODEL = "Model"
-# Matrix products, and which of their tensors has the summed dimension last.
+# Matrix products, and the index of the tensor argument whose last dimension is summed.
 _MATRIX = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1}
 # Operators that sum (or multiply) elements of one tensor.
 _REDUCING = (
@@ -45,9 +45,9 @@ class Facts:
     """Facts about a module.
 
     `inputs`: a number is a scalar argument. `state`: parameters and registered buffers by path. `bounds`: low
-    and high of random integers, by the input that they became. `terms`: for each operator that sums, the
-    number of terms per element of its result; `reduced`: whether it only sums one tensor. `product`: whether
-    an operator multiplies elements of one tensor.
+    and high of random integers, by the index of the input. `terms`: for each operator that sums, the number
+    of terms per element of its result; `reduced`: whether it only sums one tensor. `product`: whether an
+    operator multiplies the elements of one tensor with each other.
     """
 
     inputs: tuple[Array | float, ...]
@@ -95,7 +95,7 @@ class Facts:
 
 
 def look(code: str, sizes: Mapping[str, int]) -> Facts:
-    """The facts at these constants.
+    """The facts for these values of the constants.
 
     Raises:
         ProblemError: the module does not run, or its shapes depend on data.
@@ -220,32 +220,42 @@ class _Counter:
 
 
 def _terms(name: str, args: Sequence[Any], outcome: Any) -> tuple[int, bool] | None:
-    """The number of terms per element of an operator's result, and whether it only sums one tensor; None for
-    operators that do not sum."""
+    """The number of terms per element of an operator's result, and whether it only sums one tensor.
+
+    None for operators that do not sum.
+    """
     result = outcome[0] if isinstance(outcome, tuple | list) and outcome else outcome
     tensors = [tensor for tensor in args if hasattr(tensor, "shape") and hasattr(tensor, "numel")]
     if not tensors or not hasattr(result, "numel") or not result.is_floating_point():
         return None
-    first = tensors[0]
+    if (terms := _product_terms(name, args, tensors)) is not None:
+        return terms, False
+    terms = _reduced_terms(name, args, tensors[0], result)
+    return None if terms is None else (terms, True)
+
+
+def _product_terms(name: str, args: Sequence[Any], tensors: Sequence[Any]) -> int | None:
+    """The terms of a sum of products of two tensors."""
     if name in _MATRIX:
-        return int(tensors[_MATRIX[name]].shape[-1]), False
+        return int(tensors[_MATRIX[name]].shape[-1])
     if name.startswith("convolution"):
         weight, transposed, groups = args[1], args[6], args[8]
-        inside = weight.shape[0] // groups if transposed else weight.shape[1]
-        return int(inside * math.prod(weight.shape[2:])), False
-    if name.startswith("scaled_dot_product"):
-        return int(first.shape[-1]), False
+        channels = weight.shape[0] // groups if transposed else weight.shape[1]
+        return int(channels * math.prod(weight.shape[2:]))
+    return int(tensors[0].shape[-1]) if name.startswith("scaled_dot_product") else None
+
+
+def _reduced_terms(name: str, args: Sequence[Any], tensor: Any, result: Any) -> int | None:
+    """The terms of a sum over one tensor."""
     if any(part in name for part in _ALONG_A_DIMENSION):
         dim = next((number for number in args if type(number) is int), -1)
-        return int(first.shape[dim]), True
+        return int(tensor.shape[dim])
     if name.startswith("avg_pool"):
-        return (math.prod(args[1]) if isinstance(args[1], list | tuple) else int(args[1])), True
+        return math.prod(args[1]) if isinstance(args[1], list | tuple) else int(args[1])
     if "layer_norm" in name:
-        return math.prod(args[1]), True
+        return int(math.prod(args[1]))
     if "batch_norm" in name:
-        return int(first.numel() // first.shape[1]), True
+        return int(tensor.numel() // tensor.shape[1])
     if "group_norm" in name:
-        return int(first.numel() // (first.shape[0] * args[6])), True
-    if name.startswith(_REDUCING):
-        return int(first.numel() // max(1, result.numel())), True
-    return None
+        return int(tensor.numel() // (tensor.shape[0] * args[6]))
+    return int(tensor.numel() // max(1, result.numel())) if name.startswith(_REDUCING) else None

@@ -1,8 +1,8 @@
 """Turns a PyTorch module in KernelBench's layout into a problem: sizes, buffers, tolerances, the call.
 
-Runs the module's code, so it belongs in a worker process (`kernelbench.worker`). The problem has been run the
-way the judge runs it, on the emulator, and passed the judge's negative controls. Not covered: the single
-steps (`meta_shapes`, `sizes`, `values`, `strength`).
+Runs the module's code, so it belongs in a worker process (`kernelbench.worker`). A problem is returned only
+after it ran on the emulator as the judge runs it, and passed the judge's negative controls. Not covered: the
+single steps (`meta_shapes`, `sizes`, `values`, `strength`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from kcurate.records import Buffer, Call, Expr, Init, Problem, Scalar, Side, Siz
 # Largest total of array elements and of additions in a test, since the emulator runs it.
 MAX_TEST_ELEMENTS = 2_000_000
 MAX_TEST_TERMS = 60_000_000
-# Longer sums are assumed to be tree-reduced in at least `PARTIAL_SUMS` partial sums.
+# Longer sums are assumed to be reduced as a tree, with at least `PARTIAL_SUMS` partial sums.
 MANY_TERMS = 1 << 20
 PARTIAL_SUMS = 256
-# Keywords of CUDA C++.
+# Keywords of CUDA C++, which no buffer may have as its name.
 TAKEN = frozenset(
     {
         *("auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do", "double"),
@@ -38,12 +38,13 @@ TAKEN = frozenset(
         *("switch", "template", "this", "typedef", "union", "unsigned", "using", "void", "volatile", "while"),
     }
 )
+# How many inputs are sampled to recognise their distribution, and about how large each is.
 SAMPLES = 3
 SAMPLED_ELEMENTS = 20_000
 
 
 @dataclass(frozen=True)
-class Made:
+class ModuleProblem:
     """The problem, the side that calls the module, and the sizes in the file."""
 
     problem: Problem
@@ -51,13 +52,13 @@ class Made:
     as_in_file: Mapping[str, int]
 
 
-def problem_of(code: str, bench_bytes: int | None) -> Made:
+def problem_of(code: str, bench_bytes: int | None) -> ModuleProblem:
     """The problem of a module. Its bench size is the file's, halved until all arrays fit into `bench_bytes`.
 
     Raises:
-        ProblemError: it cannot become a problem, and why.
+        ProblemError: it cannot become a problem; the message says why.
     """
-    return _Maker(code, bench_bytes).made()
+    return _Maker(code, bench_bytes).strong_problem()
 
 
 class _Maker:
@@ -83,13 +84,13 @@ class _Maker:
         self.names = sizing.moving(self.constants, self.numbers, shapes)
 
     def _join(self) -> None:
-        """If no constant can vary on its own, tie together those of equal value."""
-        code, alike = self.code, dict[int, list[str]]()
+        """If no constant can vary alone, make one of those that have equal values."""
+        code, by_value = self.code, dict[int, list[str]]()
         for name, value in self.constants.items():
-            alike.setdefault(value, []).append(name)
-        for value in sorted(alike, reverse=True):
-            if len(alike[value]) > 1:
-                self._take(torch_text.joined(code, alike[value]))
+            by_value.setdefault(value, []).append(name)
+        for value in sorted(by_value, reverse=True):
+            if len(by_value[value]) > 1:
+                self._take(torch_text.joined(code, by_value[value]))
                 if self.names:
                     return
 
@@ -98,8 +99,8 @@ class _Maker:
             facts = look(self.code, dict(values))
         except ProblemError:
             return None
-        fine = all(extent > 0 for array in facts.arrays for extent in array.shape)
-        return facts if fine and facts.form() == self.base.form() else None
+        nonempty = all(extent > 0 for array in facts.arrays for extent in array.shape)
+        return facts if nonempty and facts.form() == self.base.form() else None
 
     def numbers(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
         """All numbers in the facts at these sizes; None if the module does not run."""
@@ -150,22 +151,22 @@ class _Maker:
         """The size that determines the first extent of the first input."""
         for name in self.names:
             for other in sizing.other_values(self.constants[name]):
-                shown = self.numbers({**self.constants, name: other})
-                if shown is not None and shown[0] != self.base.numbers()[0]:
+                changed = self.numbers({**self.constants, name: other})
+                if changed is not None and changed[0] != self.base.numbers()[0]:
                     return name
         return self.names[0]
 
     def formulas(self) -> Iterator[Expr]:
         """An expression for every number of `Facts.numbers`, in its order."""
-        seen = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
-        seen += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
+        samples = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
+        samples += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
         for index in range(len(self.base.numbers())):
-            formula = sizing.formula(self.names, [(sizes, numbers[index]) for sizes, numbers in seen])
+            formula = sizing.formula(self.names, [(sizes, numbers[index]) for sizes, numbers in samples])
             if formula is None:
                 raise ProblemError("no formula fits all of its shapes")
             yield formula
 
-    def made(self) -> Made:
+    def strong_problem(self) -> ModuleProblem:
         """The problem with the hardest inputs whose result is finite, verified to reject wrong answers."""
         plan = _Plan(self)
         why = "its result is not finite"
@@ -182,7 +183,7 @@ class _Maker:
             problem, side = module.without_idle_state()
             weakness = strength.ModuleUnderTest(problem, side).weakness()
             if weakness is None:
-                return Made(problem, side, {name: self.constants[name] for name in self.names})
+                return ModuleProblem(problem, side, {name: self.constants[name] for name in self.names})
             why = weakness
         raise ProblemError(why)
 
@@ -212,11 +213,11 @@ class _Plan:
         self.outputs = [self._name("out" if single else f"out{i}") for i in range(len(self.facts.outputs))]
         self.inits = self._inits()
 
-    def _name(self, wanted: str) -> str:
-        """A unique, valid C++ name like the wanted one."""
-        name = re.sub(r"\W", "_", wanted.rsplit(".", 1)[-1])
+    def _name(self, path: str) -> str:
+        """A unique, valid C++ name like the last part of a path, or like the whole path if that is used."""
+        name = re.sub(r"\W", "_", path.rsplit(".", 1)[-1])
         if name in self._used or name in self.maker.constants:
-            name = re.sub(r"\W", "_", wanted)
+            name = re.sub(r"\W", "_", path)
         while name in self._used:
             name += "_"
         self._used.add(name)
@@ -226,13 +227,13 @@ class _Plan:
         """The generator of every input, and of the state that has one."""
         inits: dict[str, Init] = {}
         highs = iter(self._highs)
-        seen = self._sampled()
+        samples = self._sampled()
         for index, name in enumerate(self.inputs):
             if not isinstance(self.facts.inputs[index], Array):
                 continue
             low = self.facts.bounds.get(index)
             bounds = (low[0], next(highs)) if low is not None else None
-            init = valuing.input_init([arrays[index] for arrays in seen], bounds)
+            init = valuing.input_init([arrays[index] for arrays in samples], bounds)
             if init is None:
                 raise ProblemError(f"no generator produces values like those of {name}")
             inits[name] = init
@@ -276,7 +277,7 @@ class _Plan:
         return rounds
 
     def problem(self, ease: int) -> tuple[Problem, Side]:
-        """The problem and the calling side. `ease` 0: the hardest inputs; the largest: those of the file."""
+        """The problem and its side. `ease`: 0 for the hardest inputs, `CHOICES` - 1 for those of the file."""
         shapes = iter(self._shapes)
         buffers: dict[str, Buffer] = {}
         scalars: dict[str, Scalar] = {}
@@ -302,12 +303,12 @@ class _Plan:
         return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
 
     def _tolerance(self) -> Tolerance:
-        """From the longest sum; very long sums over one tensor are assumed to be tree-reduced."""
+        """The tolerance for the longest sum; very long sums over one tensor count as reduced in a tree."""
         facts = self.maker.at(self.maker.bench)
         sizes: dict[Expr, None] = {}
         for terms, number, reduced in zip(self._terms, facts.terms, facts.reduced, strict=True):
-            parts = reduced and number > MANY_TERMS
-            sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if parts else terms] = None
+            as_tree = reduced and number > MANY_TERMS
+            sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if as_tree else terms] = None
         longest = [terms for terms in sizes if terms != 1]
         if not longest:
             return Tolerance()

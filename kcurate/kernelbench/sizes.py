@@ -1,7 +1,7 @@
-"""Sizes of a module: which of its constants are sizes, small values for them, and formulas in them.
+"""Sizes of a module: which of its constants are sizes, small values for them, and shapes as formulas in them.
 
-Works on the numbers in a module's facts at given constants, and runs nothing itself. A constant is a size if
-changing it changes the shape of an input and nothing else but numbers. Not covered: the facts
+Works on the numbers in a module's facts (`Facts.numbers`), and runs nothing itself. A constant is a size if
+changing it changes the shape of an input, and only numbers among the facts. Not covered: the facts
 (`kernelbench.meta_shapes`).
 """
 
@@ -17,13 +17,13 @@ from kcurate.problem.expressions import evaluate
 from kcurate.records import Expr
 
 Values = Mapping[str, int]
-# The numbers in the facts at these constants; None if the module does not run.
+# The numbers in the facts for these values of the constants; None if the module does not run.
 Numbers = Callable[[Values], tuple[int, ...] | None]
 Samples = Sequence[tuple[Values, int]]
 
-# Largest |a| tried in a formula `(x + a) / b`: the reach of a dilated convolution.
+# Largest |a| tried in a formula `(x + a) / b`; a dilated convolution can need so large a shift.
 FARTHEST_SHIFT = 256
-# Just above the threads of a block, of a few warps, of one warp.
+# Just above the number of threads in a block, in a few warps, in one warp.
 LONGEST = (1031, 263, 67, 33)
 
 
@@ -54,12 +54,12 @@ def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
 
 
 def small(
-    names: Sequence[str], start: Values, wanted: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
+    names: Sequence[str], start: Values, choices: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
 ) -> dict[str, int]:
-    """Set each size in turn to the first wanted value at which the module still runs; else keep it."""
+    """Set each size in turn to the first of its choices at which the module still runs; else keep it."""
     sizes = dict(start)
     for name in names:
-        for value in wanted[name]:
+        for value in choices[name]:
             if fits({**sizes, name: value}):
                 sizes[name] = value
                 break
@@ -114,63 +114,60 @@ def samples(
                 3 * centre[name],
             ):
                 sizes = {**centre, name: value}
-                shown = numbers(sizes)
-                if shown is not None:
-                    shapes.append((sizes, shown))
+                at_sizes = numbers(sizes)
+                if at_sizes is not None:
+                    shapes.append((sizes, at_sizes))
     return shapes
 
 
-def formula(names: Sequence[str], seen: Samples) -> Expr | None:
-    """An expression in the sizes that fits every number seen; None if none is found.
+def formula(names: Sequence[str], observed: Samples) -> Expr | None:
+    """An expression in the sizes that fits every observed number; None if none is found.
 
     Candidates: a constant, a product of sizes with a factor, one size shifted, divided and multiplied, or a
     product of these.
     """
-    for guess in _guesses(names, seen):
-        if _holds(guess, seen):
-            return guess
-    return None
+    return next((guess for guess in _guesses(names, observed) if _holds(guess, observed)), None)
 
 
-def _guesses(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
-    yield seen[0][1]
-    yield from (name for name in names)
-    yield from _product(names, seen)
+def _guesses(names: Sequence[str], observed: Samples) -> Iterator[Expr]:
+    yield observed[0][1]
+    yield from names
+    yield from _product(names, observed)
     for name in names:
-        yield from _shifted(name, seen)
-    yield from _separable(names, seen)
+        yield from _shifted(name, observed)
+    yield from _separable(names, observed)
 
 
-def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+def _product(names: Sequence[str], observed: Samples) -> Iterator[Expr]:
     """c * x * y * y: a size is a factor if the number is proportional to it or to its square."""
-    inside = [name for name in names for _ in range(_power(name, seen))]
-    if not inside:
+    factors = [name for name in names for _ in range(_power(name, observed))]
+    if not factors:
         return
-    values, number = seen[0]
+    values, number = observed[0]
     factor = Fraction(number)
-    for name in inside:
+    for name in factors:
         factor /= values[name]
-    text = " * ".join(inside)
+    text = " * ".join(factors)
     if factor.numerator != 1:
         text = f"{text} * {factor.numerator}"
     yield text if factor.denominator == 1 else f"{text} / {factor.denominator}"
 
 
-def _power(name: str, seen: Samples) -> int:
-    """1 or 2 if the number is proportional to that power of a size whenever only it changes; else 0."""
+def _power(name: str, observed: Samples) -> int:
+    """1 or 2 if the number is proportional to that power of a size, the other sizes being fixed; else 0."""
     first: dict[tuple[int, ...], tuple[int, int]] = {}
-    fits, moved = {1, 2}, False
-    for values, number in seen:
-        rest = tuple(value for key, value in values.items() if key != name)
-        start, then = first.setdefault(rest, (values[name], number))
-        fits = {power for power in fits if number * start**power == then * values[name] ** power}
-        moved = moved or values[name] != start
-    return min(fits) if moved and fits else 0
+    powers, varies = {1, 2}, False
+    for values, number in observed:
+        others = tuple(value for key, value in values.items() if key != name)
+        first_size, first_number = first.setdefault(others, (values[name], number))
+        powers = {p for p in powers if number * first_size**p == first_number * values[name] ** p}
+        varies = varies or values[name] != first_size
+    return min(powers) if varies and powers else 0
 
 
-def _shifted(name: str, seen: Samples) -> Iterator[Expr]:
+def _shifted(name: str, observed: Samples) -> Iterator[Expr]:
     """(x + a) / b with b >= 1, x * m + a, or a multiple of these."""
-    points = sorted({(values[name], number) for values, number in seen})
+    points = sorted({(values[name], number) for values, number in observed})
     yield from _line(name, points)
     common = math.gcd(*(number for _, number in points))
     if common > 1:
@@ -194,18 +191,21 @@ def _line(name: str, points: Sequence[tuple[int, int]]) -> Iterator[Expr]:
             return
 
 
-def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
-    """f(x) * g(y) / c, each fitted with the other sizes fixed, at the setting with the most neighbours."""
-    around = {
-        at: [(other, number) for other, number in seen if sum(values[n] != other[n] for n in values) == 1]
-        for at, (values, _) in enumerate(seen)
-    }
-    at = max(around, key=lambda index: len(around[index]))
-    values, number = seen[at]
+def _separable(names: Sequence[str], observed: Samples) -> Iterator[Expr]:
+    """f(x) * g(y) / c, each fitted with the other sizes fixed, at the setting with the most neighbours.
+
+    A neighbour differs in one size.
+    """
+    neighbours = [
+        [(other, n) for other, n in observed if sum(values[name] != other[name] for name in values) == 1]
+        for values, _ in observed
+    ]
+    centre = max(range(len(observed)), key=lambda i: len(neighbours[i]))
+    values, number = observed[centre]
     parts: list[Expr] = []
     for name in names:
-        line = [(values, number), *((o, n) for o, n in around[at] if o[name] != values[name])]
-        if all(seen_number == number for _, seen_number in line):
+        line = [(values, number), *((o, n) for o, n in neighbours[centre] if o[name] != values[name])]
+        if all(n == number for _, n in line):
             continue
         guesses = (*_product([name], line), *_shifted(name, line))
         parts += itertools.islice((guess for guess in guesses if _holds(guess, line)), 1)
@@ -214,9 +214,9 @@ def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
         yield f"{product} / {number ** (len(parts) - 1)}"
 
 
-def _holds(guess: Expr, seen: Samples) -> bool:
+def _holds(guess: Expr, observed: Samples) -> bool:
     try:
-        return all(evaluate(guess, values) == number for values, number in seen)
+        return all(evaluate(guess, values) == number for values, number in observed)
     except ProblemError:  # overflows at some size
         return False
 

@@ -1,8 +1,8 @@
 """Whether the problem of a PyTorch module tells correct answers from wrong ones, by the judge's own rules.
 
-The module is run as the judge runs a reference, on the emulator. Besides the judge's negative controls at the
-test sizes, a result that reduces many numbers to few is checked at the bench size, where a constant may be as
-close as the correct answer. Not covered: the controls (`kcurate.judge.negative_controls`).
+The module runs on the emulator, as the judge runs a reference. Besides the judge's negative controls at the
+test sizes, results that reduce many numbers to few are checked at the bench size, where a constant may be
+within the tolerance. Not covered: the controls (`kcurate.judge.negative_controls`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kcurate.problem.outputs import logical_bytes, output_names
 from kcurate.records import Call, Problem, Side
 
 SEED = 20260801
-# A result this much smaller than the inputs is a mean or a loss over very many elements.
+# If the inputs have this many times the bytes of the results, these are means or losses over many elements.
 SUMMED_UP = 1 << 20
-# A constant must fail on the results of this many different inputs.
+# A constant answer is tried on the results of this many different inputs.
 BENCH_SEEDS = 5
-# The share of the tolerance that the module's own rounding may use; an answer has the rest.
+# The share of the tolerance that the module's own rounding may use, so that an answer can use the rest.
 ROUNDING_SHARE = 0.25
 POISONS = (0x7FC0DEAD, 0x12345679)
 
@@ -103,8 +103,10 @@ class ModuleUnderTest:
         return not any(differs(self.problem, trial.sizes, name, expected, again) for name in names)
 
     def rounding_within_tolerance(self) -> bool:
-        """Whether the module's rounding, measured against float64, stays well within the tolerance; also true
-        if the module does not run in float64."""
+        """Whether the module's rounding, measured against float64, stays well within the tolerance.
+
+        Also true if the module does not run in float64.
+        """
         for trial in self.trials:
             try:
                 exact = self._in_float64(trial)
@@ -167,7 +169,7 @@ class ModuleUnderTest:
         return self._weakness_at_bench()
 
     def _outputs_if_any(self, trial: Trial) -> Outputs | None:
-        """The module's outputs; None if it fails, as it may on inputs that no generator makes."""
+        """The module's outputs; None if it fails, as it may on the inputs of a negative control."""
         try:
             return self._outputs(trial)
         except ProblemError:
@@ -181,14 +183,14 @@ class ModuleUnderTest:
         if by_role["out"] * SUMMED_UP > by_role["in"]:
             return None
         (trial, *_) = trials.timed_trials(self.problem, SEED)
-        seen = [self._outputs(replace(trial, seed=SEED + index)) for index in range(BENCH_SEEDS)]
-        for index, expected in enumerate(seen):
-            others = seen[:index] + seen[index + 1 :]
+        results = [self._outputs(replace(trial, seed=SEED + index)) for index in range(BENCH_SEEDS)]
+        for index, expected in enumerate(results):
+            others = results[:index] + results[index + 1 :]
             means = {n: np.mean([outputs[n].mean(dtype=np.float64) for outputs in others]) for n in expected}
-            for what, answer in (("zeros", dict.fromkeys(expected, 0.0)), ("a constant", means)):
-                wrong = {name: np.full_like(array, answer[name]) for name, array in expected.items()}
+            for wrong_answer, constants in (("zeros", dict.fromkeys(expected, 0.0)), ("a constant", means)):
+                wrong = {name: np.full_like(array, constants[name]) for name, array in expected.items()}
                 if not any(differs(self.problem, sizes, name, expected, wrong) for name in wrong):
-                    return f"at the bench size its tests would accept {what}"
+                    return f"at the bench size its tests would accept {wrong_answer}"
         return None
 
 

@@ -17,24 +17,27 @@ from pathlib import Path
 from kcurate.core.notes import Note, silent
 from kcurate.errors import InputError
 from kcurate.hub import repository as hub
-from kcurate.kernelbench.worker import Found, find_all
+from kcurate.kernelbench.worker import Conversion, convert_all
 from kcurate.problem import shown
-from kcurate.records import Candidate, Origin, Side
+from kcurate.records import Candidate, Origin, Problem, Side
 from kcurate.reward.task import Task
 
 HUB_NAME = "ScalingIntelligence/KernelBench"
 URL = "https://github.com/ScalingIntelligence/KernelBench"
 LICENSE = "MIT"
-# All arrays of a task at the bench size; the file's sizes are halved until they fit. The judge allocates,
-# copies and compares about ten times this per completion. It is five times the L2 cache of an H200.
+# The most bytes that all arrays of a task take at the bench size; the file's sizes are halved until they fit.
+# Five times the L2 cache of an H200; for each completion the judge allocates, copies and compares about ten
+# times as much.
 BENCH_BYTES = 1 << 28
 _FILE = re.compile(r"(\d+)_(.+?)_*(?:\.py)?\Z")
 
 
 @dataclass(frozen=True)
 class KernelBenchTasks:
-    """The tasks, by number; the modules left out, with the reason; and the file's sizes of tasks whose bench
-    size is smaller than the file's."""
+    """The tasks in the order of their numbers. `left_out`: the reason for each module that became no task.
+
+    `reduced`: the sizes in the file, for the tasks whose bench size is smaller.
+    """
 
     tasks: tuple[Task, ...]
     left_out: Mapping[str, str]
@@ -60,26 +63,19 @@ def load(
         InputError: no modules there. RemoteError: the Hub is unreachable.
         MissingDependencyError: torch is not installed.
     """
-    there = modules(source, level, revision)
-    note(f"turning {len(there)} PyTorch modules into tasks")
-    problems = find_all(there, bench_bytes)
-    tasks = [
-        _task(name, module, level, brief, gpu)
-        for name, module in problems.items()
-        if module.problem is not None
-    ]
-    reduced = {
-        name: module.as_in_file
-        for name, module in problems.items()
-        if module.problem is not None
-        and module.as_in_file
-        and module.problem.sizes.headline != module.as_in_file
-    }
-    return KernelBenchTasks(
-        tuple(tasks),
-        {name: module.why for name, module in problems.items() if module.problem is None},
-        reduced,
-    )
+    codes = modules(source, level, revision)
+    note(f"turning {len(codes)} PyTorch modules into tasks")
+    tasks: list[Task] = []
+    left_out: dict[str, str] = {}
+    reduced: dict[str, Mapping[str, int]] = {}
+    for name, module in convert_all(codes, bench_bytes).items():
+        if module.problem is None:
+            left_out[name] = module.why
+            continue
+        tasks.append(_task(name, module, level, brief, gpu))
+        if module.as_in_file and module.problem.sizes.headline != module.as_in_file:
+            reduced[name] = module.as_in_file
+    return KernelBenchTasks(tuple(tasks), left_out, reduced)
 
 
 def modules(source: str | Path | None, level: int, revision: str | None) -> dict[str, str]:
@@ -108,11 +104,11 @@ def modules(source: str | Path | None, level: int, revision: str | None) -> dict
 
 def _from_folder(folder: Path, level: int) -> dict[str, str]:
     places = (folder / "KernelBench" / f"level{level}", folder / f"level{level}", folder)
-    inside = next(place for place in places if place.is_dir())
+    of_level = next(place for place in places if place.is_dir())
     try:
-        texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(inside.glob("*.py"))}
+        texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(of_level.glob("*.py"))}
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read a module: {error}", where=str(inside)) from error
+        raise InputError(f"cannot read a module: {error}", where=str(of_level)) from error
     return {name: text for name, text in texts.items() if "get_inputs" in text}
 
 
@@ -135,26 +131,30 @@ def _number(name: str) -> int:
     return int(match[1]) if match else 1 << 30
 
 
-def named(name: str) -> str:
-    """A module's name without its number: its family."""
+def family_of(name: str) -> str:
+    """The family of a module: its name without its number."""
     match = _FILE.match(name)
     return (match[2] if match else name).replace("_", "-").strip("-").lower()
 
 
-def _task(name: str, module: Found, level: int, brief: bool, gpu: str) -> Task:
-    """The task of one module; its empty fast side is replaced by a completion."""
-    assert module.problem is not None and module.side is not None
-    family = named(name)
-    candidate = Candidate(
+def template_of(name: str, level: int, how: str, problem: Problem | None, slow: Side) -> Candidate:
+    """The candidate of a module, with an empty fast side; `how`: how an answer is judged, in words."""
+    return Candidate(
         id=f"kernelbench/level{level}/{name.strip('_')}",
-        family=family,
+        family=family_of(name),
         domain="deep-learning",
         license=LICENSE,
         origin=Origin("model", suite="kernelbench", url=URL, made="fast"),
         techniques=(),
-        description=f"KernelBench, level {level}, {name}: device code against eager PyTorch.",
-        problem=module.problem,
-        slow=module.side,
+        description=f"KernelBench, level {level}, {name}: {how}.",
+        problem=problem,
+        slow=slow,
         fast=Side("", ()),
     )
-    return Task(candidate.id, family, shown.request(candidate, brief=brief, gpu=gpu), candidate)
+
+
+def _task(name: str, module: Conversion, level: int, brief: bool, gpu: str) -> Task:
+    assert module.problem is not None and module.side is not None
+    how = "device code against eager PyTorch"
+    template = template_of(name, level, how, module.problem, module.side)
+    return Task(template.id, template.family, shown.request(template, brief=brief, gpu=gpu), template)

@@ -1,7 +1,7 @@
 """Finds a generator for each input and parameter of a module, from samples of its values.
 
-Inputs that are uniform in [0, 1) are made harder if the result stays finite: on positive numbers many
-activations are the identity, and a maximum over zero padding goes unnoticed. Not covered: shapes
+Inputs that are uniform in [0, 1) are replaced by harder ones if the result stays finite: for positive numbers
+many activations are the identity, and including zero padding in a maximum has no effect. Not covered: shapes
 (`kernelbench.meta_shapes`), whether a problem is strong enough (`kernelbench.strength`).
 """
 
@@ -20,15 +20,15 @@ Array = npt.NDArray[Any]
 UNIFORM = Init("uniform")
 # Both signs, and beyond the thresholds of clipped activations (1 and 3).
 HARDER = Init("normal", {"std": 2})
-# If those overflow, such as in the exponential of a sum.
+# If those overflow, for example in the exponential of a sum.
 BOTH_SIGNS = Init("normal")
-# If even those cancel nearly everything.
+# If sums of those nearly cancel.
 FEW_NEGATIVE = Init("uniform", {"low": -1, "high": 2})
-# Most generators to try for an input.
+# At most this many generators are tried for an input (`harder`).
 CHOICES = 4
 # Long products of these neither vanish nor overflow.
 NEAR_ONE = Init("uniform", {"low": 0.9, "high": 1.1})
-# For weights that are all one or all zero, which would hide errors.
+# For weights that are all one or all zero, with which errors would go unnoticed.
 AROUND_ONE = Init("uniform", {"low": 0.5, "high": 1.5})
 AROUND_ZERO = Init("uniform", {"low": -0.5, "high": 0.5})
 # Tolerance for float32 sums.
@@ -39,52 +39,51 @@ ENOUGH = 200
 FEW = 12
 
 
-def input_init(seen: Sequence[Array], bounds: tuple[int, int | str] | None) -> Init | None:
+def input_init(samples: Sequence[Array], bounds: tuple[int, int | str] | None) -> Init | None:
     """The generator of an input, from samples of different seeds; None if none fits.
 
     `bounds` are low and high of integers (high may be an expression).
     """
-    first = seen[0]
+    first = samples[0]
     if first.dtype == bool:
         return Init("integers", {"low": 0, "high": 2})
     if first.dtype.kind in "iu":
         if bounds is None:
             return None
         return Init("integers", {"low": bounds[0], "high": bounds[1]})
-    if first.dtype.kind != "f" or sum(array.size for array in seen) < ENOUGH:
+    if first.dtype.kind != "f" or sum(array.size for array in samples) < ENOUGH:
         return None
-    return _structured(seen) or _random(seen)
+    return _structured(samples) or _random(samples)
 
 
-def _structured(seen: Sequence[Array]) -> Init | None:
-    if all(set(np.unique(array)) <= {-1.0, 1.0} for array in seen):
+def _structured(samples: Sequence[Array]) -> Init | None:
+    if all(set(np.unique(array)) <= {-1.0, 1.0} for array in samples):
         return Init("signs")
-    if all(array.ndim and array.shape[-1] > 1 for array in seen):
-        sums = [array.sum(axis=-1, dtype=np.float64) for array in seen]
-        if all((total > 0).all() for total in seen) and all(
-            np.abs(total - 1).max() < CLOSE for total in sums
-        ):
+    if all(array.ndim and array.shape[-1] > 1 for array in samples):
+        sums = [array.sum(axis=-1, dtype=np.float64) for array in samples]
+        positive = all((array > 0).all() for array in samples)
+        if positive and all(np.abs(total - 1).max() < CLOSE for total in sums):
             return Init("shares")
-    if not all(array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1 for array in seen):
+    if not all(array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1 for array in samples):
         return None
-    if all(np.array_equal(array, np.swapaxes(array, -1, -2)) for array in seen):
+    if all(np.array_equal(array, np.swapaxes(array, -1, -2)) for array in samples):
         return Init("symmetric")
-    if all(not np.tril(array, -1).any() for array in seen):
+    if all(not np.tril(array, -1).any() for array in samples):
         return Init("triangle", {"part": "upper"})
-    if all(not np.triu(array, 1).any() for array in seen):
+    if all(not np.triu(array, 1).any() for array in samples):
         return Init("triangle", {"part": "lower"})
     return None
 
 
-def _random(seen: Sequence[Array]) -> Init | None:
+def _random(samples: Sequence[Array]) -> Init | None:
     """Uniform from 0, with a fixed upper end or one that depends on the seed; or normal."""
-    heights = [float(array.max()) for array in seen]
-    if all(float(array.min()) >= 0 for array in seen) and max(heights) <= 1.0:
-        if not all(_looks_uniform(array, height) for array, height in zip(seen, heights, strict=True)):
+    heights = [float(array.max()) for array in samples]
+    if all(float(array.min()) >= 0 for array in samples) and max(heights) <= 1.0:
+        if not all(_looks_uniform(array, height) for array, height in zip(samples, heights, strict=True)):
             return None
-        lowest = min(height + FEW / array.size for height, array in zip(heights, seen, strict=True))
+        lowest = min(height + FEW / array.size for height, array in zip(heights, samples, strict=True))
         return UNIFORM if lowest > 1.0 else Init("rescaled")
-    values = np.concatenate([array.ravel() for array in seen]).astype(np.float64)
+    values = np.concatenate([array.ravel() for array in samples]).astype(np.float64)
     mean, std = float(values.mean()), float(values.std())
     if abs(mean) < 0.2 and abs(std - 1) < 0.2 and np.abs(values).max() > 2:
         return Init("normal")
@@ -98,7 +97,7 @@ def _looks_uniform(values: Array, height: float) -> bool:
 
 
 def harder(init: Init, product: bool) -> tuple[Init, ...]:
-    """Generators to try instead, the best first; the last is the given one."""
+    """Generators to try, the hardest inputs first; the last is the given one."""
     if init != UNIFORM:
         return (init,)
     return (NEAR_ONE, init) if product else (HARDER, BOTH_SIGNS, FEW_NEGATIVE, init)

@@ -1,4 +1,4 @@
-"""Turns modules into problems in worker processes, since that runs code that is not ours.
+"""Turns modules into problems in worker processes, since this runs untrusted code.
 
 A process imports torch, enters its sandbox (no network, no writing outside its folder, limited memory), and
 converts one module after another. A process that takes too long is killed and replaced. Not covered: how a
@@ -36,8 +36,8 @@ MAX_PROCESSES = 8
 
 
 @dataclass(frozen=True)
-class Found:
-    """The result for one module: its problem, the side that calls it, the file's sizes; or `why` not."""
+class Conversion:
+    """The result for one module: its problem, the side that calls it, and the file's sizes; or `why` not."""
 
     problem: Problem | None = None
     side: Side | None = None
@@ -45,7 +45,7 @@ class Found:
     why: str = ""
 
 
-def find_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, Found]:
+def convert_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, Conversion]:
     """Turn every module (name to code) into a problem, with up to one process per core.
 
     Raises:
@@ -55,39 +55,39 @@ def find_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, F
     for name in modules:
         waiting.put(name)
     count = max(1, min(len(modules), len(os.sched_getaffinity(0)), MAX_PROCESSES))
-    problems: dict[str, Found] = {}
+    conversions: dict[str, Conversion] = {}
 
     def serve() -> None:
         with contextlib.closing(_Process()) as process, contextlib.suppress(queue.Empty):
             while True:
                 name = waiting.get_nowait()
-                problems[name] = process.find(modules[name], bench_bytes)
+                conversions[name] = process.convert(modules[name], bench_bytes)
 
     with ThreadPoolExecutor(count) as threads:
         for job in [threads.submit(serve) for _ in range(count)]:
             job.result()
-    return {name: problems[name] for name in modules}
+    return {name: conversions[name] for name in modules}
 
 
 class _Process:
-    """One process, started on first use and again after it died."""
+    """One worker process, started on first use and again after it died."""
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="kcurate-kernelbench-")
         self._running: tuple[subprocess.Popen[bytes], Channel] | None = None
 
-    def find(self, code: str, bench_bytes: int | None) -> Found:
+    def convert(self, code: str, bench_bytes: int | None) -> Conversion:
         """Turn one module into a problem."""
         channel = self._channel()
         try:
             channel.send({"code": code, "bench_bytes": bench_bytes})
-            return _found(channel.receive(time_limits.KERNELBENCH_MODULE_S))
+            return _conversion(channel.receive(time_limits.KERNELBENCH_MODULE_S))
         except ChannelTimeout:
             self._end()
-            return Found(why=f"analysing it took more than {time_limits.KERNELBENCH_MODULE_S:.0f} s")
+            return Conversion(why=f"analysing it took more than {time_limits.KERNELBENCH_MODULE_S:.0f} s")
         except ChannelClosed:
             self._end()
-            return Found(why="analysing it killed the process: out of memory, or a crash")
+            return Conversion(why="analysing it killed the process: out of memory, or a crash")
 
     def _channel(self) -> Channel:
         if self._running is None:
@@ -128,27 +128,27 @@ class _Process:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _found(frame: Frame) -> Found:
+def _conversion(frame: Frame) -> Conversion:
     body = frame.body
     if "error" in body:
         raise BackendError(f"internal error: {body['error']}", hint="please report it")
     if "why" in body:
-        return Found(why=str(body["why"]))
+        return Conversion(why=str(body["why"]))
     problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
-    return Found(problem, side, {str(name): int(value) for name, value in body["as_in_file"].items()})
+    return Conversion(problem, side, {str(name): int(value) for name, value in body["as_in_file"].items()})
 
 
 def main(fd: int) -> None:
     """The main function of a process: import, enter the sandbox, greet, answer until the channel closes."""
     channel = Channel.from_fd(fd)
 
-    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def report(cls: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         with contextlib.suppress(ChannelClosed):
-            channel.send({"error": "".join(traceback.format_exception(kind, error, trace))})
+            channel.send({"error": "".join(traceback.format_exception(cls, error, trace))})
 
     sys.excepthook = report
     try:
-        import torch._dynamo  # noqa: F401 - the sandbox forbids what it writes
+        import torch._dynamo  # noqa: F401 - importing it writes files, which the sandbox would forbid
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -1,8 +1,8 @@
 """How prompts and answers become tokens, the same way for training and for sampling.
 
 A prompt is chat messages if the tokenizer has a chat template. Otherwise it is plain text in the form of
-`PLAIN`: the three parts of the prompt, then a line that opens the answer. Not covered: what a prompt says
-(`kcurate.prompts`), the model (`models`).
+`PLAIN`: the three parts of the prompt, then a line that opens the answer. Not covered: the wording of prompts
+(`kcurate.prompts`), the model (`weights`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kcurate.records import Prompt
 from kcurate.reward.task import Task
 
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
-# Closes a thought that the prompt opened, and leaves it empty.
+# Closes the thought that a prompt opens, so that it is empty.
 NO_THOUGHT = f"\n{END_OF_THOUGHT}\n\n"
-# A template that rejects these has no system role; the system text then goes into the user turn.
+# A template that rejects or drops the first message has no system role; its text goes into the user turn.
 _PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
 Text = str | list[dict[str, str]]
 
 
 class Form:
-    """Turns prompts and answers into tokens, the same way for training and for sampling."""
+    """The conversion for one tokenizer."""
 
     def __init__(self, tokenizer: Any, settings: ModelSettings) -> None:
         self._tokenizer = tokenizer
@@ -45,32 +45,32 @@ class Form:
         return [{"role": "user", "content": "\n".join(message["content"] for message in messages)}]
 
     def reply(self, completion: Any) -> str:
-        """The text of a completion in the form that the trainer returns.
+        """The text of a completion, in the form in which the trainer returns it.
 
-        Of a conversation with tools it is the last answer in it, be it a text or what a tool was given.
+        For a conversation with tools: the last answer in it, in a message or in the input of a tool call.
         """
         if isinstance(completion, str):
             return self.with_thought(completion)
-        said = [
-            text for message in completion if message["role"] == "assistant" for text in self._said(message)
+        texts = [
+            text for message in completion if message["role"] == "assistant" for text in self._texts(message)
         ]
         answers = [
-            text for text in said if not isinstance(prompts.read_reply(text, "text"), prompts.Unreadable)
+            text for text in texts if not isinstance(prompts.read_reply(text, "text"), prompts.Unreadable)
         ]
-        return (answers or said or [""])[-1]
+        return (answers or texts or [""])[-1]
 
-    def _said(self, message: Mapping[str, Any]) -> Iterator[str]:
-        """The texts of one message that may hold an answer; its thought may be apart already."""
+    def _texts(self, message: Mapping[str, Any]) -> Iterator[str]:
+        """The texts of one message that may hold an answer."""
         content = str(message.get("content") or "")
-        apart = "reasoning_content" in message or "thinking" in message
-        yield content if apart else self.with_thought(content)
+        has_thought_field = "reasoning_content" in message or "thinking" in message
+        yield content if has_thought_field else self.with_thought(content)
         for call in message.get("tool_calls") or ():
             arguments = call["function"]["arguments"]
             if isinstance(arguments, Mapping) and isinstance(arguments.get("answer"), str):
                 yield arguments["answer"]
 
     def with_thought(self, text: str) -> str:
-        """The sampled text, after the opening mark of a thought if the prompt ends with one."""
+        """The sampled text, preceded by the opening mark of a thought if the prompt ends with that mark."""
         return f"{THOUGHT}{text}" if self.thinks else text
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
@@ -80,21 +80,22 @@ class Form:
     def row(self, prompt: Prompt, answer: str, *, thought: str = "empty") -> tuple[list[int], list[int]]:
         """Token ids of the prompt, and of the target completion with its end-of-text token.
 
-        `thought` kept: an empty thought before the answer is part of the first.
+        `thought` kept: an empty thought before the answer counts as part of the prompt.
 
         Raises:
             InputError: the chat template renders a finished turn that does not continue the prompt.
         """
-        opened, rest = self.text(prompt), answer
-        if self.chat:
-            rest = self._rest(prompt, opened, answer)
-        head, mark, tail = rest.partition(END_OF_THOUGHT)
+        opened = self.text(prompt)
+        completion = self._completion(prompt, opened, answer) if self.chat else answer
+        head, mark, tail = completion.partition(END_OF_THOUGHT)
         if thought == "kept" and mark and head.strip() in ("", THOUGHT):
-            rest = tail.lstrip("\n")
-            opened += head + mark + tail[: len(tail) - len(rest)]
-        ids, whole = self._ids(opened), self._ids(opened + rest)
-        joined = whole[: len(ids)] == ids
-        target = whole[len(ids) :] if joined else self._tokenizer(rest, add_special_tokens=False).input_ids
+            completion = tail.lstrip("\n")
+            opened += head + mark + tail[: len(tail) - len(completion)]
+        ids, whole = self._ids(opened), self._ids(opened + completion)
+        if whole[: len(ids)] == ids:
+            target = whole[len(ids) :]
+        else:  # a token spans the border
+            target = self._tokenizer(completion, add_special_tokens=False).input_ids
         end = self._tokenizer.eos_token_id
         if end in target:
             target = target[: target.index(end)]
@@ -105,19 +106,19 @@ class Form:
         opened = self.prompt(prompt)
         return opened if isinstance(opened, str) else self._shown(opened, opens=True)
 
-    def _rest(self, prompt: Prompt, opened: str, answer: str) -> str:
-        """What a finished turn appends to the prompt; a thought that the prompt opened is closed empty."""
+    def _completion(self, prompt: Prompt, opened: str, answer: str) -> str:
+        """The text that a finished turn appends to the prompt; a thought opened by the prompt stays empty."""
         whole = self._shown([*self.prompt(prompt), {"role": "assistant", "content": answer}], opens=False)
         if whole.startswith(opened):
             return whole[len(opened) :]
-        at = opened.rfind(THOUGHT)
-        if not self.thinks or whole[:at] != opened[:at]:
+        thought_at = opened.rfind(THOUGHT)
+        if not self.thinks or whole[:thought_at] != opened[:thought_at]:
             raise InputError(
                 "its chat template renders a finished answer that does not continue the prompt",
                 where=self._name,
                 hint="--set model.chat_template=false",
             )
-        after = whole[at:]
+        after = whole[thought_at:]
         if after.startswith(THOUGHT):  # an empty thought with other white space
             after = after.partition(END_OF_THOUGHT)[2]
         return NO_THOUGHT + after.lstrip("\n")

@@ -1,4 +1,4 @@
-"""The packages of the extra `train`: whether they are installed, without importing them; their messages."""
+"""Checks that optional packages are installed without importing them; those of the extra `train`."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 REPORTS = ("trackio", "wandb", "tensorboard")
 
 
-def require_extra(command: str = "kcurate train") -> None:
-    """Raise one line that says what to install.
+def require(packages: Sequence[str], where: str, hint: str) -> None:
+    """Check that packages are installed.
 
     Raises:
-        MissingDependencyError: a package of the extra `train` is not installed.
+        MissingDependencyError: one is not.
     """
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"not installed: {', '.join(missing)}", where=command, hint="pip install 'kcurate[train]'"
-        )
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        raise MissingDependencyError(f"not installed: {', '.join(missing)}", where=where, hint=hint)
+
+
+def require_extra(command: str = "kcurate train") -> None:
+    """Check that the packages of the extra `train` are installed.
+
+    Raises:
+        MissingDependencyError: one is not.
+    """
+    require(PACKAGES, command, "pip install 'kcurate[train]'")
 
 
 def require_reports(names: Sequence[str]) -> None:
-    """Check what a run is to log to.
+    """Check the names of `--report`.
 
     Raises:
         InputError: not one of `REPORTS`. MissingDependencyError: its package is not installed.
     """
     if unknown := [name for name in names if name not in REPORTS]:
-        what = f"cannot log to {unknown[0]!r}"
-        raise InputError(what, where="--report", hint=f"one of {', '.join(REPORTS)}")
+        why = f"cannot log to {unknown[0]!r}"
+        raise InputError(why, where="--report", hint=f"one of {', '.join(REPORTS)}")
     for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise MissingDependencyError(
-                f"not installed: {name}", where=f"--report {name}", hint=f"pip install {name}"
-            )
+        require([name], f"--report {name}", f"pip install {name}")
 
 
 @contextlib.contextmanager

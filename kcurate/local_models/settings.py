@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from kcurate.core.options import Option
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
-# Download sizes in bytes of the recipes' large models (7,615,616,512 parameters in bfloat16 each); a model
-# chosen by default needs `--yes`.
+# Download sizes in bytes of the recipes' large models (7,615,616,512 parameters in bfloat16 each). Unless
+# `--model` names one of them, downloading it needs `--yes`.
 LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -21,13 +21,13 @@ LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
+    """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random` (randomly initialised).
 
     `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
     the tokenizer has a chat template. `base`: the name shown in model cards and score tables; empty: `name`,
-    or that of the folder or file. `sampling`: how transformers samples, with plain `generate`, a static
-    cache, or continuous batching. `merged`: RFT and scores sample from weights with the adapter merged into
-    them; GRPO never does.
+    or the name of the folder or file. `sampling`: how transformers samples, with plain `generate`, a static
+    cache, or continuous batching. `merged`: RFT and scores sample with the adapter merged into the weights;
+    GRPO never does.
     """
 
     name: Annotated[
@@ -51,7 +51,7 @@ class ModelSettings:
         path = Path(self.name)
         if self.base or not (path.exists() or path.is_absolute()):
             return self.base or self.name
-        for folder in path.absolute().parts:  # of the Hub's cache
+        for folder in path.absolute().parts:  # a folder of the Hub's cache has the name in its path
             if folder.startswith("models--"):
                 return folder.removeprefix("models--").replace("--", "/")
         return path.absolute().name.removesuffix(".gguf")

@@ -1,4 +1,4 @@
-"""The model and its tokenizer. A `.gguf` file is loaded as full weights (`unpacked`).
+"""Loads the model, its tokenizer and its adapter. A `.gguf` file is loaded as full weights (`unpacked`).
 
 Not covered: how prompts and answers become tokens (`form`).
 """
@@ -6,7 +6,6 @@ Not covered: how prompts and answers become tokens (`form`).
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import re
 import shutil
@@ -14,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError
 from kcurate.hub import repository as hub
+from kcurate.local_models.libraries import require
 from kcurate.local_models.settings import LoraSettings, ModelSettings
 
 # NAME or USER/NAME on the Hub; anything else is a path.
@@ -44,10 +44,7 @@ def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
     if path.suffix == ".gguf":
         if not path.is_file():
             raise InputError("no such file", where=settings.name, hint="--model")
-        if importlib.util.find_spec("gguf") is None:
-            raise MissingDependencyError(
-                "not installed: gguf", where=settings.name, hint="pip install 'kcurate[train]'"
-            )
+        require(["gguf"], settings.name, "pip install 'kcurate[train]'")
         return str(path.parent), {**extra, "gguf_file": path.name}
     if path.is_file():
         raise InputError("not a folder", where=settings.name, hint="a model is a folder or a .gguf file")
@@ -57,7 +54,7 @@ def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
 
 
 def check_there(settings: ModelSettings) -> None:
-    """Check that there is such a model: one look, where loading an absent one retries for a minute.
+    """Check that there is such a model; loading one that does not exist would retry for a minute.
 
     Raises:
         InputError: no such folder, and none on the Hub. RemoteError: the Hub cannot be asked.
@@ -133,13 +130,13 @@ def check_adapter(adapter: Path) -> None:
         InputError: it does not.
     """
     try:
-        base = json.loads((adapter / "adapter_config.json").read_bytes())["peft_type"]
+        peft_type = json.loads((adapter / "adapter_config.json").read_bytes())["peft_type"]
     except OSError as error:
         raise InputError("no adapter here", where=str(adapter), hint="run kcurate train sft first") from error
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("not an adapter config", where=f"{adapter}/adapter_config.json") from error
-    if not any((adapter / f"adapter_model.{kind}").is_file() for kind in ("safetensors", "bin")):
-        raise InputError(f"a {base} adapter without weights", where=str(adapter))
+    if not any((adapter / f"adapter_model.{suffix}").is_file() for suffix in ("safetensors", "bin")):
+        raise InputError(f"a {peft_type} adapter without weights", where=str(adapter))
 
 
 def _with_adapter(model: Any, adapter: Path, *, trainable: bool) -> Any:
@@ -183,11 +180,11 @@ def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
 
 
 def _set_end_token(token: Any, tokenizer: Any) -> None:
-    """Give the tokenizer the model's end-of-text token: some releases read another one from .gguf files."""
+    """Give the tokenizer the model's end-of-text token: from .gguf files some releases read another one."""
     if isinstance(token, int) and token != tokenizer.eos_token_id:
-        padded_alike = tokenizer.pad_token_id == tokenizer.eos_token_id
+        pads_with_it = tokenizer.pad_token_id == tokenizer.eos_token_id
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(token)
-        if padded_alike:
+        if pads_with_it:
             tokenizer.pad_token = tokenizer.eos_token
 
 

@@ -1,4 +1,4 @@
-"""Answers about what is here; nothing is written.
+"""Read-only questions about this machine and a workspace.
 
 | module | what |
 |---|---|

@@ -35,10 +35,10 @@ class Finding:
 
 
 def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
-    """Every finding, the most important for a new user first."""
+    """All findings; those that matter most to a new user come first."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     hint = "not needed; a CUDA toolkit brings it"
-    with ThreadPoolExecutor() as pool:  # the tools are asked at the same time: nvidia-smi takes a while
+    with ThreadPoolExecutor() as pool:  # at the same time, since nvidia-smi alone can take seconds
         gpus, host = pool.submit(_gpus), pool.submit(_host_compiler)
         nvcc, sanitizer = pool.submit(_tool, "nvcc", hint), pool.submit(_tool, "compute-sanitizer", hint)
     return (
@@ -113,7 +113,7 @@ def _headers(environment: Mapping[str, str]) -> Finding:
 
 
 def _capture(environment: Mapping[str, str], compiler: Finding) -> Finding:
-    """The recorder of programs on a GPU is compiled on first use, and loads libcupti."""
+    """Whether programs on a GPU can be recorded: the recorder is compiled on first use and loads libcupti."""
     from kcurate.backends.cuda.nvrtc import CUPTI_HEADERS, host_folders
 
     topic = "capture on a GPU"
@@ -160,7 +160,7 @@ def _gpus() -> tuple[Finding, ...]:
 
 
 def _isolation() -> tuple[Finding, ...]:
-    """The sandbox around a candidate's code."""
+    """The measures of the sandbox around a candidate's code."""
     from kcurate.judge.workers.inside.isolation import describe
 
     hint = "a newer Linux kernel; until then judge only code that you trust"

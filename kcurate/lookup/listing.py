@@ -1,4 +1,4 @@
-"""What a workspace holds, one item each: kernels, pairs, verdicts, runs.
+"""The contents of a workspace as items: kernels, pairs, verdicts, runs.
 
 Not covered: how it is displayed (`kcurate.cli.listing`), one pair or kernel in full (`kcurate.lookup.show`).
 """
@@ -24,7 +24,7 @@ RUN_OUTCOMES = ("finished", "failed", "interrupted", "unfinished")
 
 
 class Listed(NamedTuple):
-    """An item, and the suite that it is of."""
+    """An item and its suite."""
 
     suite: str
     item: Item
@@ -88,10 +88,11 @@ def _run_outcome(folder: Path) -> tuple[str, str]:
     try:
         data = json.loads((folder / SUMMARY).read_bytes())
         counts = data.get("counts", data.get("items", {}))
-        kinds = (
-            f"{kind}: {', '.join(f'{n} {name}' for name, n in of.items())}" for kind, of in counts.items()
+        texts = (
+            f"{kind}: {', '.join(f'{n} {outcome}' for outcome, n in by_outcome.items())}"
+            for kind, by_outcome in counts.items()
         )
-        return "finished", "; ".join(kinds)
+        return "finished", "; ".join(texts)
     except (OSError, ValueError, AttributeError):
         pass
     try:
@@ -121,7 +122,7 @@ def find(
     outcomes: tuple[str, ...] = (),
     built_in: bool = False,
 ) -> Iterator[Item]:
-    """The items of a kind whose id contains `name`, of a suite, with one of the outcomes.
+    """The items of a kind whose id contains `name`, filtered by suite and outcomes (None, empty: any).
 
     Raises:
         InputError: there is no such workspace.

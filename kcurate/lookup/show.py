@@ -18,9 +18,9 @@ from kcurate.verdicts.standing import judged
 
 @dataclass(frozen=True)
 class ShownPair:
-    """A candidate, its folder, all of its verdicts, oldest first, and the profiles of its sides by device.
+    """A candidate, its folder, all its verdicts (oldest first), and the profiles of its sides by device.
 
-    `stale_profiles`: there are profiles of a side, and they are of other code.
+    `stale_profiles`: a side has profiles, but of different code.
     """
 
     folder: Path
@@ -57,6 +57,6 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
 
 
 def with_worth(pair: Candidate) -> str:
-    """The techniques, each with what it is worth where that was measured."""
-    known = {name: f"{name} ({ratio:.2f})" for name, ratio in pair.worth.items()}
-    return ", ".join(known.get(name, name) for name in pair.techniques)
+    """The techniques, each with the slowdown of its ablation if that was measured."""
+    measured = {name: f"{name} ({ratio:.2f})" for name, ratio in pair.worth.items()}
+    return ", ".join(measured.get(name, name) for name in pair.techniques)

@@ -12,5 +12,5 @@
 | `settings` | the settings of `kcurate profile` |
 
 Not covered: what runs under the tool (`kcurate.judge.workers.inside.profiled`), rows of a dataset
-(`kcurate.dataset.profile_rows`).
+(`kcurate.dataset.rows`).
 """

@@ -33,7 +33,7 @@ def feedback(
         wanted = "slower" if makes == "slow" else "faster"
         lead = f"Its results are right, but the {makes} side is not {wanted} than the given one"
     else:
-        lead = verdict.outcome.told
+        lead = verdict.outcome.sentence
     if verdict.side is not None and verdict.side != makes:
         lead += " (in the side that was given)"
     text = _sentence(lead, verdict.detail) + _ratio(verdict)

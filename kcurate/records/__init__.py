@@ -12,7 +12,7 @@
 | `run` | the summary that a command reports when it ends |
 | `verdict` | the judge's result for a candidate |
 
-Each one that is written to a file has a JSON Schema with the same fields in `schemas/`.
+Each record type that is written to a file has a JSON Schema with the same fields in `schemas/`.
 """
 
 from kcurate.records.attempt import (

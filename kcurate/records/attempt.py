@@ -34,7 +34,7 @@ class AttemptOutcome(StrEnum):
     """Outcome of one attempt, in the order in which it can fail; `judged` has a verdict.
 
     The first three come from the exchange; `malformed` is an answer without usable code and plan; the others
-    are refused before (or, for machine code, after) judging.
+    are refused before judging (`same_machine_code` after it).
     """
 
     REFUSAL = "refusal"
@@ -58,7 +58,7 @@ class AttemptOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model is shown: the part for all kernels, the part for this kernel, and the current task."""
+    """A prompt in three parts: `system` for all kernels, `context` for one kernel, and the current `task`."""
 
     system: str
     context: str
@@ -67,7 +67,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one exchange; prompt cache writes and reads are not included in `input_tokens`."""
+    """Tokens of one exchange; `input_tokens` excludes those written to or read from the prompt cache."""
 
     input_tokens: int
     output_tokens: int
@@ -122,7 +122,7 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """Requests submitted together, under a name of our own (`intent`).
+    """Requests submitted together, under a name that kcurate chooses (`intent`).
 
     Written with its requests before the batch is created (so that a batch whose response was lost can be
     found), without them once the server's `id` is known, and once more when all results are saved.
@@ -143,8 +143,8 @@ class Attempt:
     `id` is the hash of everything that identifies the step (kernel, model, direction, policy, technique,
     variant, round), so that a resumed search finds it; `prompt` is its transcript's key. `made` is the side
     that the model wrote. `parent` is the attempt that it started from. `candidate` is the id under which an
-    accepted answer was written. `sample` numbers the answers of a round. `counters`: by side, what a profiler
-    counted.
+    accepted answer was written. `sample` numbers the answers of a round. `counters`: a profiler's counters,
+    by side.
     """
 
     id: str
@@ -167,11 +167,12 @@ class Attempt:
 
     @property
     def place(self) -> str:
-        """Its round, and which answer of several it is, in words."""
+        """The round and, if there are several, the number of the answer, in words."""
         return f"round {self.round}" if self.sample == 1 else f"round {self.round}, answer {self.sample}"
 
 
-# Outcomes of a verdict that tell a writer that an answer is wrong, and one of what is refused before judging.
+# The outcomes of a verdict that mean that an answer is wrong, and one outcome of an answer refused before
+# judging.
 WrongOutcome = Literal[
     "malformed", "static_reject", "compile_error", "launch_error", "timeout", "mismatch", "nondeterministic",
     "padded", "not_faster", "unchanged",
@@ -182,8 +183,8 @@ WrongOutcome = Literal[
 class WrongAttempt:
     """A judged wrong answer to a pair, without code: its fast side with a change, or its given side.
 
-    `change` and `place` make it again from the published pair; `side` is the hash of what they must give.
-    `findings` is what a model is told. `device`: where it was judged.
+    `change` and `place` make it again from the published pair; `side` is the hash of the result. `findings`
+    is the text for a model. `device`: where it was judged.
     """
 
     pair: str

@@ -1,6 +1,6 @@
-"""What a running program did with one kernel: its distinct launches, and what their buffers held, described.
+"""What a running program did with one kernel: its distinct launches, and descriptions of their buffers.
 
-No values are kept, only facts about them and generators that make such values. Sizes and offsets are bytes.
+No values are kept, only facts about them and generators of similar values. Sizes and offsets are bytes.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from kcurate.records.problem import Init
 CaptureSource = Literal["cupti", "cudart", "triton"]
 MemoryKind = Literal["device", "managed", "host"]
 
-# Larger values are none that generators and expressions can name; floats so large are bits of something else.
+# Generators and expressions cannot express larger values; a larger float is usually not a float at all.
 MOST_VALUE = 2.0**61
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What `count` elements of a buffer are like, as elements of `dtype`.
+    """A description of `count` elements of a buffer, as elements of `dtype`.
 
-    `init`: the generator that makes such values; None: none fits. `facts`: what was seen of them, such as
-    `lowest`, `highest`, `sorted`, `distinct`; `partial` if only the first `seen` elements were looked at.
-    `sample`: the content id of kept values (`--keep-data`).
+    `init`: the generator that makes such values; None: none fits. `facts`: properties such as `lowest`,
+    `highest`, `sorted`, `distinct`; `partial` if only the first `seen` elements were read. `sample`: the
+    content id of kept values (`--keep-data`).
     """
 
     dtype: str
@@ -45,9 +45,9 @@ class CapturedPointer:
 
 @dataclass(frozen=True)
 class CapturedArg:
-    """One argument: its bytes in hexadecimal, those of pointers as zeros. A null pointer is no pointer.
+    """One argument: its bytes in hexadecimal, with zeros for pointers. Null pointers are not in `pointers`.
 
-    `shape` and `strides` are those of a tensor, in elements.
+    `shape` and `strides`: of a tensor, in elements.
     """
 
     hex: str
@@ -58,7 +58,7 @@ class CapturedArg:
 
 @dataclass(frozen=True)
 class CapturedBuffer:
-    """An allocation that a launch was given, before and after it (None: not looked at, or no known type).
+    """An allocation that a launch used, before and after it (None: not read, or of unknown type).
 
     `changed`: whether the launch changed it; None: not compared.
     """
@@ -81,10 +81,10 @@ class CapturedSymbol:
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """Launches of one form: the same grid, block and scalar arguments. `times`: how many there were.
+    """Launches with the same grid, block and scalar arguments. `times`: how many there were.
 
-    Of a kernel in Triton, `args` leaves out the compile-time constants (`constexprs`: those that autotuning
-    chose included), and `block` is 32 threads for each warp.
+    For a kernel in Triton, `args` has no compile-time constants: these are in `constexprs`, including those
+    that autotuning chose. `block` is 32 threads for each warp.
     """
 
     grid: tuple[int, int, int]
@@ -106,10 +106,10 @@ class Capture:
 
     `kernel` is the demangled name with template arguments, `mangled` the name in the binary, `params` the
     parameter types as far as they are known. `device`: where it ran. `after`: how often each other kernel was
-    launched between two launches of this one, by name: the loops around it, as far as the order shows them.
-    `complete` False: the program ended by a signal, or a limit was reached. Of a kernel in Triton, `mangled`
-    is its name with its module's, `params` has Triton's names of types (`*fp16`, `i32`, `constexpr`), and
-    `file` is where it was defined.
+    launched between two launches of this one, by name, which hints at the loops around it. `complete` False:
+    a signal ended the program, or a limit was reached. For a kernel in Triton, `mangled` is its name with the
+    name of its module, `params` has Triton's names of types (`*fp16`, `i32`, `constexpr`), and `file` is the
+    file that defines it.
     """
 
     program: str

@@ -23,7 +23,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Sourced:
-    """A fact and where it stands: a path of the tree and a line, or the option or manifest that says so."""
+    """A fact and its source: a path in the tree and a line, or the option or manifest that states it."""
 
     value: str
     where: str
@@ -32,10 +32,11 @@ class Sourced:
 
 @dataclass(frozen=True)
 class Rights:
-    """Whose code a kernel is; repository, revision and path are those of its `Source` and `Span`.
+    """Licence and copyright of a kernel; repository, revision and path are in its `Source` and `Span`.
 
-    `license` is what counts (an SPDX expression), `spdx` the tag in its own file, `holders` the copyright
-    lines."""
+    `license` is the licence that applies (an SPDX expression), `spdx` the tag in the kernel's file, `holders`
+    the copyright lines.
+    """
 
     license: Sourced | None = None
     spdx: Sourced | None = None
@@ -69,7 +70,7 @@ class Argument:
     """One launch argument: the expression, and what the host code reveals about it.
 
     `role` is inferred from copies (host to device: `in`; device to host: `out`; both: `inout`; an allocation
-    without copies: `scratch`); None if the host code does not tell.
+    without copies: `scratch`); None if unknown.
     """
 
     expression: str
@@ -82,7 +83,7 @@ class Argument:
 class LaunchSite:
     """One `kernel<<<grid, block, shared, stream>>>(arguments)` in host code.
 
-    Of a launch in Triton, `kernel[grid](arguments, **keywords)`, the block is 32 threads for each warp.
+    For a launch in Triton, `kernel[grid](arguments, **keywords)`, the block is 32 threads for each warp.
     """
 
     path: str
@@ -99,7 +100,7 @@ class LaunchSite:
 
 @dataclass(frozen=True)
 class Condition:
-    """An `#if`, `#ifdef`, `#elif` or such that could not be evaluated, and why; its branch is left out."""
+    """An `#if`, `#ifdef` or `#elif` that could not be evaluated, and why; its branch is left out."""
 
     path: str
     line: int
@@ -125,7 +126,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Values that a kernel in Triton is tuned for; text is an expression of other parameters."""
+    """One configuration for autotuning a kernel in Triton; a text is an expression of other parameters."""
 
     constexprs: Mapping[str, int | float | bool | str | None]
     num_warps: int = 4
@@ -139,7 +140,7 @@ class Kernel:
     `device_fraction` is the share of its file's code lines in device functions, 0 to 1. `unevaluated` are the
     preprocessor conditions of its translation unit that could not be evaluated, `flags` the compile flags
     that the unit was read with (`-DN=4`, `-Iinclude` relative to the tree, `-std=c++17`). `configurations`
-    are the first that a kernel in Triton lists for tuning.
+    are the first ones that a kernel in Triton lists for autotuning.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Facts about a suite's benchmark beyond its code: the problem, and how each variant is launched."""
+"""Facts about a suite's benchmark that are not in its code: the problem, and how each variant is launched."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class KnownProblem:
     without variants. `paths` are suffixes of the paths of the files that define the kernels (empty: any file
     of the benchmark), for benchmarks that reuse a kernel's name in another file. `pipeline` lists the files
     of a variant (without `.cu`) whose kernels only together make one side, in order. `code_id` is the content
-    id of the code that a single kernel's problem was tried with (None: not tied to any code), `source`
-    how it came to be (None: not noted).
+    id of the code that a single kernel's problem was tried with (None: not tied to any code), `source` the
+    origin of the problem (None: not recorded).
     """
 
     suite: str

@@ -42,12 +42,12 @@ class Origin:
     a suite, the other made by rewrite rules or by a language model; `minted`: a composed problem with sides
     from templates; `imported`: an answer that others published; `history`: before and after a commit.
     `made` is the side that was made (None for curated, natural and history). `kernels` are ids of extracted
-    kernels. `problem`: how the problem came to be: `written` for this pair, `known` (`sources/`), `drafted`
+    kernels. `problem`: the origin of the problem: `written` for this pair, `known` (`sources/`), `drafted`
     from the host code, `captured` from a running program, written by a `model`, or `composed`.
 
-    `base_revision` and `path`: the commit before a `history` pair's, and its file. `item`: the row of an
-    `imported` answer. `claim`: what a commit message or a publisher says of the speedup, unproved. `seed`:
-    what a `minted` problem was composed from.
+    `base_revision` and `path`: of a `history` pair, the commit before the change, and the file. `item`: the
+    row of an `imported` answer. `claim`: the speedup that a commit message or a publisher claims, unproved.
+    `seed`: the random seed of a `minted` problem.
     """
 
     kind: OriginKind
@@ -68,7 +68,8 @@ class Origin:
 
     @property
     def trust(self) -> Trust:
-        """Who wrote what is judged: it decides who shares a process, is sanitized, and may be published."""
+        """Who wrote the judged code. It decides what shares a process, what runs under the sanitizer, and
+        what may be published."""
         return _TRUST[self.kind]
 
 
@@ -76,7 +77,8 @@ class Origin:
 class Candidate:
     """Two sides that claim to compute the same problem. `problem` is None if unknown.
 
-    `worth`: by technique, how many times the fast side's time becomes without it, on an H200 or H100.
+    `worth`: for each ablated technique, the fast side's time without it over its time with it, on an H200 or
+    H100.
     """
 
     id: str

@@ -17,8 +17,8 @@ Role = Literal["in", "out", "inout", "scratch"]
 Language = Literal["cuda", "torch", "triton"]
 Swizzle = Literal["none", "32B", "64B", "128B"]
 Interleave = Literal["none", "16B", "32B"]
-# What holds for a buffer under every input variation: `distinct` and `sorted` (ascending) along the last
-# axis; in a `varied` buffer no row has all its elements alike or nearly alike.
+# Properties of a buffer that hold under every input variation: `distinct` and `sorted` (ascending) along the
+# last axis; in a `varied` buffer no row consists of equal or nearly equal elements.
 Promise = Literal["finite", "positive", "nonnegative", "nonzero", "sorted", "distinct", "varied"]
 
 
@@ -63,8 +63,8 @@ class Buffer:
     """A device array of `shape` elements (C order) of `dtype`.
 
     `pad` is the number of readable elements before and after it in the same allocation (for kernels that
-    read a halo outside their array). `promises`: what a side may rely on beyond the generator's range; what
-    is not promised is varied.
+    read a halo outside their array). `promises`: properties that a side may rely on; inputs are varied in
+    all other respects, also beyond the generator's range.
     """
 
     dtype: str
@@ -86,9 +86,9 @@ class Scalar:
 
 @dataclass(frozen=True)
 class BenchSize:
-    """One of several size settings for timing; a verdict's outcome is that of the `headline`.
+    """One of several size settings for timing; the `headline` determines the outcome of a verdict.
 
-    `weight`, at least 0: how much this size counts where speedups over several sizes are summed up.
+    `weight`, at least 0: the weight of this size when speedups over several sizes are combined.
     """
 
     name: str
@@ -141,10 +141,10 @@ class ValueArg:
 
 @dataclass(frozen=True)
 class PointersArg:
-    """A struct by value that holds pointers. `at`: byte offset of each.
+    """A struct by value that contains pointers. `at`: the byte offset of each.
 
-    The rest is the struct in the problem's scalars that `scalar` names. Without one it holds the pointers
-    alone, one after the other.
+    Its other members come from the struct `scalar` in the problem's scalars. Without `scalar` it consists of
+    the pointers, one after the other.
     """
 
     pointers: tuple[BufferArg, ...]
@@ -180,8 +180,8 @@ class Launch:
 
     `cluster` is the number of blocks in a thread block cluster along each axis (none: no clusters, or those
     of the kernel's own `__cluster_dims__`). A launch of a side in Triton has no `block`, but compile-time
-    constants (`constexprs`), `num_warps` and `num_stages` (the field defaults are Triton's). `nulls` are
-    parameters that get `None`.
+    constants (`constexprs`), `num_warps` and `num_stages` (with Triton's defaults). `nulls` are parameters
+    that get `None`.
     """
 
     launch: str
@@ -242,7 +242,7 @@ class BindTexture:
 
 @dataclass(frozen=True)
 class Swap:
-    """Exchange the storage of two buffers of one shape and dtype from here on."""
+    """Exchange the storage of two buffers of equal shape and dtype from here on."""
 
     swap: tuple[str, str]
 
@@ -286,7 +286,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reference:
-    """The problem as a PyTorch module: `code` defines the class that `call` names. No judgement runs it."""
+    """The problem as a PyTorch module: `code` defines the class that `call` names. No judge runs it."""
 
     code: str
     call: Call
@@ -296,10 +296,10 @@ class Reference:
 class Problem:
     """What is computed: the same for both sides.
 
-    `records`: groups of outputs whose element i (of those with more axes: row i) belongs together, such as
-    keys and values. `statement` says in words what is computed, `reference` in PyTorch; neither is judged.
-    `single_size`: only one size was captured, or the code hard-codes it, and nothing in it can vary. Such
-    problems are counted apart, and no dataset or training takes them.
+    `records`: groups of outputs whose elements i (rows i, if they have several axes) belong together, such as
+    keys and values. `statement` describes the computation in words, `reference` in PyTorch; neither is
+    judged. `single_size`: only one size was captured, or the code hard-codes it, and nothing in it can vary.
+    Such problems are counted separately and used neither in datasets nor in training.
     """
 
     sizes: Sizes
@@ -334,8 +334,8 @@ class View:
 class Side:
     """One way to compute the problem: device code and the plan that launches it.
 
-    `buffers` are additional ones that only this side uses (always `scratch` or `in`); `views` change the
-    layout of logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
+    `buffers` are additional buffers of this side (always `scratch` or `in`); `views` change the layout of
+    logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
     (floating-point atomics). A side in `torch` is trusted Python text that calls one module (`Call`): its
     top-level integer constants with a size's name take that size's value. A side in `triton` is an untrusted
     module of `@triton.jit` functions, which its plan launches.

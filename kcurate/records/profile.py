@@ -1,4 +1,4 @@
-"""What a profiler counted while one side ran on one GPU."""
+"""The hardware counters of one side on one GPU."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kcurate.records.pair import SideName
 class Profile:
     """The counters of one side of a pair on one device, by name (`kcurate.profiling.counters`).
 
-    `key` is the hash of the side with its problem and of how the counters are put together; sides of several
-    pairs may share it. `launches` of the plan, of which `profiled` were counted. A counter that the GPU or
-    the tool lacks is missing.
+    `key` is the hash of the side with its problem and of the version of the counters; equal sides of several
+    pairs share it. `launches`: in the plan; `profiled`: how many of these were counted. Counters that the GPU
+    or the tool lacks are missing.
     """
 
     candidate: str

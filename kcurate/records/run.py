@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Item:
-    """One input of a stage and its outcome; `passed`: the stage did with it what the stage is for.
+    """One input of a stage and its outcome; `passed`: the stage succeeded with it.
 
-    `why` is the sentence of the judge or the stage, `file` has the rest, `next` is the command that follows.
+    `why` is a sentence by the judge or the stage, `file` has the details, `next` is the command to run next.
     """
 
     kind: str
@@ -36,9 +36,9 @@ class Failure:
 class Summary:
     """The result of one stage: counts per outcome for each kind of input, and the wall time.
 
-    Each inner map adds up to the number of inputs of its kind. `results` are the inputs one by one; kinds
-    that are only counted have none. `run` is the run's folder. The same object is the run's `summary.json`
-    and the output of `--json`.
+    Each inner map adds up to the number of inputs of its kind. `results` lists the inputs; kinds that are
+    only counted are not in it. `run` is the run's folder. `summary.json` of a run and the output of `--json`
+    are this record.
     """
 
     stage: str
@@ -51,5 +51,5 @@ class Summary:
 
     @property
     def items(self) -> Mapping[str, Mapping[str, int]]:
-        """The counts, under the name that they had before version 1."""
+        """The counts, under their name before version 1."""
         return self.counts

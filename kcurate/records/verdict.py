@@ -11,12 +11,13 @@ from enum import Flag, StrEnum, auto
 
 from kcurate.records.pair import SIDES, SideName
 
-# A copy takes nine tenths of the data sheet's bandwidth; no side that moves all of its buffers is this fast.
+# A copy reaches nine tenths of the data sheet's bandwidth; no side that moves all of its buffers can be this
+# much faster.
 FASTEST_SHARE = 1.2
 
 
 class Trait(Flag):
-    """What holds of an outcome."""
+    """Properties of an outcome."""
 
     # The verdict says something about the candidate: it has a problem, this backend can run it, and the
     # harness did not fail.
@@ -27,8 +28,8 @@ class Trait(Flag):
     CORRECT = auto()
     # A run showed different results: a counterexample, which no later pass overrides.
     REFUTES = auto()
-    # The candidate is refused: earlier passes on the same device no longer count. `malformed` has no such
-    # trait: a negative control that meets unlucky inputs proves nothing about a candidate that passed.
+    # The candidate is refused, and earlier passes on the same device no longer count. `malformed` lacks this
+    # trait: a negative control can fail by chance, which proves nothing about a candidate that passed.
     WITHDRAWS = auto()
 
 
@@ -41,7 +42,7 @@ _REFUSED = _ENDS | Trait.WITHDRAWS
 class Outcome(StrEnum):
     """Every candidate ends with exactly one; listed in the order of the judge's steps.
 
-    Each has its traits, and the words that tell a model about its answer.
+    Each has its traits, and a sentence for a model about its answer.
     """
 
     NO_PROBLEM = "no_problem", Trait(0), "It cannot be judged"
@@ -65,13 +66,13 @@ class Outcome(StrEnum):
     HARNESS_ERROR = "harness_error", Trait(0), "It cannot be judged"
 
     traits: Trait
-    told: str
+    sentence: str
 
-    def __new__(cls, value: str, traits: Trait, told: str) -> Outcome:
-        """A member that is its value, with what holds of it."""
+    def __new__(cls, value: str, traits: Trait, sentence: str) -> Outcome:
+        """A member that equals its value, with its traits and its sentence."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.traits, member.told = traits, told
+        member.traits, member.sentence = traits, sentence
         return member
 
     @property
@@ -102,7 +103,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Resources:
-    """What one compiled kernel uses; None if the tool could not tell. Sizes in bytes."""
+    """The resources of one compiled kernel; None if the tool does not report them. Sizes in bytes."""
 
     kernel: str
     registers: int | None = None
@@ -169,8 +170,8 @@ class Environment:
 
 @dataclass(frozen=True)
 class Sanitized:
-    """One run of a sanitizer: tool (`memcheck`, `racecheck` ...), its version, side, sizes, and whether it
-    found nothing."""
+    """One run of a sanitizer: tool (`memcheck`, `racecheck` ...), its version, side, sizes; `clean`: it found
+    nothing."""
 
     tool: str
     version: str
@@ -185,10 +186,10 @@ class Verdict:
 
     `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored verdict
     is reused only if it matches. `side` names the side at fault, `detail` explains it in one line, `log` is
-    the trimmed compiler or sanitizer output. `checks` lists what was run, in order. `speedup` is that of the
-    headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules. `sanitizers`
-    lists the runs under compute-sanitizer; `needless` is the part of a slow side that was made without which
-    it is as right and faster.
+    the trimmed compiler or sanitizer output. `checks` lists the checks that ran, in order. `speedup` is for
+    the headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules.
+    `sanitizers` lists the runs under compute-sanitizer; `needless` is a part of a made slow side without
+    which it is still right, and faster.
     """
 
     candidate: str
@@ -213,6 +214,7 @@ class Verdict:
 
     @property
     def unsanitized(self) -> bool:
-        """True unless both sides were clean under memcheck and racecheck, which a stranger's row needs."""
+        """True unless both sides were clean under memcheck and racecheck, which publishing strangers' code
+        requires."""
         clean = {(run.tool, run.side) for run in self.sanitizers if run.clean}
         return not clean >= {(tool, side) for tool in ("memcheck", "racecheck") for side in SIDES}

@@ -2,8 +2,8 @@
 
 | module | owns |
 |---|---|
-| `entries` | a pair's data for the page: a line of the table, and its own part |
-| `scale`, `plots` | the summary plots, as SVG with light and dark colours |
+| `entries` | a pair's data for the page: its line in the table, and its details |
+| `plots` | the summary plots, as SVG with light and dark colours |
 | `page` | the file, assembled from data, plots and `assets/` (style, table, diff, parts) |
 | `stage` | the command |
 | `settings` | the settings of `kcurate report` |

@@ -1,6 +1,6 @@
-"""A pair's data for the page: `line` for the table, `part` for the pair's own part.
+"""A pair's data for the page: `line` for the table, `part` for the details that the page shows on demand.
 
-`assets/` reads the keys. Times are microseconds, rounded for display.
+The scripts in `assets/` read the keys. Times are microseconds, rounded for display.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Entry:
 
     @property
     def roofline(self) -> tuple[float, float, float] | None:
-        """The fast side's operations a byte of device memory and operations a second, and the GPU's copy
-        bandwidth in bytes a second; None where one is not known, or the side has no such operations."""
+        """The fast side's operations per byte of device memory and per second, and the GPU's copy bandwidth
+        in bytes per second; None if one is unknown, or the side has no floating-point operations."""
         device = self.best.environment.device if self.best else ""
         profile = self.profiles.get(device, {}).get("fast")
         roof = self.best.environment.details.get("copy_bytes_per_s") if self.best else None
@@ -59,7 +59,7 @@ def entry(candidate: Candidate, verdicts: Sequence[Verdict], profiles: Profiles 
 
 
 def line(entry: Entry) -> dict[str, Any]:
-    """What a row of the table shows, and what search and filters look at."""
+    """The data of a row in the table, and of the search and the filters."""
     pair, best = entry.candidate, entry.best
     speedup = best.speedup if best else None
     others = standing.elsewhere(standing.current(pair, entry.verdicts), best)
@@ -86,7 +86,7 @@ def line(entry: Entry) -> dict[str, Any]:
 
 
 def _elsewhere(verdict: Verdict) -> list[Any]:
-    """Device, outcome and speedup of a verdict that does not stand."""
+    """Device, outcome and speedup of a verdict other than the standing one."""
     speedup = _rounded(verdict.speedup.ratio) if verdict.speedup else None
     return [verdict.environment.device, verdict.outcome.value, speedup]
 
@@ -96,7 +96,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def part(entry: Entry) -> dict[str, Any]:
-    """What a pair's part adds to its line: codes, plans, problem, origin, verdicts."""
+    """What the details add to the line: codes, plans, problem, origin, verdicts."""
     pair, best = entry.candidate, entry.best.key if entry.best else None
     return {
         "slow": pair.slow.code,

@@ -1,7 +1,7 @@
 """Assembles the file from `assets/`, data and plots; the page fetches nothing.
 
-Data is JSON in script elements. Every `<` is escaped, so that no text can end its element. What only a pair's
-own part shows is compressed, so that thousands of pairs load at once.
+Data is JSON in script elements, with every `<` escaped, so that no text can end its element. The details of
+pairs are compressed, so that thousands of pairs load quickly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from kcurate.report import plots
 from kcurate.report.entries import Entry, line, part
 
-# Neighbours share code: more of them are smaller together, and take longer to inflate.
+# Pairs compressed together. Neighbours share code: larger groups compress better, and take longer to inflate.
 GROUP = 16
 _SCRIPTS = ("table.js", "diff.js", "pair.js")
 
@@ -43,12 +43,9 @@ def render(entries: Sequence[Entry]) -> str:
 
 
 def packed(parts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Parts in groups of `GROUP`, each deflated and in base64; the page inflates the one that it shows."""
-    groups = (parts[at : at + GROUP] for at in range(0, len(parts), GROUP))
-    return [
-        b64encode(zlib.compress(_embedded(list(one)).encode("utf-8", "replace"), 9)).decode()
-        for one in groups
-    ]
+    """Details in groups of `GROUP`, deflated and in base64; the page inflates a group to show one of it."""
+    groups = (_embedded(list(parts[start : start + GROUP])) for start in range(0, len(parts), GROUP))
+    return [b64encode(zlib.compress(group.encode("utf-8", "replace"), 9)).decode() for group in groups]
 
 
 def _asset(name: str) -> str:
@@ -60,7 +57,7 @@ def _embedded(data: Any) -> str:
 
 
 def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
-    """How many pairs there are, what judged them, and how that ended."""
+    """One sentence: the number of pairs, the devices that judged them, and the counts of outcomes."""
     families, domains = (len({line[key] for line in lines}) for key in ("family", "domain"))
     counted = (
         f"{_of(len(lines), 'pair')} in {_of(families, 'family', 'families')} and {_of(domains, 'domain')}"
@@ -71,8 +68,8 @@ def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
     return escape(f"{counted}{f' ({devices})' if devices else ''}: {ended}.")
 
 
-def _of(number: int, noun: str, more: str = "") -> str:
-    return f"{number} {noun if number == 1 else more or noun + 's'}"
+def _of(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _plots(lines: Sequence[Mapping[str, Any]]) -> str:

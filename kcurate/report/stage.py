@@ -1,4 +1,4 @@
-"""The stage: pairs of a workspace (and the built-in ones) with their verdicts in, one HTML file out."""
+"""The stage: reads pairs of a workspace (and the built-in ones) with their verdicts, writes one HTML file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Turns a completion into a candidate: parse the answer, put it in place of the fast side, validate it.
 
-A completion that cannot be judged becomes a `Refused` with an outcome of its own. Copies of the given kernel
-are detected here. A copy with the same launch is not judged (it is the reference); one with other names or
-another launch is. Neither earns any speedup. Not covered: what an outcome earns (`reward.schemes`).
+A completion that cannot be judged becomes a `Refused`, with the reason as its outcome. Copies of the given
+kernel are detected here. An exact copy with the same launch is not judged (it is the reference); a copy with
+other names or another launch is. Neither earns any speedup. Not covered: what an outcome earns
+(`reward.schemes`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from kcurate.reward.task import Task
 class Refusal(StrEnum):
     """Why a completion is not judged, in the order of the checks.
 
-    `unreadable`: it has no answer; `malformed`: the answer is not a side of the problem; `not_permitted`: it
-    uses techniques that the task does not permit; `copied`: it is the given code.
+    `unreadable`: the reply has no answer; `malformed`: the answer does not fit the problem; `not_permitted`:
+    it uses techniques that the task does not permit; `copied`: it is the given code.
     """
 
     UNREADABLE = "unreadable"
@@ -42,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Readable:
-    """A completion that is a candidate. `copied`: its code is the given code up to names."""
+    """A completion that is a candidate. `copied`: its code equals the given code except for names."""
 
     candidate: Candidate
     copied: bool = False
@@ -62,8 +63,8 @@ def read(task: Task, reply: str | prompts.Answer) -> Readable | Refused:
     candidate = replace(task.template, fast=side)
     if (why := misfit(candidate)) is not None:
         return Refused(Refusal.MALFORMED, why)
-    if task.permitted is not None and (more := not_permitted(side.code, task.permitted)):
-        return Refused(Refusal.NOT_PERMITTED, ", ".join(more))
+    if task.permitted is not None and (forbidden := not_permitted(side.code, task.permitted)):
+        return Refused(Refusal.NOT_PERMITTED, ", ".join(forbidden))
     if _tokens(side) == _tokens(slow) and (side.plan, side.buffers) == (slow.plan, slow.buffers):
         return Refused(Refusal.COPIED, "the given code with the given launch")
     if task.shown and task.shown == fingerprint(side.code).exact:

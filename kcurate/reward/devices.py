@@ -1,9 +1,9 @@
 """Which GPU trains and which GPUs judge; decided before any is opened.
 
-A single process sees the training GPU first, then those of the judge. Under `accelerate launch` each process
-has its own GPU, and the judge's GPUs are divided among the processes. Timing needs a GPU that nothing else
-uses. On the training GPU judge and trainer take turns, since a step waits for its rewards. Not covered: the
-locks between judges (`kcurate.judge.gpu_lock`).
+A single process sees the training GPU first, then the judge's GPUs. Under `accelerate launch` each process
+has its own GPU, and the judge's GPUs are divided among the processes. Timing needs an otherwise idle GPU. The
+training GPU can also judge: trainer and judge take turns on it, since a step waits for its rewards. Not
+covered: the locks between judges (`kcurate.judge.gpu_lock`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def settle(settings: JudgeSettings) -> JudgePlace:
         if settings.gpus:
             raise InputError("the emulator uses no GPU", where="--judge-gpus", hint="leave it out")
         if settings.train_gpu and not count:
-            why = "there is no GPU here, so that training is on the CPU"
+            why = "there is no GPU here, so training is on the CPU"
             raise MissingDependencyError(why, where=f"--train-gpu {settings.train_gpu}", hint="leave it out")
         if count and not launched():
             _show((settings.train_gpu,), count)
@@ -73,7 +73,7 @@ def gpu_named(place: JudgePlace) -> str | None:
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
-    """The judge's GPUs of one process: every `size`-th one; its own GPU if none is named.
+    """The GPUs on which one process judges: every `size`-th of `gpus`, or its own GPU if `gpus` is empty.
 
     Raises:
         InputError: fewer GPUs than processes.
@@ -88,7 +88,7 @@ def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
 
 
 def _show(order: Sequence[int], count: int) -> None:
-    """Make only these GPUs visible, in this order; numbers index those visible before."""
+    """Make only these GPUs visible, in this order; the numbers index the GPUs that are visible now."""
     visible = os.environ.get(VISIBLE)
     names = (
         [number.strip() for number in visible.split(",") if number.strip()]
@@ -100,7 +100,7 @@ def _show(order: Sequence[int], count: int) -> None:
 
 
 def name() -> str:
-    """What this process trains on."""
+    """The name of the device that this process trains on."""
     import torch
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "the CPU"

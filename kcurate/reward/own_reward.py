@@ -1,8 +1,8 @@
 """A user's own reward: `module:function`, imported from the working directory or the environment.
 
 The function gets a group (the completions of one task, as `schemes.Earned`) and returns for each a number, or
-its terms by name. Only training and evaluation import it: `kcurate serve` takes scheme names alone. Not
-covered: the schemes that ship (`schemes`).
+its terms by name. Only training and evaluation import it; `kcurate serve` accepts names of schemes only. Not
+covered: the schemes that ship with kcurate (`schemes`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _imported(name: str) -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         reward = getattr(importlib.import_module(module), function)
-    except Exception as error:
-        raise InputError(f"cannot import the reward: {_said(error)}", where=name) from error
+    except Exception as error:  # the module is the user's code, which may raise anything
+        raise InputError(f"cannot import the reward: {_line(error)}", where=name) from error
     if not callable(reward):
         raise InputError("the reward is not a function", where=name)
     return reward  # type: ignore[no-any-return]
@@ -62,8 +62,8 @@ def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequen
         rewards = list(function(group))
         terms = [dict(reward) if isinstance(reward, Mapping) else {"reward": reward} for reward in rewards]
         terms = [{str(key): float(value) for key, value in parts.items()} for parts in terms]
-    except Exception as error:
-        raise InputError(f"the reward failed: {_said(error)}", where=name) from error
+    except Exception as error:  # as above
+        raise InputError(f"the reward failed: {_line(error)}", where=name) from error
     if len(terms) != len(group):
         raise InputError(f"{len(terms)} rewards for {len(group)} completions", where=name)
     if not all(math.isfinite(sum(parts.values())) for parts in terms):
@@ -71,5 +71,5 @@ def _terms(name: str, function: Callable[[Sequence[Earned]], Any], group: Sequen
     return terms
 
 
-def _said(error: Exception) -> str:
+def _line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -1,4 +1,4 @@
-"""Tasks from pairs: the slow side with its plan in, the faster side out.
+"""Tasks from pairs: the prompt shows the slow side with its plan, the answer is the fast side.
 
 Pairs come from the built-in corpus, a workspace or any folder of pair folders, or a published dataset (a
 folder or USER/NAME on the Hub). Prompts show them as published: no comments, neutral names. Not covered:
@@ -24,7 +24,7 @@ from kcurate.reward.task import Task
 from kcurate.verdicts import standing
 
 BUILT_IN = "builtin"
-# The outcomes of usable pairs; the second one only if the caller accepts untimed pairs.
+# The outcomes of usable pairs; the second only if the caller accepts untimed pairs.
 _USABLE = (Outcome.CONFIRMED.value, Outcome.CORRECT.value)
 
 
@@ -48,7 +48,7 @@ def load(
         InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub is unreachable.
     """
     outcomes = _USABLE if untimed else _USABLE[:1]
-    known: dict[str, Proved] = {}
+    by_id: dict[str, Proved] = {}
     clashes = 0
     for source in sources or (BUILT_IN,):
         proved = list(_proved(source, outcomes, split, revision, note))
@@ -58,22 +58,22 @@ def load(
         if all(reasons := [unasked(entry.pair) for entry in proved]):
             why = ", ".join(sorted({*filter(None, reasons)}))
             raise InputError(f"no pair here can become a task: {why}", where=source)
-        clashes += sum(known.get(entry.pair.id, entry).pair != entry.pair for entry in proved)
-        known |= {entry.pair.id: entry for entry in proved if entry.pair.id not in known}
+        clashes += sum(by_id.get(entry.pair.id, entry).pair != entry.pair for entry in proved)
+        by_id |= {entry.pair.id: entry for entry in proved if entry.pair.id not in by_id}
     if clashes:
         note(f"left out because an earlier dataset has their id: {clashes}")
-    shown_on = known.values() if gpu is None else (replace(entry, gpu=gpu) for entry in known.values())
-    return tuple(map(_task, lessons(shown_on, brief=brief).taught))
+    usable = by_id.values() if gpu is None else (replace(entry, gpu=gpu) for entry in by_id.values())
+    return tuple(map(_task, lessons(usable, brief=brief).taught))
 
 
 def task_of(pair: Candidate, *, brief: bool = False) -> Task:
-    """The task of one published pair, by itself."""
+    """The task of one published pair."""
     (lesson,) = lessons((Proved(pair),), brief=brief).taught
     return _task(lesson)
 
 
 def scored(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks that scores count: none asks for a technique, and no answer is mostly the given code."""
+    """The tasks that count in scores: without those that ask for a technique, and without local edits."""
     return tuple(task for task in tasks if task.technique is None and not task.local_edit)
 
 
@@ -104,17 +104,17 @@ def _proved(
             rows = read_rows(folder)
         if split is not None and split not in rows:
             raise InputError(f"no split {split!r}", where=source, hint=f"one of {', '.join(rows)}")
-        for name, inside in rows.items():
-            for row in inside if split in (None, name) else ():
+        for name, split_rows in rows.items():
+            for row in split_rows if split in (None, name) else ():
                 if row["outcome"] in outcomes:
                     yield Proved.of_row(candidate_of(row), row)
 
 
 def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
-    """The usable pairs of a folder tree, by the verdicts next to them and those of the workspace."""
-    inside = Workspace(root)
-    places = inside.pairs if inside.pairs.is_dir() else root
-    for candidate, verdicts in standing.judged(store.find_candidates(places), inside):
+    """The usable pairs of a folder tree, by the verdicts next to them and in the workspace."""
+    workspace = Workspace(root)
+    pairs = workspace.pairs if workspace.pairs.is_dir() else root
+    for candidate, verdicts in standing.judged(store.find_candidates(pairs), workspace):
         best = standing.best(standing.current(candidate, verdicts))
         if best is not None and best.outcome.value in outcomes:
             gpu = gpu_named(best.environment.device, best.environment.compiler)

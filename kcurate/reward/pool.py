@@ -1,9 +1,9 @@
 """Rewards for a batch of completions, judged concurrently in other processes.
 
 Equal completions are judged once, within a batch, across concurrent batches and steps, and (with a file)
-across runs. A completion that hangs only costs its own time limit. A speedup that needs an audit is judged a
-second time, with new inputs in new processes. Not covered: what an outcome earns (`reward.schemes`), how a
-verdict is made (`kcurate.judge`).
+across runs. A completion that hangs only costs its own time limit. A suspiciously large speedup is audited:
+judged a second time, with new inputs in new processes. Not covered: what an outcome earns (`reward.schemes`),
+how a verdict is made (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kcurate.records import Candidate, Environment, Verdict
 from kcurate.reward import schemes
 from kcurate.reward.answers import Readable, Refused, read
 from kcurate.reward.schemes import UNKNOWN, Earned, Scheme
-from kcurate.reward.settled import Settled, asks_for_audit, settle
+from kcurate.reward.settled import Settled, needs_audit, settle
 from kcurate.reward.task import Judged, Task
 from kcurate.reward.verdict_cache import VerdictCache, answer_key
 
-_Coming = Future[tuple[Verdict, ...]]
+_Verdicts = Future[tuple[Verdict, ...]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PoolConfig:
     `jobs` 0: chosen from the machine's cores. `limit_s`: time limit per completion, None for the backend's
     default. `cache_file`: JSON lines of verdicts. `torch`: the given side of a task may be in PyTorch, which
     is trusted code. `ray`: the address of a cluster that judges instead of this machine; `gpus` is then
-    ignored, and `jobs` 0 is one per GPU.
+    ignored, and `jobs` 0 means one per GPU.
     """
 
     backend: str = "auto"
@@ -62,20 +62,20 @@ class _Entry:
     task: Task
     read: Readable | Refused
     key: str = ""
-    coming: _Coming | None = None
+    future: _Verdicts | None = None
     cached: bool = False
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdicts, once they are there; none if it was not judged."""
-        return self.coming.result() if self.coming else ()
+        """The verdicts (waits for them); none if it was refused."""
+        return self.future.result() if self.future else ()
 
 
 @dataclass
 class _UnderWay:
-    """A judgement in flight: its promise, number of waiters, and the judge's future."""
+    """A judgement in flight: the future that its waiters share, their number, and the judge's own future."""
 
-    promise: _Coming
+    future: _Verdicts
     waiters: int = 1
     verdict: Future[Verdict] | None = None
 
@@ -84,10 +84,10 @@ class RewardPool:
     """Judges, started at the first batch and kept running, and the cache of their verdicts.
 
     Life cycle of a completion:
-    1. `_entered` reads the reply: refused at once, or a candidate with a key.
+    1. `_entered` makes an entry of the reply: refused at once, or a candidate with a key.
     2. `_ask` answers from the cache, joins a judgement in flight, or starts one (`_submit`).
-    3. `_submit` queues it at the judges, a second time if the verdict asks for an audit; `_resolve` ends it.
-    4. `_scored` groups completions by task and applies the scheme, once all verdicts of a batch are there.
+    3. `_submit` queues it at the judges, a second time if the verdict needs an audit; `_resolve` ends it.
+    4. `_scored` groups completions by task and applies the scheme, once all verdicts of a batch are known.
     5. If its batch is cancelled, `_cancel_unwanted` drops it, unless another batch waits for it.
 
     Thread-safe; `close` it. `executor`: judges to use instead of those in `config`.
@@ -145,7 +145,7 @@ class RewardPool:
         return self._scored(await self._all_of(beginning), scheme)
 
     async def judge(self, task: Task) -> Verdict:
-        """The verdict on a task's template itself, cached like those of completions.
+        """The verdict on a task's template itself; cached like the verdicts of completions.
 
         Raises:
             KcurateError: this machine cannot judge.
@@ -156,11 +156,11 @@ class RewardPool:
         return entry.verdicts[-1]
 
     async def _all_of(self, beginning: asyncio.Task[list[_Entry]]) -> list[_Entry]:
-        """The entries, once all their verdicts are there."""
+        """The entries, once all their verdicts are known."""
         try:
             entries = await asyncio.shield(beginning)
-            coming = [entry.coming for entry in entries if entry.coming is not None]
-            await asyncio.gather(*(asyncio.wrap_future(promise) for promise in coming))
+            futures = [entry.future for entry in entries if entry.future is not None]
+            await asyncio.gather(*map(asyncio.wrap_future, futures))
         except asyncio.CancelledError:
             beginning.add_done_callback(self._cancel_unwanted)
             raise
@@ -189,59 +189,53 @@ class RewardPool:
         """An entry for each completion; those that can be judged are handed to the judges."""
         device = self.environment().device
         entries = [_Entry(*pair) for pair in zip(tasks, reads, strict=True)]
-        for entry in (entries[index] for index in _in_turn(tasks)):
+        for entry in (entries[index] for index in _round_robin(tasks)):
             if isinstance(entry.read, Readable):
                 entry.key = answer_key(entry.read.candidate, device, timed=self.config.timed)
-                entry.coming, entry.cached = self._ask(entry.key, entry.read.candidate)
+                entry.future, entry.cached = self._ask(entry.key, entry.read.candidate)
         return entries
 
     def _cancel_unwanted(self, beginning: asyncio.Task[list[_Entry]]) -> None:
-        """Drop these entries; cancel judgements no one else awaits."""
+        """Drop these entries; cancel judgements that no other batch awaits."""
         if beginning.cancelled() or beginning.exception() is not None:
             return
         for entry in beginning.result():
             with self._lock:
                 judgement = self._under_way.get(entry.key)
-                if judgement is not None and judgement.promise is entry.coming:
+                if judgement is not None and judgement.future is entry.future:
                     judgement.waiters -= 1
                     if judgement.waiters == 0 and judgement.verdict is not None:
                         judgement.verdict.cancel()  # a judgement already running is not interrupted
 
-    def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
+    def _ask(self, key: str, candidate: Candidate) -> tuple[_Verdicts, bool]:
         """The future verdicts, and whether they are cached or already in flight."""
         with self._lock:
             if (judgement := self._under_way.get(key)) is not None:
                 judgement.waiters += 1
-                return judgement.promise, True
-            promise: _Coming = Future()
-            promise.set_running_or_notify_cancel()  # others may wait for it, so it must not be cancelled
-            known = self._cache.find(key)
-            if known and not asks_for_audit(known):
-                promise.set_result(known)
-                return promise, True
-            self._under_way[key] = _UnderWay(promise)
-        self._submit(key, candidate, promise, known)
-        return promise, False
+                return judgement.future, True
+            future: _Verdicts = Future()
+            future.set_running_or_notify_cancel()  # others may wait for it, so it must not be cancelled
+            cached = self._cache.find(key)
+            if cached and not needs_audit(cached):
+                future.set_result(cached)
+                return future, True
+            self._under_way[key] = _UnderWay(future)
+        self._submit(key, candidate, future, cached)
+        return future, False
 
-    def _submit(
-        self,
-        key: str,
-        candidate: Candidate,
-        promise: _Coming,
-        so_far: tuple[Verdict, ...],
-    ) -> None:
-        def done(future: Future[Verdict]) -> None:
+    def _submit(self, key: str, candidate: Candidate, future: _Verdicts, so_far: tuple[Verdict, ...]) -> None:
+        def done(judgement: Future[Verdict]) -> None:
             try:
-                verdict = future.result()
+                verdict = judgement.result()
                 self._cache.add(key, verdict)
             except CancelledError:
-                return self._resolve(key, promise, BackendError("the judges were closed, or nobody waited"))
+                return self._resolve(key, future, BackendError("the judges were closed, or nobody waited"))
             except KcurateError as error:
-                return self._resolve(key, promise, error)
+                return self._resolve(key, future, error)
             verdicts = (*so_far, verdict)
-            if asks_for_audit(verdicts):
-                return self._submit(key, candidate, promise, verdicts)
-            return self._resolve(key, promise, verdicts)
+            if needs_audit(verdicts):
+                return self._submit(key, candidate, future, verdicts)
+            return self._resolve(key, future, verdicts)
 
         submitted = self._executor.submit(candidate)
         with self._lock:
@@ -249,14 +243,13 @@ class RewardPool:
                 judgement.verdict = submitted
         submitted.add_done_callback(done)
 
-    def _resolve(self, key: str, promise: _Coming, verdicts: tuple[Verdict, ...] | KcurateError) -> None:
-        """Resolve the future of a completion."""
+    def _resolve(self, key: str, future: _Verdicts, verdicts: tuple[Verdict, ...] | KcurateError) -> None:
         with self._lock:
             self._under_way.pop(key, None)
         if isinstance(verdicts, KcurateError):
-            promise.set_exception(verdicts)
+            future.set_exception(verdicts)
         else:
-            promise.set_result(verdicts)
+            future.set_result(verdicts)
 
     def _scored(self, entries: Sequence[_Entry], scheme: Scheme | None = None) -> list[Judged]:
         """Wait for all verdicts and compute rewards, group by group."""
@@ -273,8 +266,8 @@ class RewardPool:
         return [judged[index] for index in range(len(entries))]
 
 
-def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
-    """The indices of the tasks, round-robin over groups, so that referees start on different references."""
+def _round_robin(tasks: Sequence[Task]) -> Iterator[int]:
+    """The indices of the tasks, one of each group in turn, so that referees start on different references."""
     groups: dict[str, list[int]] = defaultdict(list)
     for index, task in enumerate(tasks):
         groups[task.id].append(index)

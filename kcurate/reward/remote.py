@@ -1,8 +1,8 @@
 """Rewards from a `kcurate serve` server instead of local judges.
 
-The server must have the same tasks, which it knows by their ids. While it is unreachable, the call waits and
-says so. Not covered: a user's own reward and curriculum stages that restrict techniques, which a server does
-not have.
+The server must have the same tasks under the same ids. While it is unreachable, a call waits and reports
+that. Not covered, since a server has neither: a user's own reward, and curriculum stages that restrict
+techniques.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from kcurate.reward.task import Judged, Task
 
 # How long to wait for an unreachable server.
 RETRY_S = 1800.0
-# Answers in one request, and bytes of their text; a group stays in one if it fits, since some schemes compare
-# its members. A server takes 16 MiB by default.
+# Limits of one request: answers, and bytes of their text (a server accepts 16 MiB by default). A group goes
+# into one request if it fits, since some schemes compare its members.
 MOST_ANSWERS = 256
 MOST_BYTES = 8 << 20
-_JUDGED = {one.name for one in fields(Judged)}
 
 
 class RemotePool:
-    """A server as the judges of a training run; `timed`: it judges on a GPU."""
+    """A server that judges for a training run; `timed`: it judges on a GPU."""
 
     def __init__(self, client: Client, scheme: str, values: Mapping[str, Any]) -> None:
         self._client, self._scheme, self._values = client, scheme, values
@@ -41,13 +40,13 @@ class RemotePool:
         """Check, before training, that the server has these tasks.
 
         Raises:
-            InputError: it lacks one, or has another one under its id.
+            InputError: it lacks a task, or has a different one under the same id.
         """
-        known = {task.id: _canonical(task.problem, asdict(task.given)) for task in self._client.every_task()}
-        wrong = [task.id for task in tasks if known.get(task.id) != _task_content(task)]
-        if wrong:
-            what = f"the server lacks {len(wrong)} of {len(tasks)} tasks, such as {wrong[0]}"
-            raise InputError(what, where="--judge", hint="start it with the same --dataset")
+        served = {task.id: _canonical(task.problem, asdict(task.given)) for task in self._client.every_task()}
+        missing = [task.id for task in tasks if served.get(task.id) != _task_content(task)]
+        if missing:
+            why = f"the server lacks {len(missing)} of {len(tasks)} tasks, such as {missing[0]}"
+            raise InputError(why, where="--judge", hint="start it with the same --dataset")
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str | prompts.Answer]) -> list[Judged]:
         """See `RewardPool.score`.
@@ -56,21 +55,21 @@ class RemotePool:
             RemoteError: the server was unreachable for `RETRY_S` seconds, or its judges failed.
         """
         judged: dict[int, Judged] = {}
-        given = [_answer(*pair) for pair in zip(tasks, replies, strict=True)]
-        for part in _requests([task.id for task in tasks], [_size(answer) for answer in given]):
-            answers = [given[i] for i in part]
+        answers = [_answer(*pair) for pair in zip(tasks, replies, strict=True)]
+        sizes = [len(json.dumps(asdict(answer))) for answer in answers]
+        for part in _requests([task.id for task in tasks], sizes):
             job = await asyncio.to_thread(
-                self._client.judge, answers, scheme=self._scheme, values=self._values
+                self._client.judge, [answers[i] for i in part], scheme=self._scheme, values=self._values
             )
             judged |= {i: _judged(tasks[i], result) for i, result in zip(part, job.results, strict=True)}
         return [judged[i] for i in range(len(tasks))]
 
     def close(self) -> None:
-        """No-op: no connection is kept."""
+        """Does nothing, since no connection stays open."""
 
 
 def _requests(tasks: Sequence[str], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """The indices of each request: whole groups, as many as fit; a group that is too large in parts.
+    """The indices of each request: as many whole groups as fit. A group that is too large alone is split.
 
     `sizes`: bytes of each answer.
     """
@@ -82,21 +81,17 @@ def _requests(tasks: Sequence[str], sizes: Sequence[int]) -> Iterator[list[int]]
     part: list[int] = []
     for _, group in groupby(order, key=tasks.__getitem__):
         members = list(group)
-        for some in [members] if fits(members) else [[i] for i in members]:
-            if part and not fits([*part, *some]):
+        for added in [members] if fits(members) else [[i] for i in members]:
+            if part and not fits([*part, *added]):
                 yield part
                 part = []
-            part = part + some
+            part = part + added
     if part:
         yield part
 
 
-def _size(answer: Answer) -> int:
-    return len(json.dumps(asdict(answer)))
-
-
 def _task_content(task: Task) -> bytes:
-    """A task's problem and given side, in the form that the server lists them."""
+    """A task's problem and given side, in the form in which the server lists them."""
     slow, problem = task.template.slow, task.template.problem
     return _canonical(codec.to_data(problem), {"code": shown_code(slow.code), **launch_data(slow)})
 
@@ -112,5 +107,6 @@ def _answer(task: Task, reply: str | prompts.Answer) -> Answer:
 
 
 def _judged(task: Task, result: Result) -> Judged:
-    values = {key: value for key, value in vars(result).items() if key in _JUDGED}
+    names = {member.name for member in fields(Judged)}
+    values = {key: value for key, value in vars(result).items() if key in names}
     return Judged(task_id=task.id, **{**values, "key": result.key or ""})

@@ -1,4 +1,4 @@
-"""What an outcome earns: a table of what each outcome counts as, and the reward schemes by name.
+"""What an outcome earns: whether each outcome counts as compiled, correct and faster, and the reward schemes.
 
 A scheme sees all completions of one task that were judged together (a group) and returns the terms of each;
 their sum is the reward. A completion that the harness failed to judge (`OURS`) gets the mean reward of the
@@ -6,7 +6,7 @@ rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and
 
 | scheme | terms |
 |---|---|
-| `pairs` | 0.02 to 0.3 by how far it got, plus log-speedup relative to the best known speedup |
+| `pairs` | 0.02 to 0.3 for the stage it reached, plus log-speedup relative to the best known speedup |
 | `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) |
 | `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x its share of the best |
 | `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed |
@@ -40,8 +40,8 @@ class Standing:
 _FORM = Standing(False, False, False, -100.0)
 _RIGHT = Standing(True, True, False)
 _WRONG = Standing(True, False, False, -10.0)
-# Every outcome that is about the completion. The tiers are those of Mikasa et al. (arXiv:2602.12049): bad
-# format or forbidden library, compile error, timeout, run-time error, wrong results.
+# Every outcome that says something about the completion. The tiers are those of Mikasa et al.
+# (arXiv:2602.12049): bad format or forbidden library, compile error, timeout, run-time error, wrong results.
 STANDINGS: Mapping[str, Standing] = {
     Refusal.UNREADABLE: _FORM,
     Refusal.MALFORMED: _FORM,
@@ -59,7 +59,8 @@ STANDINGS: Mapping[str, Standing] = {
     Outcome.CORRECT: _RIGHT,
     Outcome.CONFIRMED: Standing(True, True, True),
 }
-# Speedup thresholds of the `pairs` scheme (given time / completion time).
+# The `pairs` scheme: thresholds for the speedup (given time / completion time); the least value of the best
+# known speedup, and its value if it is unknown.
 SLOWER, FASTER = 0.67, 1.02
 LEAST_KNOWN, UNKNOWN = 1.5, 8.0
 # Larger weights could overflow the reward to infinity.
@@ -105,11 +106,12 @@ def pairs(
     right: float = 0.3,
     most: float = 1.5,
 ) -> list[Terms]:
-    """How far it got, plus log-speedup divided by the best known log-speedup, capped at `most` in total.
+    """A term for the stage it reached, plus log-speedup over the best known log-speedup; at most `most`.
 
-    An unreadable reply earns 0. So does a copy: less than an honest attempt that does not compile. The best
-    known speedup counts as at least `LEAST_KNOWN`, and as `UNKNOWN` where none is known. A correct answer
-    below `SLOWER` times the given side's speed earns `slower`; a confirmed speedup earns only above `FASTER`.
+    An unreadable reply earns 0. So does a copy, which is less than an honest attempt that does not compile.
+    The best known speedup counts as at least `LEAST_KNOWN`, and as `UNKNOWN` if none is known. A correct
+    answer below `SLOWER` times the given side's speed earns `slower`; a confirmed speedup counts only above
+    `FASTER`.
     """
     terms = []
     for earned in group:
@@ -141,10 +143,10 @@ def kernelcompare(
 
 
 def staged_tiers(group: Sequence[Earned], *, speed: float = 100.0) -> list[Terms]:
-    """A failure gets its tier; a correct completion, slow or not, its speed relative to the fastest.
+    """A failure earns its tier; a correct completion, slow or not, its speed relative to the group's fastest.
 
-    The fastest of its group earns `speed`, one half as fast earns half of it, a copy earns nothing. A gain
-    counts if it is confirmed; a completion without a time counts as being as fast as the given side.
+    The fastest earns `speed`, one that is half as fast earns half of that, a copy earns nothing. Speedups
+    count only if confirmed; a completion without a time counts as being as fast as the given side.
     """
     paces = [_pace(earned) for earned in group]
     best = max(paces, default=0.0)
@@ -174,7 +176,7 @@ def continuous(
 ) -> list[Terms]:
     """Two weights, and `doubling` per doubling of speed, clipped to `least` and `most`.
 
-    A speedup counts if it is confirmed, a slowdown whenever it was measured.
+    A speedup counts only if confirmed, a slowdown whenever it was measured.
     """
     terms = []
     for earned in group:
@@ -203,30 +205,26 @@ def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
     """The scheme of that name, with some of its numbers overridden.
 
     Raises:
-        InputError: no such scheme, or it has no such number.
+        InputError: no such scheme, or no such parameter.
     """
     if name not in SCHEMES:
         raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")
     scheme = SCHEMES[name]
-    known = {
-        key
-        for key, parameter in inspect.signature(scheme).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    }
+    parameters = sorted(set(inspect.signature(scheme).parameters) - {"group"})
     for key, value in (values or {}).items():
-        if key not in known:
-            raise InputError(f"the reward {name} has no {key!r}", hint=f"it has {', '.join(sorted(known))}")
+        if key not in parameters:
+            raise InputError(f"the reward {name} has no {key!r}", hint=f"it has {', '.join(parameters)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not abs(value) <= LARGEST:
-            what = f"the reward's {key} must be a number from {-LARGEST:g} to {LARGEST:g}, not {value!r}"
-            raise InputError(what, where=name)
+            why = f"the reward's {key} must be a number from {-LARGEST:g} to {LARGEST:g}, not {value!r}"
+            raise InputError(why, where=name)
     return partial(scheme, **(values or {}))
 
 
 def terms_of(scheme: Scheme, group: Sequence[Earned]) -> list[Terms]:
     """The terms of every completion of a group; those that the harness failed to judge get `neutral`."""
-    ours = iter(scheme([earned for earned in group if earned.outcome != OURS]))
-    terms = [None if earned.outcome == OURS else next(ours) for earned in group]
+    of_judged = iter(scheme([earned for earned in group if earned.outcome != OURS]))
+    terms = [None if earned.outcome == OURS else next(of_judged) for earned in group]
     rewards = [sum(parts.values()) for parts in terms if parts is not None]
     neutral = fmean(rewards) if rewards else 0.0
     return [{"neutral": neutral} if parts is None else parts for parts in terms]

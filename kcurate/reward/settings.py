@@ -11,7 +11,7 @@ from kcurate.core.options import RAY, BackendOption, JobsOption, Option
 
 
 def names_in(texts: Sequence[str]) -> tuple[str, ...]:
-    """The parts of lists with commas."""
+    """The names in texts that may each list several, with commas between them."""
     return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
 
 
@@ -23,8 +23,8 @@ def _judge_gpus(texts: Sequence[str]) -> tuple[int, ...]:
 class JudgeSettings:
     """Where completions are judged. `gpus` empty: the training GPU, shared. `jobs` 0: chosen automatically.
 
-    `ray`: the address of a Ray cluster that judges instead of this machine. `url`: of a `kcurate serve` that
-    does, with the same pairs; `token_file`: has its token.
+    Instead of this machine, a Ray cluster (`ray`, its address) or a `kcurate serve` with the same pairs can
+    judge (`url`; `token_file`: the file with its token).
     """
 
     backend: BackendOption = "auto"

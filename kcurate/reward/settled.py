@@ -1,6 +1,6 @@
-"""The final outcome of one completion: from its verdicts, after the checks for copies and audits.
+"""The final outcome of one completion, from its verdicts: detects copies, and decides audits.
 
-A speedup above `AUDIT_RATIO` only counts if a second judgement reproduces it; the lower of the two counts.
+A speedup above `AUDIT_RATIO` counts only if a second judgement reproduces it; the lower of the two counts.
 Not covered: what the outcome earns (`reward.schemes`), calling the judge (`reward.pool`).
 """
 
@@ -21,10 +21,10 @@ AUDIT_SLACK = 1.25
 
 @dataclass(frozen=True)
 class Settled:
-    """The final outcome. `speedup` is the measured one; that of `earned` counts.
+    """The final outcome. `speedup` is the measured one; the reward uses `earned.speedup`.
 
-    `headroom`: the given side's time over the least that moving the problem's buffers once takes, None if not
-    measured. `cheat`: the static checks rejected it, or an audit did not reproduce its speedup.
+    `headroom`: the given side's time over the time to move the problem's buffers once at copy bandwidth; None
+    if not measured. `cheat`: the static checks rejected it, or an audit did not reproduce its speedup.
     """
 
     earned: Earned
@@ -36,8 +36,8 @@ class Settled:
     headroom: float | None = None
 
 
-def asks_for_audit(verdicts: Sequence[Verdict]) -> bool:
-    """Whether there is only one verdict, with a speedup that needs a second one."""
+def needs_audit(verdicts: Sequence[Verdict]) -> bool:
+    """Whether there is only one verdict, and its speedup must be reproduced."""
     return len(verdicts) == 1 and _ratio(verdicts[0]) > AUDIT_RATIO
 
 
@@ -52,7 +52,7 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
     measured = first.speedup.ratio if first.speedup else None
     if first.outcome.correct and (read.copied or _same_binary(first)):
         return Settled(Earned(Refusal.COPIED), "the given code", measured, judge_s=judge_s)
-    if asks_for_audit(verdicts[:1]):
+    if needs_audit(verdicts[:1]):
         return _audited(first, verdicts[1] if len(verdicts) > 1 else None, judge_s)
     refused = first.outcome is Outcome.STATIC_REJECT
     earned = Earned(first.outcome.value, measured)
@@ -60,13 +60,13 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
 
 
 def _same_binary(verdict: Verdict) -> bool:
-    """Whether both sides compiled to the same machine code: the completion changed nothing that counts."""
+    """Whether both sides compiled to the same machine code, so that the completion changed nothing."""
     binaries = [side.binary_sha256 if side else None for side in (verdict.slow, verdict.fast)]
     return binaries[0] is not None and binaries[0] == binaries[1]
 
 
 def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
-    """A speedup that needs an audit: it counts if the second judgement agrees."""
+    """The outcome of a speedup that needs an audit: it counts if the second judgement agrees."""
     measured = _ratio(first)
     outcome, counts, detail = first.outcome, None, f"{measured:.1f} times as fast: not audited"
     audited = second is not None and second.outcome.judged

@@ -1,12 +1,12 @@
 """Which families are held out: the one split of published datasets, training runs, evaluations and servers.
 
-A family is never in both parts; families of which one holds a function of the other stay together. Groups
-of families stand in an order that depends on a seed and on the name that sorts first in a group, and the
-first of them are held out. A group of more than `MANY` families (they share a core, such as a matrix product)
-is for training: as a whole it would be most of a test split, and make it narrow.
+A family is never in both parts. Families are grouped if code of one contains a function of the other, and a
+group is never divided. A hash of the seed and of the family that sorts first in a group gives the group a
+place from 0 to 1, and the groups with the lowest places are held out. A group of more than `MANY` families
+(which share a core, such as a matrix product) is always for training: it would dominate a test split.
 
-A dataset holds out a share of that order (`assign`), so that a pair keeps its split when the dataset grows. A
-run holds out a share of its tasks (`split`). With the seed `SEED` both have the same order.
+A dataset holds out all groups below a threshold (`assign`), so that a pair keeps its split when the dataset
+grows. A run holds out a share of its tasks (`split`). With the seed `SEED` both use the same order.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from kcurate.problem.lessons import together
 from kcurate.reward.task import Task
 
 MANY = 6
-# The order of published datasets, and of runs that name no other seed.
+# The seed of published datasets, and the default of training runs.
 SEED = 42
-# The place of a group that is not held out; those of others are below it.
+# The place of a group that is never held out; the places of others are below it.
 _LAST = 1.0
 
 
 def assign(rows: Iterable[Mapping[str, Any]], test_share: float) -> dict[str, str]:
-    """Id of a `pairs` row to `train` or `test`."""
+    """The split of each row of `pairs`: id to `train` or `test`."""
     families = {}
     codes = set()
     for row in rows:
         families[row["id"]] = row["family"]
         codes |= {(row["family"], row["slow_code"]), (row["family"], row["fast_code"])}
     places = {family: place for place, group in _placed(codes, SEED) for family in group}
-    chosen = {key: "test" if places[family] < test_share else "train" for key, family in families.items()}
-    if "train" not in chosen.values():
-        return dict.fromkeys(chosen, "train")
-    return chosen
+    split_of = {key: "test" if places[family] < test_share else "train" for key, family in families.items()}
+    if "train" not in split_of.values():
+        return dict.fromkeys(split_of, "train")
+    return split_of
 
 
 def split(
@@ -54,15 +54,15 @@ def split(
     """
     check_held_out(held_out_share)
     codes = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
-    held = _first(_placed(codes, seed), Counter(task.family for task in tasks), held_out_share)
+    held_out = _first(_placed(codes, seed), Counter(task.family for task in tasks), held_out_share)
     return (
-        tuple(task for task in tasks if task.family not in held),
-        tuple(task for task in tasks if task.family in held),
+        tuple(task for task in tasks if task.family not in held_out),
+        tuple(task for task in tasks if task.family in held_out),
     )
 
 
 def check_held_out(share: float) -> None:
-    """Refuse a held-out share of tasks that leaves none to train on, or is none.
+    """Refuse a held-out share of tasks that leaves none to train on, or is not a share.
 
     Raises:
         InputError: it is not in [0, 1).
@@ -79,12 +79,13 @@ def _first(
     if not share or len(placed) < 2:
         return set()
     sizes = {group: sum(tasks_of[family] for family in group) for _, group in placed}
-    wanted, count, held = share * sum(sizes.values()), 0, set[str]()
+    target, count, held_out = share * sum(sizes.values()), 0, set[str]()
     for place, group in placed[:-1]:
-        if place < _LAST and count + sizes[group] / 2 <= wanted:
-            held |= group
+        # Taken if that brings the count nearer to the target.
+        if place < _LAST and count + sizes[group] / 2 <= target:
+            held_out |= group
             count += sizes[group]
-    return held or set(min(sizes.items(), key=lambda item: item[1])[0])
+    return held_out or set(min(sizes.items(), key=lambda item: item[1])[0])
 
 
 def _placed(codes: Iterable[tuple[str, str]], seed: int) -> list[tuple[float, frozenset[str]]]:

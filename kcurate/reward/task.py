@@ -1,4 +1,4 @@
-"""A task for a model, and what a completion of it earned: the records that all modules of training share.
+"""A task for a model, and what a completion of it earned: the records shared by reward, evaluation and train.
 
 Not covered: where tasks come from (`pair_tasks`, `kernelbench.tasks`), how a completion is judged
 (`reward.pool`).
@@ -22,10 +22,10 @@ class Task:
     `template` is the candidate whose fast side a completion replaces (its `origin.made` is `fast`: the slow
     side is the reference). `answer` is the known answer, the target of SFT, in the form of
     `prompts.write_answer`; None if no good one is known. A `family` is never both trained on and held out.
-    `permitted`: the only techniques that a completion may use (None: any). `technique`: what the prompt asks
-    for by name, so that a slower answer is right as well: such a task is for SFT alone. `local_edit`: the
-    answer is mostly the given code, too easy to score on. `known`: the speedup of the known answer. `shown`:
-    the fingerprint of an earlier answer in the prompt, which is a copy too.
+    `permitted`: the only techniques that a completion may use (None: any). `technique`: the technique that
+    the prompt asks for by name; its known answer need not be the fastest, so the task is for SFT only.
+    `local_edit`: the answer is mostly the given code, which is too easy to score on. `known`: the speedup of
+    the known answer. `shown`: the fingerprint of an earlier answer in the prompt; repeating it is a copy too.
     """
 
     id: str
@@ -44,13 +44,13 @@ class Task:
 class Judged:
     """What one completion earned.
 
-    `outcome`: that of its verdict (`records.Outcome`), or why it was not judged (`unreadable`, `copied`,
+    `outcome`: its verdict's outcome (`records.Outcome`), or why it was not judged (`unreadable`, `copied`,
     ...). `speedup`: slow time over fast time, None if not measured. `components`: the reward's terms by name;
     `reward` is their sum. `audit`: its speedup was high enough for a second judgement. `cheat`: rejected by
     the static checks, or the second judgement did not reproduce the speedup. `judge_s`: seconds of judging
-    (0 if cached). `verdict`: the last one that it rests on, None if it was not judged here; `key`: of the
-    cache of verdicts. `feedback`: what a server says to it; empty: it is made from the verdict. `truncated`:
-    it was cut at the length limit.
+    (0 if cached). `verdict`: the last verdict that decided it, None if it was not judged here; `key`: its key
+    in the cache of verdicts. `feedback`: the server's feedback; empty if judged here, where it is made from
+    the verdict. `truncated`: it was cut at the length limit.
     """
 
     task_id: str
@@ -77,7 +77,7 @@ class Pool(Protocol):
 
 
 def given_hash(task: Task) -> str:
-    """Equal for tasks that ask the same: the problem and the given side."""
+    """A hash of the problem and the given side: equal for tasks that ask the same."""
     template = task.template
     parts = (codec.to_data(part) for part in (template.problem, template.slow))
     return store.content_id("given", *(codec.canonical_json(part) for part in parts))

@@ -1,8 +1,8 @@
 """A cache of verdicts, keyed by problem, slow side, and the completion's normalised code and launch.
 
-Memory holds the most recent ones. The file, if there is one, holds all final ones, so that a resumed run
-judges nothing twice; verdicts of other devices in it are ignored. Thread-safe. Not covered: requesting
-verdicts (`reward.pool`).
+Memory holds the most recently used verdicts. The file, if there is one, holds all final ones, so that a
+resumed run judges nothing twice; verdicts of other devices in it are ignored. Thread-safe. Not covered:
+requesting verdicts (`reward.pool`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_LOG_CHARS = 2000
 def answer_key(candidate: Candidate, device: str, *, timed: bool) -> str:
     """The cache key of a completion; comments, spaces and line-end style do not change it.
 
-    Line breaks do (they end preprocessor lines), and so do names (some have a meaning).
+    Line breaks change it (they end preprocessor lines), and so do names (some have a meaning).
     """
     plain = normalise(candidate.fast.code.encode("utf-8", "replace")).decode("utf-8", "replace")
     code = "\n".join(_BLANKS.sub(" ", line).strip() for line in plain.splitlines())
@@ -78,7 +78,7 @@ class VerdictCache:
                 self._known.popitem(last=False)
 
     def add(self, key: str, verdict: Verdict) -> None:
-        """Add a verdict to those of its key, if it is final, and write it to the file in the background.
+        """Add a verdict under its key, if it is final, and write it to the file in the background.
 
         Raises:
             InputError: an earlier verdict could not be written.

@@ -2,10 +2,10 @@
 
 | module | owns |
 |---|---|
-| `catalog` | the tasks of a server, and problems of its callers |
+| `catalog` | the tasks of a server, and problems sent by its callers |
 | `job_log` | jobs on disk |
-| `desk` | jobs under way: taken, judged once, ended |
-| `guard` | who may ask, and how large a request is |
+| `desk` | jobs in memory: accepted, judged once, ended |
+| `guard` | who may send requests, and how large they may be |
 | `app` | the endpoints |
 | `stage` | starting and stopping |
 | `settings` | the settings of `kcurate serve` |

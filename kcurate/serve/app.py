@@ -22,8 +22,9 @@ from kcurate.reward.verdict_cache import short
 from kcurate.serve.catalog import shown_task
 from kcurate.serve.desk import Desk, QueueFullError, UnknownTaskError, UnwrittenError
 
-# After this many seconds a caller who waits gets the id of the job instead.
+# After this many seconds a waiting caller gets the id of the job instead of its results.
 WAIT_S = 300.0
+# When a caller should try again after a 429.
 AGAIN_S = 5
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (UnknownTaskError, 404),
@@ -109,19 +110,18 @@ class Routes:
         limit: Annotated[int, fastapi.Query(ge=0, le=1000)] = 100,
     ) -> client.TaskList:
         """The tasks that match, ordered by id. `split`: train or held_out, as `kcurate train` splits them."""
-        wanted = {"id": id, "family": family, "domain": domain}
+        filters = {"id": id, "family": family, "domain": domain}
         matching = await asyncio.to_thread(
-            self._desk.catalog.select, wanted, split, held_out, seed, brief=brief
+            self._desk.catalog.select, filters, split, held_out, seed, brief=brief
         )
-        return client.TaskList(
-            len(matching), [shown_task(task) for task in matching[offset : offset + limit]]
-        )
+        page = matching[offset : offset + limit]
+        return client.TaskList(len(matching), [shown_task(task) for task in page])
 
     async def judge(
         self, asked: client.Request, request: fastapi.Request, response: fastapi.Response
     ) -> client.Job:
         """Judge answers. 202 with a job's id if the request does not wait, or waited five minutes."""
-        async with _leaving(request) as gone:
+        async with _disconnect(request) as gone:
             job = await self._desk.judge(asked, gone, WAIT_S)
         if job.state == "refused":
             raise fastapi.HTTPException(422, job.error)
@@ -133,7 +133,7 @@ class Routes:
 
     async def job(self, job_id: str, request: fastapi.Request, wait: bool = False) -> client.Job:
         """A job. `wait`: answer when it has ended, or after five minutes."""
-        async with _leaving(request) as gone:
+        async with _disconnect(request) as gone:
             job = await self._desk.look(job_id, gone, WAIT_S if wait else 0.0)
         if job is None:
             raise fastapi.HTTPException(404, f"no job {job_id}")
@@ -141,27 +141,18 @@ class Routes:
 
     async def verdicts(self, key: str) -> list[dict[str, Any]]:
         """The final verdicts under a result's key, without samples: one, or two if it was audited."""
-        on_file = self._desk.pool.find(key)
-        if not on_file:
+        final = self._desk.pool.find(key)
+        if not final:
             raise fastapi.HTTPException(404, f"no final verdict {key}")
-        return [codec.to_data(short(verdict, key)) for verdict in on_file]
+        return [codec.to_data(short(verdict, key)) for verdict in final]
 
     async def health(self) -> client.Health:
-        """The judges, and what waits for them."""
+        """The judges, and how many answers wait for them."""
         desk = self._desk
-        where, timed = desk.environment, await asyncio.to_thread(lambda: desk.pool.timed)
+        timed = await asyncio.to_thread(lambda: desk.pool.timed)
         tasks = await asyncio.to_thread(desk.catalog.tasks)
-        return client.Health(
-            __version__,
-            where.backend,
-            where.device,
-            self._gpus,
-            timed,
-            len(tasks),
-            desk.jobs,
-            desk.waiting,
-            desk.queue,
-        )
+        judges = (desk.environment.backend, desk.environment.device, self._gpus, timed)
+        return client.Health(__version__, *judges, len(tasks), desk.jobs, desk.waiting, desk.queue)
 
     async def metrics(self) -> PlainTextResponse:
         """Counters since the start, in Prometheus' text format."""
@@ -184,14 +175,14 @@ class Routes:
 
 
 @contextlib.asynccontextmanager
-async def _leaving(request: fastapi.Request) -> AsyncIterator[asyncio.Future[None]]:
-    """A future that is done once the caller has left."""
+async def _disconnect(request: fastapi.Request) -> AsyncIterator[asyncio.Future[None]]:
+    """A future that is done once the caller has disconnected."""
 
-    async def left() -> None:
+    async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    gone = asyncio.create_task(left())
+    gone = asyncio.create_task(disconnected())
     try:
         yield gone
     finally:
@@ -199,18 +190,18 @@ async def _leaving(request: fastapi.Request) -> AsyncIterator[asyncio.Future[Non
 
 
 def _only(endpoint: Callable[..., Any]) -> Callable[[fastapi.Request], None]:
-    """Refuses what the endpoint has no parameter for: a misspelt `split` would list held-out tasks too."""
-    known = set(inspect.signature(endpoint).parameters)
+    """Refuses unknown query parameters: a misspelt `split` would be ignored, and list held-out tasks too."""
+    parameters = set(inspect.signature(endpoint).parameters)
 
     def check(request: fastapi.Request) -> None:
-        if unknown := [name for name in request.query_params if name not in known]:
+        if unknown := [name for name in request.query_params if name not in parameters]:
             raise InputError(f"unknown parameter {unknown[0]!r}", where="query")
 
     return check
 
 
 async def _invalid(_: fastapi.Request, error: Exception) -> JSONResponse:
-    """What does not have the form of a request: the first places, without their values."""
+    """Answer a malformed request with its first faults, without the values that it sent."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()
     messages = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in errors[:3]]

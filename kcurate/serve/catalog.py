@@ -1,7 +1,7 @@
-"""The tasks that a server offers, and the task of a problem that a caller brings.
+"""The tasks that a server offers, and the tasks made from problems that callers send.
 
-No task shows its answer. A caller's problem passes the schema and the problem check here; whether its given
-side proves anything is for the judge (`desk`). It is never written as a pair. Not covered: which pairs become
+No task shows its answer. A caller's problem is checked against the schema and by the problem check; judging
+its given side is left to the judge (`desk`). It is never written as a pair. Not covered: which pairs become
 tasks (`kcurate.reward.pair_tasks`).
 """
 
@@ -48,22 +48,22 @@ class Catalog:
         """
         with self._lock:
             if brief not in self._loaded:
-                named = gpu_named(self._environment.device, self._environment.compiler) or None
+                gpu = gpu_named(self._environment.device, self._environment.compiler) or None
                 untimed = self._environment.backend == "emulator"
-                loaded = pair_tasks.load(*self._sources, brief=brief, untimed=untimed, gpu=named)
+                loaded = pair_tasks.load(*self._sources, brief=brief, untimed=untimed, gpu=gpu)
                 self._loaded[brief] = {task.id: task for task in loaded if _askable(task)}
             return self._loaded[brief]
 
     def select(
         self,
-        wanted: Mapping[str, str | None],
+        filters: Mapping[str, str | None],
         split: str | None,
         held_out: float,
         seed: int,
         *,
         brief: bool,
     ) -> list[Task]:
-        """The tasks whose id, family and domain are those `wanted` (None: any), in a split if one is named.
+        """The tasks with this id, family and domain (None: any), in a split if one is named.
 
         Raises:
             InputError: no such split.
@@ -75,12 +75,14 @@ class Catalog:
                 raise InputError(f"no split {split!r}", hint=f"one of {', '.join(parts)}")
             tasks = list(parts[split])
         return [
-            task for task in tasks if all(value in (None, _facts(task)[key]) for key, value in wanted.items())
+            task
+            for task in tasks
+            if all(value in (None, _facts(task)[key]) for key, value in filters.items())
         ]
 
 
 def _askable(task: Task) -> bool:
-    """Whether any faster answer is right, and the given side is not code that would have to be trusted."""
+    """Whether any faster answer solves it, and its given side needs no trust (as PyTorch code would)."""
     return task.technique is None and task.template.slow.language == "cuda"
 
 
@@ -104,10 +106,10 @@ def shown_task(task: Task) -> client.Task:
 
 
 def own_task(request: client.OwnProblem, backend: str) -> Task:
-    """The task of a caller's problem: checked as a record, at every size, and for its size.
+    """The task of a caller's problem, checked against the schema, at every size, and for its memory.
 
     Raises:
-        InputError: it cannot be judged; the message says where it is wrong.
+        InputError: it cannot be judged; the message says where the fault is.
     """
     data = {"problem": dict(request.problem), "given": asdict(request.given)}
     name = f"caller/{store.content_id('caller', codec.canonical_json(data))}"
@@ -144,19 +146,19 @@ def _pair_data(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_sizes(problem: Problem, backend: str) -> None:
-    """The rules for drafts: two different test settings, and no more elements than are tried at once."""
+    """The same limits as for drafts: at least two different test settings, and not too many elements."""
     tests = problem.sizes.test
     if len(problem.sizes.all) > MOST_SETTINGS:
         raise InputError(f"more than {MOST_SETTINGS} size settings", where="problem.sizes")
     if len(problem.buffers) > MOST_BUFFERS:
         raise InputError(f"more than {MOST_BUFFERS} buffers", where="problem.buffers")
     if different(tests) < LEAST_SETTINGS:
-        what = f"fewer than {LEAST_SETTINGS} different size settings"
-        raise InputError(what, where="problem.sizes.test")
+        why = f"fewer than {LEAST_SETTINGS} different size settings"
+        raise InputError(why, where="problem.sizes.test")
     most = MAX_TEST_ELEMENTS if backend == "emulator" else MAX_BENCH_ELEMENTS
     for settings, limit in ((tests, most), (problem.sizes.all, MAX_BENCH_ELEMENTS)):
         for sizes in settings:
             for buffer_name, buffer in problem.buffers.items():
                 if (count := elements(buffer, sizes)) > limit:
-                    what = f"{count} elements of {buffer_name}, more than {limit}"
-                    raise ProblemError(what, where="problem.sizes")
+                    why = f"{count} elements of {buffer_name}, more than {limit}"
+                    raise ProblemError(why, where="problem.sizes")

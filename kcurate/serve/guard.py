@@ -1,7 +1,7 @@
-"""Who may ask, and how much: in front of every endpoint, before anything is parsed.
+"""Checks token, host and size of every request before it is parsed.
 
-With a token, every request must carry it. Without one only this machine is served, and only requests that
-name it as their host, so that a page in a browser cannot reach the judge through a name of its own.
+With a token, every request must carry it. Without one only this machine is served, and only requests whose
+Host header names it, so that a web page cannot reach the judge through its own host name (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 BODY_S = 60.0
-# How much of a refused body is read, and for how long: a caller who is still sending it would see a broken
-# connection instead of the answer.
+# How much of a refused body is read, and for how long. If it were not read, a caller that is still sending
+# would see a broken connection instead of the answer.
 DRAIN_BYTES, DRAIN_S = 64 << 20, 5.0
 
 
@@ -97,36 +97,36 @@ def _host(header: bytes) -> str:
 
 
 async def _until_stopped(app: App, scope: Message, receive: Receive, send: Send) -> None:
-    """Serve one request; 503 if the server stops before it is answered, so that the caller asks again."""
-    begun = False
+    """Serve one request; 503 if the server stops before it is answered, so that the caller tries again."""
+    answering = False
 
-    async def sent(message: Message) -> None:
-        nonlocal begun
-        begun = True
+    async def noted_send(message: Message) -> None:
+        nonlocal answering
+        answering = True
         await send(message)
 
     try:
-        await app(scope, receive, sent)
+        await app(scope, receive, noted_send)
     except asyncio.CancelledError:
-        if begun:
+        if answering:
             raise
         await _refuse(send, 503, "the server is stopping; send the request again")
 
 
 async def _drained(headers: Mapping[bytes, bytes], receive: Receive) -> None:
-    """Read what is left of a body that is refused, within limits."""
-    if b"expect" in headers:  # the caller asks before it sends the body
+    """Read the remainder of a refused body, within limits."""
+    if b"expect" in headers:  # the caller waits for permission before it sends the body
         return
-    left, more = DRAIN_BYTES, True
+    budget, more = DRAIN_BYTES, True
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
-            while more and left > 0:
+            while more and budget > 0:
                 message = await receive()
-                left -= len(message.get("body", b""))
+                budget -= len(message.get("body", b""))
                 more = message.get("more_body", False)
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:
-    kinds = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": kinds})
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps({"detail": detail}).encode()})

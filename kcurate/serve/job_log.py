@@ -1,8 +1,8 @@
-"""Jobs on disk: JSON lines `serve/jobs.jsonl` in the workspace, each on disk before anybody is told of it.
+"""Jobs on disk: JSON lines `serve/jobs.jsonl` in the workspace, each written before a caller hears of it.
 
-A line has a job's `id` and either its `request` (it was taken, with a `number` and the hash of its `tasks`),
-its `job` (it ended), or `left` (nobody waits any more for what was taken under that number). Other lines are
-ignored. Jobs that have ended are not kept in memory.
+A line has a job's `id` and either its `request` (it was accepted, with a `number` and the hash of its
+`tasks`), its `job` (it ended), or `left` (its callers left, so the request with that number is void). Other
+lines are ignored. Jobs that have ended are not kept in memory.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ class JobLog:
             raise InputError("another kcurate serve has it", where=str(path), hint=hint) from error
 
     def open_jobs(self) -> dict[str, tuple[Any, str | None]]:
-        """The requests of the jobs that were taken and have not ended, and the hash of their tasks, by id."""
-        taken: dict[str, dict[str, Any]] = {}
+        """The requests of the jobs that have not ended, and the hash of their tasks, by id."""
+        open_: dict[str, dict[str, Any]] = {}
         for place, line in self._lines():
             job_id = line.get("id")
             if not isinstance(job_id, str):
                 continue
             if "request" in line:
-                taken[job_id] = line
+                open_[job_id] = line
             elif isinstance(job := line.get("job"), dict) and {"id", "state", "results"} <= job.keys():
-                taken.pop(job_id, None)
+                open_.pop(job_id, None)
                 self._places[job_id] = place
-            elif job_id in taken and taken[job_id].get("number") == line.get("left"):
-                del taken[job_id]
-        return {job_id: (line["request"], line.get("tasks")) for job_id, line in taken.items()}
+            elif job_id in open_ and open_[job_id].get("number") == line.get("left"):
+                del open_[job_id]
+        return {job_id: (line["request"], line.get("tasks")) for job_id, line in open_.items()}
 
     def take(self, job_id: str, request: Any, tasks: str | None = None) -> int:
-        """A job was taken; it is on disk when this returns its number."""
+        """Record that a job was accepted; it is on disk when this returns its number."""
         number = time.time_ns()
         self._append({"id": job_id, "number": number, "tasks": tasks, "request": request})
         return number
 
     def leave(self, job_id: str, number: int) -> None:
-        """Nobody waits for a job any more."""
+        """Record that the callers of a job have left."""
         self._append({"id": job_id, "left": number})
 
     def end(self, job_id: str, job: Any) -> None:
-        """A job has ended; it is on disk when this returns."""
+        """Record that a job has ended; it is on disk when this returns."""
         self._places[job_id] = self._append({"id": job_id, "job": job})
 
     def find(self, job_id: str) -> Any:
@@ -75,18 +75,18 @@ class JobLog:
         return json.loads(os.pread(self._handle, place[1], place[0]))["job"]
 
     def close(self) -> None:
-        """Another server may have the file."""
+        """Release the file, so that another server can use it."""
         os.close(self._handle)
 
     def _append(self, line: Any) -> tuple[int, int]:
-        """Append a line; its place. Other threads may append meanwhile."""
+        """Append a line; returns its place (offset, length). Other threads may append at the same time."""
         text = json.dumps(line, separators=(",", ":"))
         length = len(text) + 1
         return store.append_line(self._path, text) - length, length
 
     def _lines(self) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
-        """Every whole line with its place; what a crash cut short was never acknowledged."""
-        at = 0
+        """Every valid line with its place. A line that a crash cut short was never acknowledged."""
+        offset = 0
         with self._path.open("rb") as file:
             for text in file:
                 try:
@@ -94,5 +94,5 @@ class JobLog:
                 except (ValueError, RecursionError):
                     line = None
                 if isinstance(line, dict):
-                    yield (at, len(text)), line
-                at += len(text)
+                    yield (offset, len(text)), line
+                offset += len(text)

@@ -20,7 +20,7 @@ from kcurate.core.options import (
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """Where to listen and judge. `dataset`: where tasks come from. `jobs` 0: by the machine."""
+    """Where to listen and judge. `dataset`: where tasks come from. `jobs` 0: chosen automatically."""
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     backend: BackendOption = "auto"

@@ -1,13 +1,12 @@
-"""`kcurate serve`: checks where it may listen, opens the judges, and serves until it is told to stop.
+"""`kcurate serve`: checks where it may listen, opens the judges, and serves until it is stopped.
 
-Verdicts of answers stay in `serve/` of the workspace: nothing that is judged here becomes a pair.
+Verdicts are kept in `serve/` of the workspace: nothing that is judged here becomes a pair.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import importlib.util
 import signal
 import socket
 
@@ -15,14 +14,16 @@ from kcurate.backends.choice import choose
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError
 from kcurate.judge.workers.inside import isolation
+from kcurate.local_models.libraries import require
 from kcurate.records import Summary
 from kcurate.serve.guard import Guard, is_loopback
 from kcurate.serve.settings import ServeConfig
 
 STAGE = "serve"
 PACKAGES = ("fastapi", "uvicorn")
+# How long open requests may take to end after a signal.
 STOP_S = 3
 
 
@@ -30,10 +31,10 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
     """Serve until SIGINT or SIGTERM; the counts are the outcomes of the answers.
 
     Raises:
-        MissingDependencyError: the extra is not installed, or no such GPU. InputError: it may not or cannot
-            listen there, the workspace has a server, or there are no tasks.
+        MissingDependencyError: the extra is not installed, or no such GPU. InputError: it must not or cannot
+            listen there, the workspace already has a server, or there are no tasks.
     """
-    require_extra()
+    require(PACKAGES, "kcurate serve", "pip install 'kcurate[serve]'")
     token = _token(config)
     with contextlib.ExitStack() as stack, recorded(STAGE, config.workspace, note=note) as record:
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
@@ -65,18 +66,6 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
         return record.finish({"answers": dict(sorted(desk.outcomes.items()))})
 
 
-def require_extra() -> None:
-    """Raise one line that says what to install.
-
-    Raises:
-        MissingDependencyError: a package of the extra `serve` is not installed.
-    """
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        what = f"not installed: {', '.join(missing)}"
-        raise MissingDependencyError(what, where="kcurate serve", hint="pip install 'kcurate[serve]'")
-
-
 def _serve(
     desk: object, gpus: tuple[int, ...], token: str | None, max_body: int, sock: socket.socket
 ) -> None:
@@ -103,24 +92,24 @@ def _token(config: ServeConfig) -> str | None:
     """
     if config.token_file is None:
         if not is_loopback(config.host):
-            what = "whoever reaches this address could use the judge"
-            raise InputError(what, where=f"--host {config.host}", hint="give --token-file FILE")
+            why = "whoever reaches this address could use the judge"
+            raise InputError(why, where=f"--host {config.host}", hint="give --token-file FILE")
         return None
     return own_files.token(config.token_file)
 
 
 def _require_confinement(config: ServeConfig, note: Note) -> None:
-    """Serve other machines only where compilers read nothing but headers; on this machine, warn.
+    """If the sandbox does not confine compilers to headers, serve no other machine, and warn.
 
     Raises:
         InputError: compilers could read every file, and the host is not this machine.
     """
     if config.ray is not None or isolation.confined():
         return
-    what = "compilers can read every file of this machine (kcurate doctor says what is missing)"
+    why = "compilers can read every file of this machine (kcurate doctor says what is missing)"
     if not is_loopback(config.host):
-        raise InputError(what, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
-    note(f"warning: {what}; serve nobody else's code")
+        raise InputError(why, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
+    note(f"warning: {why}; serve nobody else's code")
 
 
 def _listen(config: ServeConfig) -> socket.socket:
@@ -129,7 +118,8 @@ def _listen(config: ServeConfig) -> socket.socket:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         return socket.create_server((config.host, config.port), family=family, backlog=1024)
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        hint = "choose another --port, or stop the program that has it" if taken else "check --host"
-        what = "the port is taken" if taken else f"cannot listen: {error.strerror or error}"
-        raise InputError(what, where=where, hint=hint) from error
+        if error.errno == errno.EADDRINUSE:
+            hint = "choose another --port, or stop the program that has it"
+            raise InputError("the port is taken", where=where, hint=hint) from error
+        why = f"cannot listen: {error.strerror or error}"
+        raise InputError(why, where=where, hint="check --host") from error

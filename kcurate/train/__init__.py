@@ -2,18 +2,18 @@
 
 | module | owns |
 |---|---|
-| `stage` | the command: stages in order, judges, scores |
+| `stage` | the command: runs the stages in order, opens the judges, scores the result |
 | `settings`, `config` | every setting; recipes and `--config` files |
 | `plans` | which stages a run does, so that `--resume` does the same |
-| `run_folder`, `metrics_log` | the files of a run |
+| `run_folder` | the files of a run, its metrics log included |
 | `run_tasks` | tasks for SFT, for GRPO, and held out |
-| `driving` | what the trainers share: arguments, resuming, the finished adapter |
+| `driving` | what the trainers share: arguments, resuming, saving the finished adapter |
 | `sft`, `rft`, `grpo` | one stage each |
 | `trl_reward` | the judge as TRL's reward function |
 | `turns` | several turns per completion |
 | `curriculum` | stages of permitted techniques |
 | `next_prompts` | which prompts are sampled next |
-| `callbacks`, `gradients`, `stopping` | what happens at a step: metrics, NaN gradients, time and signals |
+| `callbacks`, `stopping` | what happens between steps: metrics, NaN gradients, time limit and signals |
 | `random_model` | a small random model, to try a run |
 | `curves` | the plots of a run |
 | `model_card`, `hub` | the card of an adapter; pushing a run |

@@ -1,6 +1,6 @@
-"""Merges recipe, file and `--set` into one checked `TrainSettings`, and writes it back to a file.
+"""Merges recipe, file, `--set` and options into one checked `TrainSettings`, and writes it back to a file.
 
-In order of increasing precedence: the recipe that a recipe extends, the recipe, `--config`,
+In order of increasing precedence: the recipe that the chosen one extends, the chosen recipe, `--config`,
 `--set key=value`, other command-line options. An unknown key is an error that suggests the nearest setting.
 Not covered: what the settings mean (`settings`).
 """
@@ -76,7 +76,7 @@ def _together(sets: Sequence[str]) -> dict[str, Any]:
         assigned = _checked(_assignment(text), f"--set {text}")
         if "recipe" in assigned:
             raise InputError("a recipe cannot be chosen here", where=f"--set {text}", hint="--recipe NAME")
-        merged = _merge(merged, assigned, anew=False)
+        merged = _merge(merged, assigned, drop_values=False)
     return merged
 
 
@@ -94,37 +94,39 @@ def _assignment(text: str) -> dict[str, Any]:
     return dict(parsed)
 
 
-def _merge(below: Table, above: Table, *, anew: bool = True) -> dict[str, Any]:
-    """Both tables merged; with `anew`, choosing another scheme or policy drops the `values` set below it."""
-    merged = dict(below)
-    for choice in ("scheme", "policy") if anew else ():
-        if choice in above and above[choice] != merged.get(choice):
+def _merge(base: Table, overrides: Table, *, drop_values: bool = True) -> dict[str, Any]:
+    """Both tables merged. With `drop_values`, overriding a scheme or policy drops the `values` in the base:
+    they are parameters of the old one."""
+    merged = dict(base)
+    for choice in ("scheme", "policy") if drop_values else ():
+        if choice in overrides and overrides[choice] != merged.get(choice):
             merged.pop("values", None)
-    for key, value in above.items():
+    for key, value in overrides.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value, anew=anew) if both else value
+        merged[key] = _merge(merged[key], value, drop_values=drop_values) if both else value
     return merged
 
 
 def _checked(layer: Table, where: str) -> dict[str, Any]:
-    """A layer with its keys spelled like the fields, after checking every key and type."""
+    """A layer with `-` in its keys replaced by `_`, after checking every key and type."""
     data = {
-        key: _named(value) if isinstance(value, Mapping) else value for key, value in _named(layer).items()
+        key: _as_fields(value) if isinstance(value, Mapping) else value
+        for key, value in _as_fields(layer).items()
     }
     _structured(data, where)
     return data
 
 
-def _named(table: Table) -> Table:
+def _as_fields(table: Table) -> Table:
     return {key.replace("-", "_"): value for key, value in table.items()}
 
 
 class _WrongKindError(ValueError):
-    """A value of the wrong type for its setting; `inside`: an example key, if a table is expected."""
+    """A value of the wrong type for its setting; `example_key`: a key of the table that is expected."""
 
-    def __init__(self, what: str, inside: str | None = None) -> None:
-        super().__init__(what)
-        self.inside = inside
+    def __init__(self, expected: str, example_key: str | None = None) -> None:
+        super().__init__(expected)
+        self.example_key = example_key
 
 
 def _structured(data: Table, where: str) -> TrainSettings:
@@ -135,20 +137,21 @@ def _structured(data: Table, where: str) -> TrainSettings:
 
 
 def _refusal(error: Exception, where: str, key: str = "") -> InputError:
-    """The first error that structuring found, under its dotted name."""
+    """The first error that cattrs reports, as ours; `key`: the dotted key of the table that it is in."""
     if isinstance(error, ClassValidationError):
-        named, others = error.group_exceptions()
-        first, name = (named[0][0], named[0][1].name) if named else (others[0], "")
+        with_field, others = error.group_exceptions()
+        first, name = (with_field[0][0], with_field[0][1].name) if with_field else (others[0], "")
         return _refusal(first, where, f"{key}.{name}".strip("."))
     if isinstance(error, ForbiddenExtraKeysError):
-        unknown, *known = (
+        unknown, *siblings = (
             f"{key}.{field}".strip(".") for field in (min(error.extra_fields), *vars(error.cl()))
         )
-        hint = _near(unknown, {*known, *_flat(TrainSettings())})
+        hint = _near(unknown, {*siblings, *_flat(TrainSettings())})
         return InputError(f"unknown key {unknown!r}", where=where, hint=hint)
     if not isinstance(error, _WrongKindError):
         raise error
-    return InputError(f"{key} {error}", where=where, hint=error.inside and f"such as {key}.{error.inside}")
+    example = f"such as {key}.{error.example_key}" if error.example_key else None
+    return InputError(f"{key} {error}", where=where, hint=example)
 
 
 @cache
@@ -157,16 +160,16 @@ def _converter() -> Converter:
     conv = Converter(forbid_extra_keys=True)
 
     def listed(value: Any, kind: Any) -> tuple[Any, ...]:
-        many = value if isinstance(value, list | tuple) else [value]
-        return tuple(conv.structure(item, get_args(kind)[0]) for item in many)
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(conv.structure(item, get_args(kind)[0]) for item in items)
 
     def table(cls: type[Any]) -> Callable[[Any, Any], Any]:
-        inside = make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True)
+        of_dict = make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True)
 
         def structure(value: Any, kind: Any) -> Any:
             if not isinstance(value, Mapping):
                 raise _WrongKindError("must be a table", fields(cls)[0].name)
-            return inside(value, kind)
+            return of_dict(value, kind)
 
         return structure
 
@@ -184,18 +187,16 @@ def _converter() -> Converter:
 
 def _as_it_is(value: Any, kind: Any) -> Any:
     if get_origin(kind) is Literal:
-        good, what = value in get_args(kind), f"must be one of {', '.join(get_args(kind))}"
+        valid, expected = value in get_args(kind), f"one of {', '.join(get_args(kind))}"
     elif get_origin(kind) is Mapping:
-        good, what = (
-            isinstance(value, Mapping) and _writable(value),
-            "must be a table of strings, numbers and lists",
-        )
+        valid = isinstance(value, Mapping) and _writable(value)
+        expected = "a table of strings, numbers and lists"
     else:
         types = (int, float) if kind is float else kind
-        good = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
-        what = f"must be {_TYPES[kind]}"
-    if not good:
-        raise _WrongKindError(f"{what}, not {value!r}")
+        valid = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+        expected = _TYPES[kind]
+    if not valid:
+        raise _WrongKindError(f"must be {expected}, not {value!r}")
     return value
 
 
@@ -210,17 +211,17 @@ def _flat(settings: TrainSettings) -> dict[str, Any]:
     """Every setting by dotted key."""
     flat: dict[str, Any] = {}
     for name, value in vars(settings).items():
-        inside = (
-            {f"{name}.{key}": nested for key, nested in vars(value).items()} if is_dataclass(value) else None
-        )
-        flat |= {name: value} if inside is None else inside
+        if is_dataclass(value):
+            flat |= {f"{name}.{key}": nested for key, nested in vars(value).items()}
+        else:
+            flat[name] = value
     return flat
 
 
 def _near(name: str, names: Iterable[str]) -> str:
     """A hint with the nearest name, or one with a similar last part."""
     tail, names = name.rsplit(".", 1)[-1], sorted(names)
-    alike = [known for known in names if get_close_matches(tail, [known.rsplit(".", 1)[-1]], cutoff=0.75)]
+    alike = [other for other in names if get_close_matches(tail, [other.rsplit(".", 1)[-1]], cutoff=0.75)]
     otherwise = f"did you mean {alike[0]}?" if alike else f"one of: {', '.join(names[:12])} ..."
     return near(name, names, otherwise=otherwise)
 
@@ -260,9 +261,9 @@ def _check_ranges(settings: TrainSettings) -> None:
     _must("seed", settings.seed < 2**32, "below 2**32")
 
 
-def _must(key: str, holds: bool, what: str) -> None:
+def _must(key: str, holds: bool, requirement: str) -> None:
     if not holds:
-        raise InputError(f"{key} must be {what}", where="training settings", hint=f"--set {key}=...")
+        raise InputError(f"{key} must be {requirement}", where="training settings", hint=f"--set {key}=...")
 
 
 def to_toml(settings: TrainSettings) -> str:
@@ -270,10 +271,10 @@ def to_toml(settings: TrainSettings) -> str:
     lines: list[str] = []
     table = ""
     for key, value in _flat(settings).items():  # top-level keys come first
-        above, _, name = key.rpartition(".")
-        lines += ["", f"[{above}]"] if above != table else []
+        prefix, _, name = key.rpartition(".")
+        lines += ["", f"[{prefix}]"] if prefix != table else []
         lines.append(f"{name} = {_toml(value)}")
-        table = above
+        table = prefix
     return "\n".join(lines) + "\n"
 
 

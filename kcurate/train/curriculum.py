@@ -1,9 +1,9 @@
 """Stages of permitted techniques, after the staged search of Mikasa et al. (SQD, arXiv:2602.12049).
 
-A ladder of techniques has one stage per technique. Stage k asks for the k-th technique; it permits the first
-k, those that the given code uses, and those `always` permitted. A last stage, `free`, asks for any. A task is
-in a stage if its given code does not use the technique that the stage asks for. A completion that uses a
-technique that is not permitted is rejected (`reward.answers`). Not covered: which techniques code uses
+A ladder of techniques has one stage per technique. Stage k asks for the k-th technique. It permits the first
+k techniques, the techniques in the given code, and a few that are always permitted. A last stage, `free`,
+permits all. A task is in a stage if its given code does not use the technique that the stage asks for. A
+completion that uses another technique is rejected (`reward.answers`). Not covered: which techniques code uses
 (`kcurate.problem.techniques`), prompts that show earlier answers (`next_prompts`).
 """
 
@@ -21,8 +21,8 @@ from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, sh
 from kcurate.reward.task import Task
 
 FREE = "free"
-# Compiler hints, which do not change the algorithm. Loop unrolling is one too, and the ladder's last rung:
-# permitted from the start, it would leave the last two stages alike.
+# Compiler hints, which do not change the algorithm. Loop unrolling is another, but it is the ladder's last
+# technique: if it were always permitted, the last two stages would be equal.
 ALWAYS = ("launch-bounds", "read-only-cache")
 _VALUES = {
     "off": frozenset[str](),
@@ -33,11 +33,11 @@ _VALUES = {
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its number from 1, the technique asked for (None: any), and all permitted so far."""
+    """One stage: its number from 1, the technique asked for (None: any), and all permitted by then."""
 
     number: int
     technique: str | None
-    named: frozenset[str]
+    permitted: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
     slow, problem = task.template.slow, task.template.problem
     if problem is None or stage.technique in shown_in(slow.code):
         return None
-    allowed = permitted(slow.code, stage.named, "fast")
+    allowed = permitted(slow.code, stage.permitted, "fast")
     prompt = prompts.build(
         material_of(problem, slow, "fast", task.family),
         vocabulary()[stage.technique],
@@ -82,12 +82,12 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
         permitted=sorted(allowed),
     )
     fast = task.template.fast.code
-    has = stage.technique in (*task.template.techniques, *shown_in(fast))
+    uses_it = stage.technique in (*task.template.techniques, *shown_in(fast))
     return replace(
         task,
         id=f"{task.id}@{stage.name}",
         prompt=replace(prompt, system=task.prompt.system, context=task.prompt.context),
-        answer=task.answer if has and not not_permitted(fast, allowed) else None,
+        answer=task.answer if uses_it and not not_permitted(fast, allowed) else None,
         permitted=allowed,
     )
 
@@ -97,7 +97,7 @@ def arranged(
 ) -> tuple[Task, ...]:
     """The tasks in rollout order: stage by stage, shuffled by `seed` inside a stage.
 
-    `policy` off and pass-rate: the tasks unchanged. `values` of `sqd`: the arguments of `stages`.
+    With `policy` off or pass-rate they are unchanged. `values` of `sqd`: the arguments of `stages`.
 
     Raises:
         InputError: an unknown policy, value or technique; or no task is left.
@@ -107,22 +107,22 @@ def arranged(
     _check(policy, values or {})
     if policy != "sqd":
         return tuple(tasks)
-    arranged_tasks: list[Task] = []
+    in_order: list[Task] = []
     for stage in stages(**(values or {})):
-        inside = [staged for task in tasks if (staged := at_stage(task, stage)) is not None]
-        random.Random(f"{seed}-{stage.name}").shuffle(inside)
-        arranged_tasks += inside
-    if not arranged_tasks:
+        in_stage = [staged for task in tasks if (staged := at_stage(task, stage)) is not None]
+        random.Random(f"{seed}-{stage.name}").shuffle(in_stage)
+        in_order += in_stage
+    if not in_order:
         raise InputError("no task is in any stage", where="curriculum")
-    return tuple(arranged_tasks)
+    return tuple(in_order)
 
 
 def _check(policy: str, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in _VALUES[policy]:
-            known = ", ".join(sorted(_VALUES[policy])) or "nothing"
-            raise InputError(f"the curriculum {policy} has no {name!r}", hint=f"it has {known}")
-        names = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-        if not (isinstance(value, bool) if name == "free" else names):
-            wanted = "true or false" if name == "free" else "a list of techniques"
-            raise InputError(f"{name} must be {wanted}", where="curriculum")
+            parameters = ", ".join(sorted(_VALUES[policy])) or "nothing"
+            raise InputError(f"the curriculum {policy} has no {name!r}", hint=f"it has {parameters}")
+        is_names = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        if not (isinstance(value, bool) if name == "free" else is_names):
+            expected = "true or false" if name == "free" else "a list of techniques"
+            raise InputError(f"{name} must be {expected}", where="curriculum")

@@ -1,6 +1,6 @@
 """curves.png: a run's metrics over its steps, plotted with matplotlib from metrics.jsonl.
 
-Not covered: which metrics there are (`callbacks`, `reward.trl_reward`).
+Not covered: which metrics there are (`callbacks`, `trl_reward`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.core import store
-from kcurate.train.metrics_log import MetricsLog
+from kcurate.train.run_folder import MetricsLog
 
 Line = Mapping[str, Any]
-# Title, stage, and curves of a panel: a label, and the keys of the number in a line.
+# Each panel: its title, the stage, and the curves, each with a label and the keys that lead to its value in a
+# line of metrics.
 _PANELS: Sequence[tuple[str, str, Sequence[tuple[str, tuple[str, ...]]]]] = (
     ("SFT: loss", "sft", [("loss", ("loss",))]),
     ("SFT: token accuracy", "sft", [("accuracy", ("mean_token_accuracy",))]),
@@ -37,7 +38,7 @@ def draw(metrics: MetricsLog, path: Path, title: str) -> bool:
     """Plot the curves; False if there is nothing to plot or matplotlib is not installed."""
     lines = list(metrics.lines())
     panels = [
-        (name, stage, curves) for name, stage, all_ in _PANELS if (curves := _found(lines, stage, all_))
+        (title_, curves) for title_, stage, possible in _PANELS if (curves := _drawn(lines, stage, possible))
     ]
     if not panels or importlib.util.find_spec("matplotlib") is None:
         return False
@@ -48,11 +49,11 @@ def draw(metrics: MetricsLog, path: Path, title: str) -> bool:
     figure = Figure(figsize=(11, 2.9 * rows + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title)
-    for place, (name, _, curves) in enumerate(panels):
-        axes = figure.add_subplot(rows, 2, place + 1)
+    for index, (panel_title, curves) in enumerate(panels):
+        axes = figure.add_subplot(rows, 2, index + 1)
         for label, steps, values in curves:
             axes.plot(steps, values, marker="o" if len(steps) < 40 else "", markersize=3, label=label)
-        axes.set_title(name, fontsize=10)
+        axes.set_title(panel_title, fontsize=10)
         axes.set_xlabel("step", fontsize=9)
         axes.grid(visible=True, alpha=0.3)
         if len(curves) > 1:
@@ -63,7 +64,7 @@ def draw(metrics: MetricsLog, path: Path, title: str) -> bool:
     return True
 
 
-def _found(
+def _drawn(
     lines: Sequence[Line], stage: str, curves: Sequence[tuple[str, tuple[str, ...]]]
 ) -> list[tuple[str, list[int], list[float]]]:
     """The curves that have data: label, steps, values."""
@@ -80,6 +81,7 @@ def _found(
 
 
 def _number(line: Any, keys: Sequence[str]) -> float | None:
+    value = line
     for key in keys:
-        line = line.get(key) if isinstance(line, Mapping) else None
-    return float(line) if isinstance(line, int | float) else None
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return float(value) if isinstance(value, int | float) else None

@@ -1,4 +1,4 @@
-"""What SFT and GRPO share: trainer arguments, resuming, out-of-memory errors, the finished adapter.
+"""What SFT and GRPO share: trainer arguments, resuming, out-of-memory errors, saving the finished adapter.
 
 Not covered: training data (`sft`, `grpo`), the training loop (`transformers.Trainer`).
 """
@@ -22,13 +22,13 @@ from kcurate.core.config import near
 from kcurate.core.notes import Note
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.evaluation import taught
-from kcurate.train.callbacks import StepCallback
-from kcurate.train.gradients import GradientGuard
+from kcurate.train.callbacks import GradientGuard, StepCallback
 from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
 from kcurate.train.stopping import Stop, StoppedError
 
-# Warm-up takes at most this share of a run: the paper's 100 steps are too many for short runs.
+# Warm-up takes at most this share of a run: the 100 steps of the KernelCompare paper are too many for short
+# runs.
 WARMUP_SHARE = 0.25
 # Files of a checkpoint that are not part of its adapter.
 NOT_OF_ADAPTERS = (
@@ -66,7 +66,7 @@ def processes() -> tuple[int, int]:
 
 
 def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
-    """The warm-up steps of a run of `steps` steps; notes if they are fewer than wanted."""
+    """The number of warm-up steps in a run of `steps` steps, with a note if that is fewer than wanted."""
     most = math.floor(steps * WARMUP_SHARE)
     if wanted > most:
         note(f"{stage}: warm-up shortened from {wanted} to {most} steps, since the run has {steps}")
@@ -81,13 +81,13 @@ def batches(settings: SftSettings | GrpoSettings, rows: int, most: int) -> dict[
     Raises:
         InputError: `micro_batch` does not divide the rows of a process.
     """
-    share, wanted = rows // processes()[1], settings.micro_batch
-    if wanted and share % wanted:
+    share, size = rows // processes()[1], settings.micro_batch
+    if size and share % size:
         raise InputError(
-            f"{share} rows per step and process are not a multiple of {wanted}", where="micro_batch"
+            f"{share} rows per step and process are not a multiple of {size}", where="micro_batch"
         )
-    at_once = wanted or next(size for size in range(min(most, share), 0, -1) if share % size == 0)
-    return {"per_device_train_batch_size": at_once, "gradient_accumulation_steps": share // at_once}
+    size = size or next(size for size in range(min(most, share), 0, -1) if share % size == 0)
+    return {"per_device_train_batch_size": size, "gradient_accumulation_steps": share // size}
 
 
 def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[str, Any]:
@@ -117,11 +117,11 @@ def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[s
         "report_to": list(stage.settings.report) or "none",
         "run_name": f"{stage.run.root.name}-{stage.name}",
         "disable_tqdm": True,
-        **_pushed(stage),
+        **_push_arguments(stage),
     }
 
 
-def _pushed(stage: Stage) -> dict[str, Any]:
+def _push_arguments(stage: Stage) -> dict[str, Any]:
     """The arguments that push checkpoints while a stage runs."""
     if stage.push is None or stage.settings.push_checkpoints == "off":
         return {}
@@ -139,13 +139,13 @@ def arguments(cls: Any, ours: Mapping[str, Any], extra: Mapping[str, Any], where
     Raises:
         InputError: an argument that the trainer does not have, or a value that it rejects.
     """
-    known = [field.name for field in fields(cls)]
+    names = [field.name for field in fields(cls)]
     for name in extra:
-        if name not in known:
+        if name not in names:
             raise InputError(
                 f"trl.{cls.__name__} has no {name!r}",
                 where=where,
-                hint=near(name, known, otherwise="see its documentation"),
+                hint=near(name, names, otherwise="see its documentation"),
             )
     try:
         built = cls(**{**ours, **extra})
@@ -159,7 +159,7 @@ def arguments(cls: Any, ours: Mapping[str, Any], extra: Mapping[str, Any], where
 
 @contextlib.contextmanager
 def opening(where: str) -> Iterator[None]:
-    """Wraps the construction of a trainer, which validates its arguments once more.
+    """Turns the exceptions of a trainer's constructor, which checks its arguments again, into ours.
 
     Raises:
         InputError: an argument is invalid, or needs a package that is not installed.
@@ -171,7 +171,7 @@ def opening(where: str) -> Iterator[None]:
 
 
 def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) -> int:
-    """Train from the newest checkpoint to the end and save the adapter; the number of steps.
+    """Train from the newest checkpoint to the end and save the adapter; returns the number of steps.
 
     Raises:
         StoppedError: told to stop; a checkpoint is saved. MissingDependencyError: out of GPU memory.
@@ -181,7 +181,8 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) 
     trainer.add_callback(callback)
     trainer.add_callback(GradientGuard(stage.name, stage.note))
     last = stage.run.checkpoint(stage.name)
-    if last and 0 < trainer.args.max_steps <= step_of(last):  # the trainer would take one more step
+    # Training was complete and only the adapter is missing; the trainer would take one more step.
+    if last and 0 < trainer.args.max_steps <= step_of(last):
         _put_adapter(trainer, stage, last)
         return step_of(last)
     checkpoint = stage.run.checkpoint(stage.name, every=callback.period)
@@ -219,7 +220,7 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) 
 
 
 def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> None:
-    """Save the trainer's adapter, or that of a checkpoint, as the adapter of the stage."""
+    """Save the trainer's adapter, or a checkpoint's adapter, as the adapter of the stage."""
     part = stage.run.stage(stage.name) / "adapter.part"
     if trainer.is_world_process_zero():
         shutil.rmtree(part, ignore_errors=True)

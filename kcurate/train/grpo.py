@@ -35,7 +35,7 @@ ATTENTION = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 
 
 class ChoosingTrainer(GRPOTrainer):  # type: ignore[misc]
-    """Asks which prompts to sample for just before it samples; `rows` are those of the completions."""
+    """Chooses the prompts just before it samples; `rows`: the row of each completion sampled last."""
 
     next_prompts: NextPrompts | None = None
     rows: Sequence[Mapping[str, Any]] = ()
@@ -52,7 +52,7 @@ class ChoosingTrainer(GRPOTrainer):  # type: ignore[misc]
 def chooser(
     stage: Stage, data: Sequence[dict[str, Any]], tasks: Mapping[str, Task], form: Form
 ) -> NextPrompts | None:
-    """What chooses the prompts of a run; None: they come as they are."""
+    """What chooses the prompts of a run; None: the order of the data set."""
     curriculum, seed = stage.settings.curriculum, stage.settings.seed
     if curriculum.pool:
         return Pool(tasks, form, stage.settings.grpo.max_prompt_tokens, seed)
@@ -66,7 +66,7 @@ def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict
 
 
 def padded(rows: Sequence[dict[str, Any]], batch: int) -> list[dict[str, Any]]:
-    """The rows in order; some of the last are repeated, so that they fill every rollout batch."""
+    """The rows in order, with some of the last ones repeated so that the last rollout batch is full."""
     short = -len(rows) % batch
     return [*rows, *rows[len(rows) - batch :][:short]]
 
@@ -78,7 +78,7 @@ def steps_of(settings: GrpoSettings, count: int) -> int:
 
 
 def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | None) -> int:
-    """Run the stage to its end; the number of steps. `adapter` None: start a new one from the base model.
+    """Run the stage to its end; returns the number of steps. `adapter` None: train a new adapter.
 
     Raises:
         InputError: fewer prompts than a rollout batch needs. StoppedError, MissingDependencyError: as in
@@ -101,10 +101,10 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | Non
     if stage.settings.curriculum.policy == "sqd":
         data = padded(data, needed)
     model = weights.load_model(stage.settings.model, adapter=adapter, trainable=True)
-    known, ends = {task.id: task for task in tasks}, weights.end_tokens(model, tokenizer)
-    chosen = chooser(stage, data, known, form)
+    by_id, ends = {task.id: task for task in tasks}, weights.end_tokens(model, tokenizer)
+    next_prompts = chooser(stage, data, by_id, form)
     first = processes()[0] == 0
-    rewards = Rewards(pool, known, form, ends, stage.run, writes=first, next_prompts=chosen)
+    rewards = Rewards(pool, by_id, form, ends, stage.run, writes=first, next_prompts=next_prompts)
     with opening("grpo.trl"):
         trainer = ChoosingTrainer(
             model=model,
@@ -112,10 +112,10 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | Non
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
-            **turns.trainer_arguments(settings.turns, known, form, tokenizer, pool, ends),
+            **turns.trainer_arguments(settings.turns, by_id, form, tokenizer, pool, ends),
             peft_config=weights.lora(stage.settings.lora, model) if adapter is None else None,
         )
-    trainer.next_prompts = chosen
+    trainer.next_prompts = next_prompts
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )
@@ -152,7 +152,7 @@ def config(stage: Stage, count: int) -> Any:
         "epsilon_high": settings.epsilon_high or None,
         "scale_rewards": settings.scale_rewards,
         "mask_truncated_completions": settings.truncated == "masked",
-        # With dropout, completions would be sampled from other models than the one trained and scored.
+        # Dropout would make the policy that samples differ from the one that is trained.
         "disable_dropout": True,
         "shuffle_dataset": stage.settings.curriculum.policy != "sqd",
         "max_tool_calling_iterations": settings.turns - 1 or None,
@@ -168,7 +168,7 @@ def config(stage: Stage, count: int) -> Any:
 
 
 def penalties(settings: GrpoSettings) -> list[Any]:
-    """Reward functions beside the judge: TRL's penalty for length, which grows from 0 to -1 (DAPO)."""
+    """Reward functions in addition to the judge: TRL's penalty for length, from 0 to -1 (DAPO)."""
     if settings.truncated != "penalised":
         return []
     longest = settings.max_completion_tokens
@@ -176,7 +176,7 @@ def penalties(settings: GrpoSettings) -> list[Any]:
 
 
 def memory_hint(micro_batch: int, settings: GrpoSettings) -> str:
-    """What to change when out of memory, the best first."""
+    """The settings to change when out of memory, the most effective first."""
     changes = []
     if micro_batch > 1:
         changes.append(f"--set grpo.micro_batch={micro_batch // 2} (same result)")

@@ -1,7 +1,7 @@
 """Pushes a run's card, curves and adapters to a model repository on the Hub, in one commit.
 
-What names a path of this machine (settings, arguments, the base model of an adapter) is pushed without it.
-Not covered: datasets (`kcurate.dataset.push`), what is in the card (`model_card`).
+Paths of this machine (in settings, arguments, the name of an adapter's base model) are removed first. Not
+covered: datasets (`kcurate.dataset.push`), the content of the card (`model_card`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError, MissingDependencyError, RemoteError
-from kcurate.hub.repository import failures
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.hub.repository import Hub
 from kcurate.train import model_card
 from kcurate.train.config import to_toml
 from kcurate.train.plans import ALL
@@ -37,31 +37,15 @@ def push(
         InputError: not a repository name, or nothing to push. MissingDependencyError: no token.
         RemoteError: the Hub refused, or cannot be reached.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils._validators import validate_repo_id
-
     token = token or token_for(repo)
-    files = dict(_files(run))
+    files = {name: _public(run, path) for name, path in _files(run)}
     if not any(name.endswith("adapter_config.json") for name in files):
         raise InputError("no stage is done, so there is no adapter to push", where=str(run.root))
-    api = HfApi(endpoint=endpoint, token=token, library_name="kcurate")
-    try:
-        validate_repo_id(repo)
-        api.create_repo(repo, repo_type="model", private=private, exist_ok=True)
-        operations = [CommitOperationAdd(name, _public(run, path)) for name, path in files.items()]
-        done = api.create_commit(
-            repo, operations, commit_message="Adapters made by kcurate train", repo_type="model"
-        )
-    except HFValidationError as error:
-        raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-coder") from error
-    except failures() as error:
-        reason = " ".join(str(error).split())[:300]
-        raise RemoteError(
-            reason, where=repo, hint="no partial commit was made; run the command again"
-        ) from error
-    note(f"{repo}: {len(files)} files in commit {str(done.oid)[:10]}")
-    return str(done.oid)
+    hub = Hub(repo, kind="model", endpoint=endpoint, token=token)
+    hub.create(private=private)
+    commit = hub.commit(files, message="Adapters made by kcurate train")
+    note(f"{repo}: {len(files)} files in commit {commit[:10]}")
+    return commit
 
 
 def token_for(repo: str) -> str:
@@ -79,14 +63,14 @@ def token_for(repo: str) -> str:
 
 
 def _public(run: RunFolder, path: Path) -> str | bytes:
-    """What is pushed of a file: its path, or its text without paths of this machine."""
+    """The file to push: its path, or its text if paths of this machine had to be removed."""
     if path == run.config:
         return to_toml(model_card.public(run.settings())).encode()
     if path.name == "environment.json":
         return store.pretty_json({**json.loads(path.read_bytes()), "argv": None})
     if path.name == "adapter_config.json":
-        about = {"base_model_name_or_path": run.settings().model.shown}
-        return store.pretty_json({**json.loads(path.read_bytes()), **about})
+        base = run.settings().model.shown
+        return store.pretty_json({**json.loads(path.read_bytes()), "base_model_name_or_path": base})
     return str(path)
 
 
@@ -101,5 +85,5 @@ def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
     for name in done:
         for path in sorted(run.adapter(name).rglob("*")):
             if path.is_file():
-                inside = path.relative_to(run.adapter(name)).as_posix()
-                yield (inside if name == done[-1] else f"{name}/{inside}"), path
+                relative = path.relative_to(run.adapter(name)).as_posix()
+                yield (relative if name == done[-1] else f"{name}/{relative}"), path

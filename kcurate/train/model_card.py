@@ -1,6 +1,6 @@
 """The README.md of a run, which is the model card on the Hub: what was trained, on what data, and the scores.
 
-Not covered: the numbers in it (`scores`), putting it on the Hub (`hub`).
+Not covered: the scores (`kcurate.evaluation.scores`), uploading it (`hub`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcurate.train.settings import TrainSettings
 
 _STAGES: Mapping[StageName, str] = {
     "sft": "supervised fine-tuning on the faster sides of CUDA kernel pairs",
-    "rft": "SFT on the model's own confirmed answers that are no copies",
+    "rft": "SFT on the model's own confirmed answers that are not copies",
     "grpo": "GRPO, rewarded by kcurate's judge",
 }
 _COUNTS = {
@@ -35,12 +35,12 @@ _COUNTS = {
 }
 
 
-def write(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> None:
-    """Write the card; `about`: facts such as task counts, name to value."""
-    store.write_bytes(run.card, card(run, settings, about).encode())
+def write(run: RunFolder, settings: TrainSettings, facts: Mapping[str, Any]) -> None:
+    """Write the card; `facts`: such as task counts, name to value."""
+    store.write_bytes(run.card, card(run, settings, facts).encode())
 
 
-def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> str:
+def card(run: RunFolder, settings: TrainSettings, facts: Mapping[str, Any]) -> str:
     """The card as Markdown, starting with the metadata for the Hub."""
     done = [name for name in _STAGES if run.done(name)]
     base = settings.model.shown
@@ -54,31 +54,31 @@ def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> s
     if table := scores.markdown(scores.read_rows(run.measured)):
         parts += ["## On held-out tasks\n", table]
         parts.append(
-            "No family of these tasks was trained on. Intervals: 95%, by a bootstrap over families, none "
-            "below ten families. A completion that repeats the given kernel is copied and not correct.\n"
+            "No family of these tasks was trained on. Intervals: 95%, by a bootstrap over families; none "
+            "below ten families. A completion that repeats the given kernel is copied, not correct.\n"
         )
     if run.curves.is_file():
         parts.append("## Curves\n\n![loss and reward over the steps](curves.png)\n")
     parts.append("## How it was made\n")
-    parts += [f"- {_COUNTS.get(name, name)}: {value}" for name, value in about.items()]
+    parts += [f"- {_COUNTS.get(name, name)}: {value}" for name, value in facts.items()]
     parts.append(f"- where: {_where(run)}\n")
     parts.append(f"```toml\n{to_toml(public(settings))}```")
     return "\n".join(parts) + "\n"
 
 
 def public(settings: TrainSettings) -> TrainSettings:
-    """The settings without paths of this machine: a file or folder is its last part."""
+    """The settings without paths of this machine: of a file or folder, only its name remains."""
     short: TrainSettings = _short(settings)
     return replace(short, model=replace(short.model, name=settings.model.shown, base=""))
 
 
 def _short(value: Any) -> Any:
-    """A value with each path in it cut to its last part; also one after a colon, as in `kernelbench:PATH`."""
+    """A value with each path in it cut to its last part, also after a colon as in `kernelbench:PATH`."""
     if isinstance(value, str):
-        kind, mark, rest = value.rpartition(":")
-        path = Path(rest)
-        local = rest and "://" not in value and (path.is_absolute() or path.exists())
-        return f"{kind}{mark}{path.absolute().name}" if local else value
+        prefix, colon, text = value.rpartition(":")
+        path = Path(text)
+        local = text and "://" not in value and (path.is_absolute() or path.exists())
+        return f"{prefix}{colon}{path.absolute().name}" if local else value
     if isinstance(value, Mapping):
         return {name: _short(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""A random language model of two million parameters, made on the spot: it shows that training runs here.
+"""A randomly initialised language model of two million parameters, to test that training works here.
 
-Its tokenizer is trained on the tasks' own text. It has learned nothing, and learns nothing useful. Not
-covered: real models (`models`).
+Its tokenizer is trained on the text of the tasks. The model learns nothing useful. Not covered: real models
+(`kcurate.local_models.weights`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.reward.task import Task
 NAME = "random"
 VOCABULARY, WIDTH, INNER, LAYERS = 2048, 256, 640, 2
 END = "<|end|>"
-SAID = "a random model of two million parameters: it shows that training runs here, and learns nothing useful"
+NOTE = "a random model of two million parameters: it shows that training runs here, and learns nothing useful"
 
 
 def write(folder: Path, tasks: Iterable[Task], *, seed: int) -> None:
@@ -46,7 +46,7 @@ def write(folder: Path, tasks: Iterable[Task], *, seed: int) -> None:
 
 
 def on_one_thread() -> None:
-    """Let torch use one thread: on a CPU, so small a model generates three times as fast as on two."""
+    """Let torch use one thread: on a CPU, a model this small generates three times as fast as on two."""
     import torch
 
     torch.set_num_threads(1)

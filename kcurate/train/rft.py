@@ -1,6 +1,6 @@
-"""Rejection fine-tuning: sample, judge, and SFT on the model's own confirmed answers that are no copies.
+"""Rejection fine-tuning: sample, judge, and SFT on the model's own confirmed answers that are not copies.
 
-The prompts are those of GRPO. Not covered: sampling and judging (`evaluation`), the training itself (`sft`).
+It uses GRPO's prompts. Not covered: sampling and judging (`evaluation`), the training itself (`sft`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kcurate.reward.task import Pool, Task
 from kcurate.train import driving, sft
 from kcurate.train.driving import Stage
 
-# The completions behind the rows, in the run's `completions/`.
+# The file of the sampled completions, in the run's `completions/`.
 SAMPLED = "rft-sampled"
 
 
 def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None, *, timed: bool) -> int:
-    """Run the stage to its end; the number of steps. `adapter` None: sample from the base model.
+    """Run the stage to its end; returns the number of steps. `adapter` None: sample from the base model.
 
-    One process samples and judges. A resumed stage keeps what was sampled.
+    One process samples and judges. A resumed stage reuses the completions on file.
 
     Raises:
         InputError: no completion is right. StoppedError, MissingDependencyError: as in `driving.drive`.
@@ -75,16 +75,17 @@ def _sampled(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | No
 
 
 def answers(tasks: Sequence[Task], rows: Sequence[Completion], *, timed: bool, most: int) -> list[Task]:
-    """The tasks with right completions as answers, at most `most` different ones of each, the fastest first.
+    """The tasks with the model's right completions as answers: for each at most `most`, the fastest first.
 
     `timed` false: correct is enough, since nothing is confirmed without times.
     """
-    wanted = Outcome.CONFIRMED if timed else Outcome.CORRECT
-    known = {task.id: task for task in tasks}
+    right = Outcome.CONFIRMED if timed else Outcome.CORRECT
+    tasks_by_id = {task.id: task for task in tasks}
     by_task: dict[str, dict[str, Task]] = defaultdict(dict)
-    right = [row for row in rows if row.outcome == wanted]
-    for row in sorted(right, key=lambda row: -(row.speedup or 0.0)):
-        task, answer = known[row.task], answer_of(row)
+    for row in sorted(rows, key=lambda row: -(row.speedup or 0.0)):
+        if row.outcome != right:
+            continue
+        task, answer = tasks_by_id[row.task], answer_of(row)
         if isinstance(answer, str):
             parsed = prompts.read_reply(answer, "text")
             if isinstance(parsed, prompts.Unreadable):

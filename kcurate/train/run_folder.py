@@ -2,7 +2,7 @@
 
 config.toml       every setting, resolved; read by --resume
 run.json          the stages, and the adapter that GRPO starts from; read by --resume
-tasks.json        which tasks SFT is taught, GRPO samples for, and are held out
+tasks.json        the ids of the tasks for SFT, for GRPO, and held out
 environment.json  versions, device, processes
 metrics.jsonl     one line per step; curves.png is plotted from it
 judged.jsonl      one line per completion of GRPO: task, outcome, reward
@@ -14,11 +14,13 @@ verdicts.jsonl    the judges' verdicts, so that nothing is judged twice
 summary.json      the counts
 log               progress messages with timestamps
 
-A stage is done when its adapter/ exists: it is renamed into place when complete.
+A stage is done when its adapter/ exists: it is renamed into place when complete. Not covered: the content of
+metrics (`callbacks`, `trl_reward`), the curves plotted from them (`curves`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -26,7 +28,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,11 +37,39 @@ from kcurate.core import store
 from kcurate.core.workspace import Inside
 from kcurate.errors import InputError
 from kcurate.train.config import resolve, to_toml
-from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.settings import TrainSettings
 
 StageName = Literal["sft", "rft", "grpo"]
 _PACKAGES = ("kcurate", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
+
+
+@dataclass(frozen=True)
+class MetricsLog:
+    """Lines `{"stage": "sft", "rft" or "grpo", "step": n, ...}`; creating the object touches nothing."""
+
+    path: Path
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Add one line; if a crash cut the last line short, it starts a new one."""
+        store.append_line(self.path, json.dumps(line, ensure_ascii=False), durable=False)
+
+    def lines(self, stage: str | None = None) -> Iterator[dict[str, Any]]:
+        """Every complete line, of one stage or of all; none if the file is missing."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            for raw in file:
+                with contextlib.suppress(ValueError):
+                    line = json.loads(raw)
+                    if isinstance(line, dict) and stage in (None, line.get("stage")):
+                        yield line
+
+    def rewind(self, stage: str, step: int) -> None:
+        """Drop the lines of a stage after `step`: the resumed run will write them again."""
+        kept = [line for line in self.lines() if line.get("stage") != stage or line.get("step", 0) <= step]
+        if self.path.exists():
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
+            store.write_bytes(self.path, text.encode())
 
 
 @dataclass(frozen=True)
@@ -49,7 +79,7 @@ class RunFolder:
     root: Path
 
     config = Inside("config.toml")  # the resolved settings
-    plan = Inside("run.json")  # the stages, and the adapter that was given to GRPO
+    plan = Inside("run.json")  # the stages, and the adapter that GRPO starts from
     tasks = Inside("tasks.json")  # the split
     base = Inside("base")  # unpacked weights of a `.gguf` model
     curves = Inside("curves.png")
@@ -85,9 +115,9 @@ class RunFolder:
 
     def checkpoint(self, name: StageName, *, every: int = 1) -> Path | None:
         """The newest complete checkpoint of a stage whose step is a multiple of `every`."""
-        all_ = [(step_of(path), path) for path in self.stage(name).glob("checkpoint-*")]
-        checkpoints = [(step, path) for step, path in all_ if step and step % every == 0]
-        return max(checkpoints)[1] if checkpoints else None
+        steps = {path: step_of(path) for path in self.stage(name).glob("checkpoint-*")}
+        complete = [path for path, step in steps.items() if step and step % every == 0]
+        return max(complete, key=lambda path: steps[path], default=None)
 
     def admit(self, *, resume: bool) -> None:
         """Check that a run can begin here, or be resumed; writes nothing.
@@ -103,7 +133,7 @@ class RunFolder:
             )
 
     def start(self, settings: TrainSettings) -> None:
-        """Write the settings into a new folder, or into that of a resumed run."""
+        """Write the settings into the folder of a new or resumed run."""
         store.write_bytes(self.config, to_toml(settings).encode())
 
     def settings(self, sets: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> TrainSettings:
@@ -132,22 +162,18 @@ def environment(processes: int) -> dict[str, Any]:
     """Versions and hardware: what is needed to reproduce the run."""
     import torch
 
-    versions: dict[str, str | None] = {}
-    for name in _PACKAGES:
-        try:
+    versions: dict[str, str | None] = dict.fromkeys(_PACKAGES)
+    for name in versions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": versions,
         "torch_cuda": torch.version.cuda,
-        "gpus": gpus,
-        "gpu_memory_bytes": [
-            torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())
-        ],
+        "gpus": [gpu.name for gpu in gpus],
+        "gpu_memory_bytes": [gpu.total_memory for gpu in gpus],
         "processors": len(os.sched_getaffinity(0)),
         "processes": processes,
         "argv": sys.argv[1:],

@@ -1,7 +1,7 @@
-"""The tasks of a run: those that SFT is taught, those that GRPO samples for, and those held out.
+"""The tasks of a run: training examples for SFT, rollout prompts for GRPO, and held-out tasks.
 
-First whole families are held out (`tasks.held_out`), then of the rest whole families are kept for GRPO
-(`tasks.rollout`), by the same seed: GRPO's prompts are not the rows that SFT memorised. A run writes the
+Whole families are held out first (`tasks.held_out`). Of the remaining ones, some are reserved for GRPO
+(`tasks.rollout`, with the same seed), so that its prompts are not rows that SFT memorised. A run writes the
 three lists to `tasks.json`. Not covered: tasks from pairs (`reward.pair_tasks`), how families are held out
 (`reward.splits`).
 """
@@ -23,7 +23,7 @@ from kcurate.train.settings import TrainSettings
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks for SFT, for GRPO, and held out from both; and why a module became no task."""
+    """Tasks for SFT, for GRPO, and held out from both; `left_out`: why a module became no task, by name."""
 
     sft: tuple[Task, ...]
     grpo: tuple[Task, ...]
@@ -32,36 +32,36 @@ class Tasks:
 
 
 def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None = None) -> Tasks:
-    """The tasks of a run; prompts name `gpu`, if given and if it judges.
+    """The tasks of a run; prompts name `gpu`, unless a server judges.
 
-    No two of the three parts have a family in common; with `tasks.rollout` 0, GRPO asks what SFT is taught.
+    The three parts share no family, except that with `tasks.rollout` 0 SFT and GRPO use the same tasks.
 
     Raises:
         InputError: no such dataset, or no usable task in it.
     """
-    wanted, gpu = settings.tasks, None if settings.judge.url else gpu
-    kind, _, path = wanted.source.partition(":")
-    pairs = pair_tasks.load(*wanted.dataset, brief=wanted.brief, untimed=wanted.untimed, gpu=gpu, note=note)
-    pairs = pairs[: wanted.limit or None]
-    if kind == "pairs":
-        training, held_out = splits.split(pairs, wanted.held_out, wanted.split_seed)
-        sft, kept = splits.split(training, wanted.rollout, wanted.split_seed)
-        rollout = _arranged(_open(kept if wanted.rollout else training), settings)
+    select, gpu = settings.tasks, None if settings.judge.url else gpu
+    source, _, path = select.source.partition(":")
+    pairs = pair_tasks.load(*select.dataset, brief=select.brief, untimed=select.untimed, gpu=gpu, note=note)
+    pairs = pairs[: select.limit or None]
+    if source == "pairs":
+        training, held_out = splits.split(pairs, select.held_out, select.split_seed)
+        sft, reserved = splits.split(training, select.rollout, select.split_seed)
+        rollout = _arranged(_open(reserved if select.rollout else training), settings)
         parts = Tasks(sft, rollout, pair_tasks.scored(held_out))
-    elif kind == "kernelbench":
+    elif source == "kernelbench":
         from kcurate.kernelbench import tasks as kernelbench
 
-        modules = kernelbench.load(path or None, brief=wanted.brief, gpu=gpu or "", note=note)
-        rollout, held_out = splits.split(modules.tasks, wanted.held_out, wanted.split_seed)
+        modules = kernelbench.load(path or None, brief=select.brief, gpu=gpu or "", note=note)
+        rollout, held_out = splits.split(modules.tasks, select.held_out, select.split_seed)
         note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
         pairs = _apart(pairs, held_out, note)
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
-            raise InputError(f"no module became a task ({why[:300]})", where=wanted.source)
-        rollout = _arranged(rollout[: wanted.limit or None], settings)
+            raise InputError(f"no module became a task ({why[:300]})", where=select.source)
+        rollout = _arranged(rollout[: select.limit or None], settings)
         parts = Tasks(pairs, rollout, held_out, modules.left_out)
     else:
-        raise InputError(f"no tasks {wanted.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+        raise InputError(f"no tasks {select.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
     families = [len({task.family for task in part}) for part in (parts.sft, parts.grpo, parts.held_out)]
     note(f"{len(parts.sft)} tasks for SFT, {len(parts.grpo)} for GRPO, {len(parts.held_out)} held out "
          f"({', '.join(map(str, families))} families)")  # fmt: skip
@@ -75,21 +75,19 @@ def write(folder: RunFolder, tasks: Tasks) -> None:
 
 
 def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> tuple[Task, ...]:
-    """The tasks of other families than those held out: pairs beside KernelBench are not split themselves."""
+    """The pairs whose family is not held out. With KernelBench's tasks, all other pairs are for SFT."""
     families = {task.family for task in held_out}
-    apart = tuple(task for task in tasks if task.family not in families)
-    if left := [task.id for task in tasks if task.family in families]:
-        note(f"{len(left)} of {len(tasks)} tasks are left out: held-out tasks have their family ({left[0]})")
-    return apart
+    if dropped := [task.id for task in tasks if task.family in families]:
+        count = f"{len(dropped)} of {len(tasks)}"
+        note(f"{count} tasks are left out: held-out tasks have their family ({dropped[0]})")
+    return tuple(task for task in tasks if task.family not in families)
 
 
 def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-    """The tasks that a faster answer solves best: none asks for a technique by name."""
+    """The tasks that any faster answer solves: none asks for a technique by name."""
     return tuple(task for task in tasks if task.technique is None)
 
 
 def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, ...]:
-    curriculum_settings = settings.curriculum
-    return curriculum.arranged(
-        tasks, curriculum_settings.policy, curriculum_settings.values, seed=settings.seed
-    )
+    policy, values = settings.curriculum.policy, settings.curriculum.values
+    return curriculum.arranged(tasks, policy, values, seed=settings.seed)

@@ -1,4 +1,4 @@
-"""Every setting of a training run: the keys of a recipe or `--config` file.
+"""Every setting of a training run: the keys of a recipe or `--config` file, and the options of one call.
 
 One frozen dataclass per table of the file. The defaults are those of the recipe `pairs`. Not covered: reading
 the file (`config`), the parameters of a reward scheme (`reward.schemes`).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from kcurate.core.options import DatasetOption, Option
@@ -21,8 +22,9 @@ class SftSettings:
 
     `batch`: rows per optimizer step across all processes. `micro_batch`: rows per forward pass of one
     process (0: chosen automatically). `max_tokens`: prompt plus answer; longer rows are dropped, not
-    truncated. `thought` kept: an empty thought before an answer is context and not learned, so that a model
-    that reasons goes on reasoning. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence.
+    truncated. `thought` kept: an empty thought before an answer is part of the context, not of the loss, so
+    that the model does not learn to stop reasoning. `max_steps` 0: train for `epochs`. `packing`: several
+    rows per sequence.
     `trl`: extra arguments for `trl.SFTConfig`.
     """
 
@@ -95,10 +97,10 @@ class GrpoSettings:
 
 @dataclass(frozen=True)
 class RftSettings:
-    """Rejection fine-tuning: SFT, with its settings, on the model's own right answers that are no copies.
+    """Rejection fine-tuning: SFT, with its settings, on the model's own right answers that are not copies.
 
-    `samples`: completions per task of GRPO, within its token limits. `answers`: at most so many are kept of
-    a task, the fastest. `batch`: prompts sampled at a time.
+    `samples`: completions for each GRPO task, within GRPO's token limits. `answers`: how many are kept for a
+    task, the fastest first. `batch`: prompts sampled at a time.
     """
 
     samples: int = 8
@@ -110,7 +112,7 @@ class RftSettings:
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """The reward: a scheme of `kcurate.reward.schemes`, or the `module:function` of a user's own.
+    """The reward: a scheme of `kcurate.reward.schemes`, or a user's function as `module:function`.
 
     `values` override its parameters.
     """
@@ -123,8 +125,8 @@ class RewardSettings:
 class CurriculumSettings:
     """`policy` off: all tasks from the start. `sqd`: stages of permitted techniques (`train.curriculum`).
 
-    `pass-rate`: from the second epoch on, tasks come by how undecided they are. `pool`: prompts show earlier
-    answers (`train.next_prompts`).
+    `pass-rate`: from the second epoch on, tasks that are solved about half the time are sampled more often.
+    `pool`: prompts show earlier answers (`train.next_prompts`).
     """
 
     policy: str = "off"
@@ -138,8 +140,8 @@ class TaskSettings:
 
     `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
     `held_out`: the share of the tasks excluded from training, by whole families. `rollout`: the share of the
-    rest that GRPO samples for and SFT is not taught, by whole families (0: both have all of the rest).
-    `limit`: at most this many tasks (0: all).
+    remaining tasks that only GRPO uses, by whole families (0: SFT and GRPO both use all of them). `limit`: at
+    most this many tasks (0: all).
     """
 
     source: Annotated[
@@ -183,11 +185,39 @@ class MeasureSettings:
 
 
 @dataclass(frozen=True)
+class CallOptions:
+    """The options of one call, which are not stored with the settings of the run.
+
+    `adapter`: GRPO starts from it instead of from the run's SFT adapter; a resumed run remembers it. `row`:
+    score only `adapter`, under this name.
+    """
+
+    out: Annotated[
+        Path | None,
+        Option("The run's folder.  [default: runs/train-<time> in the workspace]", metavar="RUN"),
+    ] = None
+    resume: Annotated[bool, Option("Resume the run in --out.")] = False
+    adapter: Annotated[
+        Path | None,
+        Option("rft, grpo: start from this adapter; measure: score only this one.", metavar="DIR"),
+    ] = None
+    row: Annotated[str | None, Option("measure: name of the score row for --adapter.", metavar="NAME")] = None
+    max_minutes: Annotated[
+        float, Option("Stop training gracefully after M minutes; 0: no limit.", metavar="M", min=0)
+    ] = 0.0
+    yes: Annotated[bool, Option("Download the default model without --model.")] = False
+    push: Annotated[
+        str | None, Option("Publish card and adapters on the Hub at the end.", metavar="USER/NAME")
+    ] = None
+    private: Annotated[bool, Option("Create the repository on the Hub as private.")] = False
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """All settings of one run.
 
     `report`: where the trainers also log to (trackio, wandb, tensorboard). `push_checkpoints`: the trainers'
-    Hub strategy, if the run is pushed; each stage's checkpoints go to a repository of their own.
+    Hub strategy if the run is pushed; the checkpoints of each stage go to a separate repository.
     """
 
     recipe: str = "pairs"

@@ -1,6 +1,6 @@
 """Supervised fine-tuning on `trl.SFTTrainer`: tokenised rows, loss on the completion only, LoRA.
 
-Not covered: where tasks come from (`pair_tasks`), the loop (`driving`).
+Not covered: where tasks come from (`reward.pair_tasks`), the loop (`driving`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def rows(
     """Rows `{"input_ids", "completion_mask"}` of the tasks with a known answer; how many were too long.
 
     A row is the tokens that generation starts from, then the known answer. The trainer's own tokenisation
-    would train on another context if the chat template opens a completion differently (with a thought). Rows
-    longer than `max_tokens` are left out: a truncated answer would teach the model to stop anywhere.
+    would train on a different context if the chat template starts completions differently (with a thought).
+    Rows longer than `max_tokens` are left out: a truncated answer would teach the model to stop anywhere.
     """
     rows, too_long = [], 0
     for task in tasks:
@@ -65,12 +65,12 @@ def rows(
 
 
 def steps_of(settings: SftSettings, count: int) -> int:
-    """The steps of a run over `count` rows; rows that do not fill a batch wait for the next epoch."""
+    """The number of steps of a run over `count` rows; an incomplete batch is not used in that epoch."""
     return settings.max_steps or math.ceil(max(1, count // settings.batch) * settings.epochs)
 
 
 def train(stage: Stage, tasks: Sequence[Task], adapter: Path | None = None) -> int:
-    """Run the stage to its end; the number of steps. `adapter` None: start a new one from the base model.
+    """Run the stage to its end; returns the number of steps. `adapter` None: train a new adapter.
 
     Raises:
         InputError: no task has a known answer that fits. StoppedError, MissingDependencyError: as in
@@ -125,7 +125,7 @@ def config(stage: Stage, count: int) -> Any:
 
 
 def memory_hint(micro_batch: int, settings: SftSettings) -> str:
-    """What to change when out of memory, the best first."""
+    """The settings to change when out of memory, the most effective first."""
     changes = []
     if micro_batch > 1:
         changes.append(f"--set sft.micro_batch={micro_batch // 2} (same result)")

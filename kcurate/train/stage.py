@@ -33,7 +33,7 @@ from kcurate.train import curves, hub, model_card, plans, run_tasks
 from kcurate.train.plans import Plan
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.run_tasks import Tasks, load_tasks
-from kcurate.train.settings import TrainSettings
+from kcurate.train.settings import CallOptions, TrainSettings
 from kcurate.train.stopping import Stop
 from kcurate.train.trl_reward import sampled
 
@@ -41,26 +41,17 @@ from kcurate.train.trl_reward import sampled
 ROWS = {"base": "base", "sft": "SFT", "rft": "SFT+RFT", "grpo": "SFT+GRPO"}
 
 
-@dataclass(frozen=True)
-class TrainConfig:
-    """One call. `stages`: those to run; None: all, or when resuming those that the run began with.
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(CallOptions):
+    """One call. `stages` None: SFT and GRPO, or for a resumed run the stages of the earlier calls.
 
-    `adapter`: what GRPO starts from instead of the run's SFT adapter; a resumed run remembers it. `measure`:
-    score on the held-out tasks afterwards. `row`: score only `adapter`, under this name. `budget_s`: training
-    stops after this time (0: no limit). `push`: the repository on the Hub for the card and the adapters.
-    `tasks`: instead of those of the settings.
+    `measure`: score on the held-out tasks afterwards. `tasks`: instead of those that the settings select.
     """
 
     settings: TrainSettings
     out: Path
     stages: tuple[StageName, ...] | None = None
-    adapter: Path | None = None
-    row: str | None = None
-    resume: bool = False
     measure: bool = True
-    budget_s: float = 0.0
-    push: str | None = None
-    private: bool = False
     tasks: Tasks | None = None
 
 
@@ -75,68 +66,65 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         require_extra()
         folder = RunFolder(config.out)
         place = devices.settle(config.settings.judge)
-        from kcurate.local_models import weights
         from kcurate.local_models.libraries import quiet
         from kcurate.train.driving import processes
 
         rank, world = processes()
         note = silent if rank else record.note
-        if rank == 0:
-            folder.admit(resume=config.resume)
-        begun = plans.read(folder) if config.resume else Plan()
-        plan = plans.settle(
-            config.stages, config.adapter, begun, grpo_begun=folder.checkpoint("grpo") is not None
-        )
-        if (adapter := plan.adapter or config.adapter) is not None:
-            weights.check_adapter(adapter)
-        if config.push is not None and rank == 0:
-            hub.token_for(config.push)
-        _check_names(config.settings, note)  # here, so that a wrong name leaves no run folder behind
+        earlier, plan = _checked_plans(config, folder, rank, note)
         tasks = config.tasks or load_tasks(config.settings, note, gpu=devices.gpu_named(place))
         if rank == 0:
             record.begin()
             folder.start(config.settings)
-            plans.write(folder, begun, plan)
+            plans.write(folder, earlier, plan)
             write_environment(folder, world)
             run_tasks.write(folder, tasks)
         with quiet():
             config = replace(config, settings=_unpacked(config.settings, folder, tasks))
         steps: dict[str, int] = {}
-        stop = Stop(config.budget_s)
+        stop = Stop(config.max_minutes * 60)
         with quiet(), stop.listening(), judges(config, folder, place, tasks, rank, note) as pool:
             if {"rft", "grpo"} & {*plan.stages} or (config.measure and config.settings.measure.samples):
-                # A machine that cannot judge should fail before training, not after.
+                # `pool.timed` starts the judges: a machine that cannot judge fails before training.
                 where = config.settings.judge.url or place.backend
                 note(f"judge: {where}, {'timed' if pool.timed else 'not timed'}")
             note(f"trains on {devices.name()}")
+            open_run = _OpenRun(config, folder, tasks, pool, stop, note)
             for name in plan.stages:
-                steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
+                steps[name] = open_run.train(name, plan.adapter)
                 if rank == 0:
                     curves.draw(folder.metrics, folder.curves, f"{config.settings.model.shown}, {name}")
             if rank == 0 and config.measure and config.settings.measure.samples:
-                try:
-                    with stop.at_once(
-                        "train measure", f"finished rows are kept; --resume --out {folder.root}"
-                    ):
-                        _measure(config, folder, tasks, pool, note)
-                except InputError as error:
-                    if not plan.stages:
-                        raise
-                    note(f"not scored: {error}")
+                open_run.measure(required=not plan.stages)
         return _finish(config, folder, tasks, steps, record) if rank == 0 else record.summary({})
 
 
-def _check_names(settings: TrainSettings, note: Note) -> None:
-    """Refuse a reward or a model that is not there."""
-    own_reward.chosen(settings.reward.scheme, settings.reward.values)
-    require_reports(settings.report)
+def _checked_plans(config: TrainConfig, folder: RunFolder, rank: int, note: Note) -> tuple[Plan, Plan]:
+    """The plans of the earlier calls and of this call.
+
+    Also refuses a folder, adapter, reward, report package or model that cannot be used, so that a mistake
+    leaves no run folder behind.
+    """
     from kcurate.local_models import weights
     from kcurate.train import random_model
 
+    if rank == 0:
+        folder.admit(resume=config.resume)
+    earlier = plans.read(folder) if config.resume else Plan()
+    grpo_begun = folder.checkpoint("grpo") is not None
+    plan = plans.settle(config.stages, config.adapter, earlier, grpo_begun=grpo_begun)
+    if (adapter := plan.adapter or config.adapter) is not None:
+        weights.check_adapter(adapter)
+    if config.push is not None and rank == 0:
+        hub.token_for(config.push)
+    settings = config.settings
+    own_reward.chosen(settings.reward.scheme, settings.reward.values)
+    require_reports(settings.report)
     if settings.model.name == random_model.NAME:
-        note(random_model.SAID)
+        note(random_model.NOTE)
     else:
         weights.check_there(settings.model)
+    return earlier, plan
 
 
 def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> TrainSettings:
@@ -160,7 +148,7 @@ def judges(
     """The judges of this process, which start on first use; or a server.
 
     Raises:
-        InputError, RemoteError: the server is not there, or cannot judge this run.
+        InputError, RemoteError: the server cannot be reached, or cannot judge this run.
     """
     settings = config.settings
     if settings.judge.url:
@@ -184,133 +172,140 @@ def judges(
 
 
 def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
-    """The server that a run names.
+    """The server that `--judge` names.
 
     Raises:
-        InputError: not an address, a wrong token, or a setting that a server cannot follow.
-        RemoteError: no server there.
+        InputError: not an address, a wrong token, or a setting that a server does not support.
+        RemoteError: the server cannot be reached.
     """
-    judge_settings = settings.judge
+    url, token_file = settings.judge.url, settings.judge.token_file
     if ":" in settings.reward.scheme:
         raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
     if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
-        what = "a server judges pairs, and permits all techniques"
-        raise InputError(what, where="--judge", hint="leave it out")
-    token = own_files.token(Path(judge_settings.token_file)) if judge_settings.token_file else None
-    Client(
-        judge_settings.url, token=token, retry_s=0
-    ).health()  # here, so that a wrong address is an error at once
-    client = Client(judge_settings.url, token=token, retry_s=RETRY_S, note=note)
+        why = "a server judges pairs, and permits all techniques"
+        raise InputError(why, where="--judge", hint="leave it out")
+    token = own_files.token(Path(token_file)) if token_file else None
+    Client(url, token=token, retry_s=0).health()  # a wrong address is an error at once
+    client = Client(url, token=token, retry_s=RETRY_S, note=note)
     return RemotePool(client, settings.reward.scheme, settings.reward.values)
 
 
-def _train(
-    name: StageName,
-    config: TrainConfig,
-    first_adapter: Path | None,
-    folder: RunFolder,
-    tasks: Tasks,
-    stop: Stop,
-    pool: RewardPool | RemotePool,
-    note: Note,
-) -> int:
-    """Run one stage unless it is done; the number of steps taken now."""
-    if folder.done(name):
-        note(f"{name}: already done")
-        return 0
-    from kcurate.local_models import weights
-    from kcurate.train import grpo, rft, sft
-    from kcurate.train.driving import Stage
+@dataclass(frozen=True)
+class _OpenRun:
+    """A run while its judges are open: trains its stages and scores the results."""
 
-    stage = Stage(name, folder, config.settings, stop, note, config.push, config.private)
-    if name == "sft":
-        taught.write(folder.stage(name), (task for task in tasks.sft if task.answer is not None), None)
-        steps = sft.train(stage, tasks.sft)
-    else:
-        if name == "grpo" and folder.done("rft") and config.adapter is None:
-            first_adapter = None  # what was given is what RFT started from
+    config: TrainConfig
+    folder: RunFolder
+    tasks: Tasks
+    pool: RewardPool | RemotePool
+    stop: Stop
+    note: Note
+
+    def train(self, name: StageName, first_adapter: Path | None) -> int:
+        """Run one stage unless it is done; returns the number of steps taken in this call."""
+        if self.folder.done(name):
+            self.note(f"{name}: already done")
+            return 0
+        from kcurate.local_models import weights
+        from kcurate.train import grpo, rft, sft
+        from kcurate.train.driving import Stage
+
+        config, folder, tasks = self.config, self.folder, self.tasks
+        stage = Stage(name, folder, config.settings, self.stop, self.note, config.push, config.private)
+        if name == "sft":
+            taught.write(folder.stage(name), (task for task in tasks.sft if task.answer is not None), None)
+            steps = sft.train(stage, tasks.sft)
+        else:
+            adapter = self._start(name, first_adapter)
+            taught.write(folder.stage(name), tasks.grpo, adapter)
+            if name == "rft":
+                steps = rft.train(stage, tasks.grpo, self.pool, adapter, timed=self.pool.timed)
+            else:
+                steps = grpo.train(stage, tasks.grpo, self.pool, adapter)
+        weights.free()
+        return steps
+
+    def _start(self, name: StageName, first_adapter: Path | None) -> Path | None:
+        """The adapter that RFT or GRPO starts from; None: a new one."""
+        folder, tasks = self.folder, self.tasks.grpo
+        if name == "grpo" and folder.done("rft") and self.config.adapter is None:
+            first_adapter = None  # RFT started from it; GRPO starts from what RFT made
         before = [earlier for earlier in plans.ALL[: plans.ALL.index(name)] if folder.done(earlier)]
         adapter = first_adapter or (folder.adapter(before[-1]) if before else None)
-        note(f"{name}: starts from {adapter or 'a new adapter'}")
-        known = taught.read(adapter) if adapter else None
-        if known is not None and (again := known.among(tasks.grpo)):
-            note(
-                f"{name}: {len(again)} of {len(tasks.grpo)} tasks are of families that the adapter was taught"
-            )
-        taught.write(folder.stage(name), tasks.grpo, adapter)
-        if name == "rft":
-            steps = rft.train(stage, tasks.grpo, pool, adapter, timed=pool.timed)
-        else:
-            steps = grpo.train(stage, tasks.grpo, pool, adapter)
-    weights.free()
-    return steps
+        self.note(f"{name}: starts from {adapter or 'a new adapter'}")
+        taught_before = taught.read(adapter) if adapter else None
+        if taught_before is not None and (again := taught_before.among(tasks)):
+            count = f"{len(again)} of {len(tasks)}"
+            self.note(f"{name}: {count} tasks are of families that the adapter was taught")
+        return adapter
 
+    def measure(self, *, required: bool) -> None:
+        """Score the base model and the adapters of finished stages; existing rows are kept.
 
-def _measure(
-    config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool | RemotePool, note: Note
-) -> None:
-    """Score the base model and the adapters of finished stages; existing rows are kept."""
-    measure = config.settings.measure
-    if not tasks.held_out:
-        note("measure: no held-out tasks to score on")
-        return
-    if config.row is not None:
-        measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
-        return
-    there = {row.name for row in scores.read_rows(folder.measured)}
-    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if measure.base else []
-    stages = plans.ALL if measure.sft else plans.ALL[1:]
-    wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
-    for name, adapter in wanted:
-        if name not in there:
-            measure_row(name, config, folder, tasks, pool, adapter, note)
+        Raises:
+            InputError: they cannot be scored; a note if that is not `required`. StoppedError: a signal.
+        """
+        hint = f"finished rows are kept; --resume --out {self.folder.root}"
+        try:
+            with self.stop.at_once("train measure", hint):
+                self._measure()
+        except InputError as error:
+            if required:
+                raise
+            self.note(f"not scored: {error}")
 
+    def _measure(self) -> None:
+        config, folder, measure = self.config, self.folder, self.config.settings.measure
+        if not self.tasks.held_out:
+            self.note("measure: no held-out tasks to score on")
+            return
+        if config.row is not None:
+            self._measure_row(config.row, config.adapter)
+            return
+        measured = {row.name for row in scores.read_rows(folder.measured)}
+        models: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if measure.base else []
+        stages = plans.ALL if measure.sft else plans.ALL[1:]
+        models += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
+        for name, adapter in models:
+            if name not in measured:
+                self._measure_row(name, adapter)
 
-def measure_row(
-    name: str,
-    config: TrainConfig,
-    folder: RunFolder,
-    tasks: Tasks,
-    pool: RewardPool | RemotePool,
-    adapter: Path | None,
-    note: Note,
-) -> None:
-    """Score one model on the held-out tasks as `kcurate eval` does, and add its row to `measured.json`.
+    def _measure_row(self, name: str, adapter: Path | None) -> None:
+        """Score one model on the held-out tasks as `kcurate eval` does, and add its row to `measured.json`.
 
-    At least `measure.samples` completions, equally many per task.
+        It samples at least `measure.samples` completions, the same number for each task.
+        """
+        from kcurate.evaluation.local_model import Drawing, LocalModel
 
-    Raises:
-        InputError: no held-out task fits.
-    """
-    from kcurate.evaluation.local_model import Drawing, LocalModel
-
-    settings, measure = config.settings, config.settings.measure
-    longest = measure.max_completion_tokens or settings.grpo.max_completion_tokens
-    hint = "--set measure.batch={}"
-    drawing = Drawing(longest, measure.temperature, measure.top_p, measure.seed, measure.batch, hint)
-    with contextlib.closing(LocalModel(settings.model, adapter, drawing)) as model:
-        fitting = model.fitting(tasks.held_out, settings.grpo.max_prompt_tokens)
-        if not fitting:
-            raise InputError(
-                f"all {len(tasks.held_out)} held-out tasks have prompts over "
-                f"{settings.grpo.max_prompt_tokens} tokens or answers over {longest}",
-                where="measure",
-                hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
-            )
-        taught.refuse(adapter, fitting, hint="use the --held-out, --split-seed and --dataset of its training")
-        rows = generate(fitting, model, samples=math.ceil(measure.samples / len(fitting)))
-    note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(tasks.held_out)} held-out tasks")
-    rows, _ = judge(rows, fitting, pool)
-    completions.write(folder.completions(name), rows)
-    scored = scores.score(name, settings.model.shown, rows, timed=pool.timed)
-    scores.add_row(folder.measured, scored)
-    note(scores.line(scored))
+        settings, held_out = self.config.settings, self.tasks.held_out
+        measure = settings.measure
+        longest = measure.max_completion_tokens or settings.grpo.max_completion_tokens
+        hint = "--set measure.batch={}"
+        drawing = Drawing(longest, measure.temperature, measure.top_p, measure.seed, measure.batch, hint)
+        with contextlib.closing(LocalModel(settings.model, adapter, drawing)) as model:
+            fitting = model.fitting(held_out, settings.grpo.max_prompt_tokens)
+            if not fitting:
+                raise InputError(
+                    f"all {len(held_out)} held-out tasks have prompts over "
+                    f"{settings.grpo.max_prompt_tokens} tokens or answers over {longest}",
+                    where="measure",
+                    hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
+                )
+            hint = "use the --held-out, --split-seed and --dataset of its training"
+            taught.refuse(adapter, fitting, hint=hint)
+            rows = generate(fitting, model, samples=math.ceil(measure.samples / len(fitting)))
+        self.note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(held_out)} held-out tasks")
+        rows, _ = judge(rows, fitting, self.pool)
+        completions.write(self.folder.completions(name), rows)
+        scored = scores.score(name, settings.model.shown, rows, timed=self.pool.timed)
+        scores.add_row(self.folder.measured, scored)
+        self.note(scores.line(scored))
 
 
 def _finish(
     config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], record: Run
 ) -> Summary:
-    """Curves, card, summary, and the Hub."""
+    """Draw the curves, write card and summary, and push to the Hub."""
     name = config.settings.model.shown
     curves.draw(folder.metrics, folder.curves, f"{name}, recipe {config.settings.recipe}")
     counts: dict[str, Any] = {
@@ -319,9 +314,9 @@ def _finish(
         "sampled": sampled(folder.judged.lines()),
         "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
-    kinds = ("tasks", "steps", *(["sampled"] if counts["answers"] else []))
-    about = {f"{kind} {key}": value for kind in kinds for key, value in counts[kind].items()}
-    model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **about})
+    on_card = ("tasks", "steps", *(["sampled"] if counts["answers"] else []))
+    facts = {f"{group} {key}": value for group in on_card for key, value in counts[group].items()}
+    model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **facts})
     summary = record.finish(counts)
     if config.push is not None:
         hub.push(folder, config.push, private=config.private, note=record.note)

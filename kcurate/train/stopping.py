@@ -12,15 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from kcurate.errors import KcurateError
 
+T = TypeVar("T")
+
 # 128 + SIGTERM, the shell convention.
 EXIT_TERMINATED = 143
-# Assumed time of a step without sampling relative to one with it, until one has been measured.
+# Assumed time of a step without sampling, relative to one with it, until one has been measured.
 LIGHT_SHARE = 0.5
-KINDS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StoppedError(KcurateError):
@@ -47,58 +49,63 @@ class Stop:
         return self._ends_s is not None and time.monotonic() + longest_s >= self._ends_s
 
     def agreed(self, *, light: bool = False) -> tuple[bool, bool]:
-        """(told to stop, no time for another step), the same in all processes."""
-        import torch
-
-        here = (self.signal is not None, self.late(light=light))
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return here
-        everyone: list[Any] = [None] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(everyone, here)
-        return any(process[0] for process in everyone), any(process[1] for process in everyone)
+        """(asked to stop, no time for another step), the same in all processes."""
+        answers = from_all_processes((self.signal is not None, self.late(light=light)))
+        return any(stopped for stopped, _ in answers), any(late for _, late in answers)
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Treat the first SIGTERM or SIGINT as a request to stop; the second has its usual effect."""
-        before = {kind: signal.getsignal(kind) for kind in KINDS}
+        before = {number: signal.getsignal(number) for number in SIGNALS}
 
-        def heard(number: int, frame: FrameType | None) -> None:
+        def stop(number: int, frame: FrameType | None) -> None:
             self.signal = number
-            for kind in KINDS:
-                signal.signal(kind, before[kind])
+            for handled in SIGNALS:
+                signal.signal(handled, before[handled])
 
-        with _heard_by(heard):
+        with _handled_by(stop):
             yield
 
     @contextlib.contextmanager
     def at_once(self, where: str, hint: str) -> Iterator[None]:
-        """Inside, a signal raises at once; so does one received before.
+        """In this context a signal raises at once, as does one that was received before.
 
         Raises:
             StoppedError: a signal was received.
         """
         stopped = StoppedError("stopped", where=where, hint=hint)
 
-        def heard(number: int, frame: FrameType | None) -> None:
+        def stop(number: int, frame: FrameType | None) -> None:
             raise stopped
 
         if self.signal is not None:
             raise stopped
-        with _heard_by(heard):
+        with _handled_by(stop):
             yield
 
 
 @contextlib.contextmanager
-def _heard_by(heard: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle signals with `heard` for a while; only possible in the main thread."""
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Install a signal handler in this context. Python allows that in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {kind: signal.getsignal(kind) for kind in KINDS}
-    for kind in KINDS:
-        signal.signal(kind, heard)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, handler)
     try:
         yield
     finally:
-        for kind in KINDS:
-            signal.signal(kind, before[kind])
+        for number in SIGNALS:
+            signal.signal(number, before[number])
+
+
+def from_all_processes(value: T) -> list[T]:
+    """The value of every process, if several train together; all of them must call."""
+    import torch
+
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return [value]
+    values: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(values, value)
+    return values

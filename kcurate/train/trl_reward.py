@@ -16,11 +16,12 @@ from kcurate.local_models.form import Form
 from kcurate.reward.task import Judged, Pool, Task
 from kcurate.train.next_prompts import NextPrompts
 from kcurate.train.run_folder import RunFolder
+from kcurate.train.stopping import from_all_processes
 
 
 @dataclass
 class Tally:
-    """What the completions of a step earned, mergeable over processes. `step`: the one they are used in."""
+    """The judged completions of a step; `step`: the training step that uses them."""
 
     step: int = 0
     judged: list[Judged] = field(default_factory=list)
@@ -51,10 +52,10 @@ class Tally:
 
 
 class Rewards:
-    """The reward function of a GRPO trainer, and what it judged since the last line of metrics.
+    """The reward function of a GRPO trainer, and the completions judged since the last line of metrics.
 
-    `ends`: the tokens that end a completion. `writes`: this process writes what was judged. `next_prompts`
-    is told what every completion earned.
+    `ends`: the tokens that end a completion. `writes`: this process writes `judged.jsonl`. `next_prompts`
+    learns what each completion earned.
     """
 
     def __init__(
@@ -81,15 +82,15 @@ class Rewards:
         """The reward function: one reward per completion of a batch."""
 
         async def judged_reward(
-            completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **more: Any
+            completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **columns: Any
         ) -> list[float]:
             synchronize()
             started_s = time.monotonic()
-            shown = more.get("shown", [""] * len(task_id))
+            in_prompts = columns.get("shown", [""] * len(task_id))
             tasks = [
-                replace(self._tasks[name], shown=code) for name, code in zip(task_id, shown, strict=True)
+                replace(self._tasks[name], shown=code) for name, code in zip(task_id, in_prompts, strict=True)
             ]
-            replies = more.get("reply") or [self._form.reply(completion) for completion in completions]
+            replies = columns.get("reply") or [self._form.reply(completion) for completion in completions]
             judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += [
@@ -105,18 +106,14 @@ class Rewards:
         return judged_reward
 
     def take(self) -> dict[str, Any]:
-        """The numbers since the last call, of all processes (all must call); writes what was judged."""
-        tally, self._tally = self._tally, Tally()
-        import torch
-
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            everyone: list[Any] = [None] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(everyone, tally)
-            tally = Tally(
-                max(process.step for process in everyone),
-                [judged for process in everyone for judged in process.judged],
-                max(process.waited_s for process in everyone),
-            )
+        """The numbers since the last call, of all processes (all must call); writes `judged.jsonl`."""
+        tallies = from_all_processes(self._tally)
+        self._tally = Tally()
+        tally = Tally(
+            max(tally.step for tally in tallies),
+            [judged for tally in tallies for judged in tally.judged],
+            max(tally.waited_s for tally in tallies),
+        )
         if self._writes:
             for judged in tally.judged:
                 self._run.judged.append({"stage": "grpo", "step": tally.step, **line_of(judged)})
@@ -139,12 +136,12 @@ def line_of(judged: Judged) -> dict[str, Any]:
 
 
 def sampled(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """What GRPO really sampled, from the lines of `judged.jsonl`."""
-    listed = [line for line in lines if line.get("stage") == "grpo"]
+    """How much GRPO sampled, counted from the lines of `judged.jsonl`."""
+    completions = [line for line in lines if line.get("stage") == "grpo"]
     return {
-        "prompts": len({line["task"] for line in listed}),
-        "completions": len(listed),
-        "truncated": sum(bool(line.get("truncated")) for line in listed),
+        "prompts": len({line["task"] for line in completions}),
+        "completions": len(completions),
+        "truncated": sum(bool(line.get("truncated")) for line in completions),
     }
 
 

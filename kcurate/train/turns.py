@@ -1,7 +1,7 @@
-"""GRPO in several turns: the model answers, is told what the judge found, and answers again.
+"""GRPO in several turns: the model answers, reads the judge's findings, and answers again.
 
 If the model's chat template has tools, TRL offers it a tool that judges an answer (`environment`). Otherwise
-the findings come as a plain turn after an answer that is not right yet (`PlainTurns`). The last answer earns
+the findings become a user turn after an answer that is not right yet (`PlainTurns`). The last answer earns
 the reward; tokens that the model did not write are left out of the loss. Not covered: how an answer is judged
 (`reward.pool`).
 """
@@ -18,14 +18,14 @@ from kcurate.reward.feedback import feedback_on
 from kcurate.reward.task import Judged, Pool, Task
 from kcurate.train.trl_reward import synchronize
 
-# After these there is nothing to put right.
+# No further turn follows an answer with one of these outcomes.
 DONE = (Outcome.CONFIRMED, Outcome.CORRECT)
 AGAIN = "{findings}\nGive a better answer, whole and in the same form.\n"
 _PROBE = [{"role": "user", "content": "probe"}, {"role": "assistant", "content": "said"}]
 
 
 def has_tools(tokenizer: Any, form: Form) -> bool:
-    """Whether tools can be offered: the template renders their calls, and TRL knows how to read these."""
+    """Whether tools can be offered: the template renders their calls, and TRL can parse these."""
     from trl.chat_template_utils import add_response_schema, supports_tool_calling
 
     if not form.chat or not supports_tool_calling(tokenizer):
@@ -40,7 +40,7 @@ def has_tools(tokenizer: Any, form: Form) -> bool:
 def trainer_arguments(
     turns: int, tasks: Mapping[str, Task], form: Form, tokenizer: Any, pool: Pool, ends: set[int]
 ) -> dict[str, Any]:
-    """What a trainer is given for so many turns; nothing for one."""
+    """The trainer's arguments for several turns; none for a single turn."""
     if turns == 1:
         return {}
     if has_tools(tokenizer, form):
@@ -49,7 +49,7 @@ def trainer_arguments(
 
 
 def environment(tasks: Mapping[str, Task], pool: Pool) -> Callable[[], Any]:
-    """The `environment_factory` of a trainer: one object judges the answers of one rollout at a time."""
+    """The `environment_factory` of a trainer: an object that judges the answers of one rollout at a time."""
 
     class Judge:
         def __init__(self) -> None:
@@ -84,43 +84,42 @@ class PlainTurns:
         self._tasks, self._form, self._tokenizer = tasks, form, tokenizer
         self._pool, self._ends, self._turns = pool, ends, turns
 
-    def __call__(self, asked: list[Any], trainer: Any) -> dict[str, Any]:
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
         """Token ids of prompts and completions, which of these the model wrote, and the last replies."""
         tasks = [self._tasks[row["task_id"]] for row in trainer.rows]
-        begun, _, _ = trainer._tokenize_prompts(asked)
-        added: list[list[int]] = [[] for _ in asked]
-        mask: list[list[int]] = [[] for _ in asked]
-        replies = [""] * len(asked)
-        room = getattr(trainer.model.config, "max_position_embeddings", None) or 1 << 30
-        going = list(range(len(asked)))
+        prompt_ids, _, _ = trainer._tokenize_prompts(prompts)
+        added: list[list[int]] = [[] for _ in prompts]
+        mask: list[list[int]] = [[] for _ in prompts]
+        replies = [""] * len(prompts)
+        context = getattr(trainer.model.config, "max_position_embeddings", None) or 1 << 30
+        open_ = list(range(len(prompts)))
         for turn in range(self._turns):
-            if not going:
+            if not open_:
                 break
-            sampled = self._sample(trainer, [[*begun[i], *added[i]] for i in going])
-            for i, ids in zip(going, sampled, strict=True):
+            sampled = self._sample(trainer, [[*prompt_ids[i], *added[i]] for i in open_])
+            for i, ids in zip(open_, sampled, strict=True):
                 added[i] += ids
                 mask[i] += [1] * len(ids)
                 text = self._tokenizer.decode(ids, skip_special_tokens=True)
                 replies[i] = self._form.with_thought(text)
-            going = [i for i in going if added[i][-1] in self._ends]
+            open_ = [i for i in open_ if added[i][-1] in self._ends]
             if turn + 1 == self._turns:
                 break
             synchronize()
-            judged = asyncio.run(self._pool.score([tasks[i] for i in going], [replies[i] for i in going]))
+            judged = asyncio.run(self._pool.score([tasks[i] for i in open_], [replies[i] for i in open_]))
             feedback = {
                 i: self.turn(answer)
-                for i, answer in zip(going, judged, strict=True)
+                for i, answer in zip(open_, judged, strict=True)
                 if answer.outcome not in DONE
             }
             longest = trainer.max_completion_length
-            going = [
-                i for i in feedback if len(begun[i]) + len(added[i]) + len(feedback[i]) + longest <= room
-            ]
-            for i in going:
+            length = {i: len(prompt_ids[i]) + len(added[i]) + len(ids) for i, ids in feedback.items()}
+            open_ = [i for i in feedback if length[i] + longest <= context]
+            for i in open_:
                 added[i] += feedback[i]
                 mask[i] += [0] * len(feedback[i])
         return {
-            "prompt_ids": begun,
+            "prompt_ids": prompt_ids,
             "completion_ids": added,
             "env_mask": mask,
             "logprobs": None,
@@ -138,9 +137,9 @@ class PlainTurns:
             return self._ids(f"\n{text}\nAnswer:\n\n")
         before = self._shown(_PROBE, opens=False)
         after = self._shown([*_PROBE, {"role": "user", "content": text}], opens=True)
-        # A template that shows earlier turns otherwise once another follows: from the user's turn on.
-        rest = after[len(before) :] if after.startswith(before) else after.rpartition("said")[2]
-        return self._ids(rest)
+        # Some templates render earlier turns differently once another follows: search for the probe instead.
+        between = after[len(before) :] if after.startswith(before) else after.rpartition("said")[2]
+        return self._ids(between)
 
     def _shown(self, messages: Any, *, opens: bool) -> str:
         return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False))

@@ -2,6 +2,6 @@
 
 | module | what |
 |---|---|
-| `settings` | the settings of `kcurate verify-dataset` |
-| `stage` | `kcurate verify-dataset`: judges published rows again and reports drift |
+| `settings` | the settings of the command |
+| `stage` | the command: judges rows and reports drift |
 """

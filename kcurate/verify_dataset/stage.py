@@ -29,7 +29,7 @@ from kcurate.verdicts import ledger
 from kcurate.verdicts.keys import PROTOCOL
 from kcurate.verify_dataset.settings import VerifyConfig
 
-# Allowed gap between the intervals, relative to the speedup: clocks and drivers differ between machines.
+# Allowed gap between the two intervals, relative to the speedup: clocks and drivers differ between machines.
 SPEEDUP_SLACK = 0.05
 
 
@@ -37,9 +37,9 @@ class Drift(StrEnum):
     """How a row's new verdict compares with the published one.
 
     `same`: correct with the speedup published for this device; `untimed`: correct on a device without timing;
-    `holds_there`, `not_faster_there`: correct on a GPU model that the row has no figures of, and faster there
-    or not;
-    `older_protocol`: correct, and published under an older protocol of the judge, whose times do not compare.
+    `holds_there`, `not_faster_there`: correct on a GPU model for which the row has no times, and faster there
+    or not; `older_protocol`: correct, but published under an older protocol of the judge, whose times are not
+    comparable.
     """
 
     BROKEN = "broken"
@@ -114,27 +114,27 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
                     ledger.record(workspace, verdict)
                     bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
                     bar.update()
-        every = [compared[index] for index in sorted(compared)]
-        counts = Counter[str](comparison.drift for comparison in every)
-        for line in elsewhere(every):
+        in_order = [compared[index] for index in sorted(compared)]
+        counts = Counter[str](comparison.drift for comparison in in_order)
+        for line in elsewhere(in_order):
             record.note(line)
         if config.contribute is not None:
             _write(config.contribute, [sent[index] for index in sorted(sent)], record.note)
         lines = [
             {key: value for key, value in asdict(comparison).items() if value is not None}
-            for comparison in every
+            for comparison in in_order
         ]
         store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
-        for comparison in every:
+        for comparison in in_order:
             record.add(_item(comparison, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
-        return Report(summary, tuple(comparison for comparison in every if comparison.drift in _BAD))
+        return Report(summary, tuple(comparison for comparison in in_order if comparison.drift in _BAD))
 
 
 def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
-    """The verdict as one on the pair that the row was made of; None if it says nothing of that.
+    """The verdict as one on the pair that the row was made from; None if it says nothing about that pair.
 
-    The row's code is the pair's without comments, so the verdict gets the key of the published one.
+    The row's code is the pair's code without comments, so the verdict gets the key of the published one.
     """
     if not row.get("key") or _protocol(row) != PROTOCOL or not verdict.outcome.judged:
         return None
@@ -142,7 +142,7 @@ def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
 
 
 def elsewhere(compared: Iterable[Compared]) -> Iterator[str]:
-    """For each other GPU model than the rows', how many rows hold there and how many do not."""
+    """For each GPU model other than the rows' own, how many rows hold there and how many do not."""
     places: dict[tuple[str, str], Counter[Drift]] = {}
     for comparison in compared:
         if comparison.device != comparison.published_device and comparison.drift is not Drift.UNTIMED:
@@ -169,7 +169,7 @@ def _write(path: Path, verdicts: Sequence[Verdict], note: Note) -> None:
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
-    """A published row compared with its new verdict: with what the row says of that device, if it does."""
+    """A published row compared with its new verdict; uses the row's times for that device, if it has any."""
     speedup = verdict.speedup
     row = _published(row, verdict.environment.device)
     return Compared(
@@ -185,7 +185,7 @@ def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
 
 
 def _published(row: Mapping[str, Any], device: str) -> Mapping[str, Any]:
-    """The row with its figures of `device`, where it has some; they are of the row's protocol."""
+    """The row with its times for `device` if it has any; these are of the row's protocol."""
     timed = [timing for timing in row.get("devices") or () if timing["speedup"] is not None]
     return {**row, **next((timing for timing in timed if timing["device"] == device), {})}
 
@@ -197,12 +197,12 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
         return Drift.BROKEN
     if verdict.outcome is Outcome.AMBIGUOUS_TIMING:
         return Drift.UNCLEAR
-    there = verdict.environment.device != row["device"]
+    elsewhere = verdict.environment.device != row["device"]
     if verdict.outcome is Outcome.NOT_FASTER != row["outcome"]:
-        return Drift.NOT_FASTER_THERE if there else Drift.NOT_FASTER
+        return Drift.NOT_FASTER_THERE if elsewhere else Drift.NOT_FASTER
     if verdict.speedup is None or row["speedup"] is None:
         return Drift.UNTIMED
-    if there:
+    if elsewhere:
         return Drift.HOLDS_THERE
     if _protocol(row) != PROTOCOL:
         return Drift.OLDER_PROTOCOL
@@ -219,13 +219,13 @@ def _protocol(row: Mapping[str, Any]) -> str:
 def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
     """All rows, or `limit` of them spread evenly over the dataset."""
     rows = sorted(
-        (row for inside in read_rows(folder).values() for row in inside), key=lambda row: str(row["id"])
+        (row for rows in read_rows(folder).values() for row in rows), key=lambda row: str(row["id"])
     )
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
 
 
 def _item(comparison: Compared, workspace: Workspace, record: Run) -> Item:
-    """A row with both speedups, or with the judge's sentence on what is wrong with it now."""
+    """A row with both speedups, or with the judge's detail on what is wrong with it now."""
     now = (
         f"{comparison.speedup:.2f} times as fast"
         if comparison.speedup

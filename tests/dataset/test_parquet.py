@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from dataset.making import a_row, pair
 
-from kcurate.dataset import parquet, profile_rows
+from kcurate.dataset import parquet
 from kcurate.dataset.repairs import side_id
+from kcurate.dataset.rows import profile_rows
 from kcurate.dataset.tuning import tables
 from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
@@ -42,9 +43,7 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     if config == "profiles":
         pairs = [pair(f"demo/{number}", number) for number in range(count)]
         known = on_file.Profiles(map(profile, pairs))
-        return [
-            one for row, own in zip(rows, pairs, strict=True) for one in profile_rows.rows(row, own, known)
-        ]
+        return [one for row, own in zip(rows, pairs, strict=True) for one in profile_rows(row, own, known)]
     for number, row in enumerate(rows):
         other = replace(candidate_of(row), id=f"{row['id']}/rung", fast=pair("demo/x", number + 40).fast)
         rung = a_row(other, speedup=3.0, speedup_low=2.9, speedup_high=3.1)

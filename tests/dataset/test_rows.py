@@ -16,7 +16,7 @@ from small import honest
 from kcurate import prompts
 from kcurate.core import codec, resources
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, plot, secrets
+from kcurate.dataset import card, secrets
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.settings import TEST_SHARE
@@ -233,7 +233,7 @@ def test_the_card_states_every_licence(licences: tuple[str, str], stated: object
 
 
 def test_the_plot_shows_every_speedup_once() -> None:
-    drawn = plot.speedups_svg([1.1, 1.1, 3.0, 500.0], "Speedups & more")
+    drawn = card.speedups_svg([1.1, 1.1, 3.0, 500.0], "Speedups & more")
     titles = [
         found.text or "" for found in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")
     ]

@@ -19,8 +19,7 @@ from kcurate.errors import InputError
 from kcurate.records import Outcome
 from kcurate.report.entries import entry, line, part
 from kcurate.report.page import render
-from kcurate.report.plots import MAX_WHISKERS, bandwidth, by_group, ladder
-from kcurate.report.scale import log_scale
+from kcurate.report.plots import MAX_WHISKERS, bandwidth, by_group, ladder, log_scale
 from kcurate.report.stage import ReportConfig, run
 
 HOSTILE = "</script><script>window.owned = 1</script><img src=x onerror=owned=1> <!-- /*SCRIPT*/ <!--PARTS-->"

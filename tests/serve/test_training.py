@@ -46,7 +46,7 @@ def test_a_run_gets_its_rewards_in_order_from_the_server_that_it_names(
     kept: Server, tasks: tuple[Task, ...], tmp_path: Path
 ) -> None:
     settings = resolve(sets=["reward.values.right=0.25"], options={"judge": {"url": kept.url}})
-    config = TrainConfig(settings, tmp_path)
+    config = TrainConfig(settings=settings, out=tmp_path)
     notes: list[str] = []
     with judges(config, RunFolder(tmp_path), PLACE, Tasks(tasks, tasks, ()), 0, notes.append) as pool:
         assert not pool.timed

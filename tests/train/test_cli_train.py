@@ -14,8 +14,7 @@ import pytest
 
 from kcurate.cli import run
 from kcurate.evaluation import completions, taught
-from kcurate.train.metrics_log import MetricsLog
-from kcurate.train.run_folder import RunFolder
+from kcurate.train.run_folder import MetricsLog, RunFolder
 
 # The libraries below remark on each other's names and on what will change in them.
 pytestmark = pytest.mark.filterwarnings(

@@ -25,14 +25,14 @@ TASKS = [task_of(scaled(name)) for name in ("a", "b", "c")]
 def test_each_stage_permits_one_technique_more() -> None:
     made = stages(LADDER, always=())
     assert [stage.name for stage in made] == ["1-shared-memory-tiling", "2-vectorized-access", "3-free"]
-    assert [stage.named for stage in made[:2]] == [{LADDER[0]}, {*LADDER}]
+    assert [stage.permitted for stage in made[:2]] == [{LADDER[0]}, {*LADDER}]
     assert len(stages(LADDER, free=False)) == 2
     assert [stage.technique for stage in stages()] == [*LADDER_FAST, None]
 
 
 def test_no_two_stages_permit_the_same() -> None:
     made = stages(free=False)
-    assert len({stage.named for stage in made}) == len(made) == len(LADDER_FAST)
+    assert len({stage.permitted for stage in made}) == len(made) == len(LADDER_FAST)
 
 
 def test_the_prompt_names_the_technique_and_what_is_permitted() -> None:

@@ -16,7 +16,7 @@ class Step:
     def __init__(self, *, fp16: bool = False) -> None:
         import torch
 
-        from kcurate.train.gradients import GradientGuard
+        from kcurate.train.callbacks import GradientGuard
 
         self.weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
         self.optimizer = torch.optim.AdamW(self.weights, lr=0.1)
@@ -49,7 +49,7 @@ def test_such_a_step_is_left_out_and_said(value: float) -> None:
 
 
 def test_a_run_of_them_ends_in_one_line() -> None:
-    from kcurate.train.gradients import MAX_SKIPPED
+    from kcurate.train.callbacks import MAX_SKIPPED
 
     step = Step()
     for _ in range(MAX_SKIPPED - 1):

@@ -16,8 +16,7 @@ from kcurate import backends, train
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.reward import devices
 from kcurate.reward.devices import JudgeSettings
-from kcurate.train.metrics_log import MetricsLog
-from kcurate.train.run_folder import RunFolder
+from kcurate.train.run_folder import MetricsLog, RunFolder
 
 ACCELERATE = Path(train.__file__).with_name("accelerate")
 SHARDED = Path(__file__).with_name("sharded.py")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import SCALE
 from train.asked import WRONG, reply, task
@@ -49,6 +49,7 @@ def row(known: Task = TASK) -> dict[str, Any]:
     return {"task_id": known.id, "prompt": "the seed"}
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(STANDINGS)), st.floats(0.1, 50)), max_size=24))
 def test_the_best_are_deepened_the_next_improved_and_failures_repaired(
     earned: list[tuple[str, float]],

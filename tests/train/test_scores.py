@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, scores
-from kcurate.evaluation.comparing import compare
+from kcurate.evaluation.comparing import compare, svg
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.folder import EvalFolder
-from kcurate.evaluation.plot import svg
 from kcurate.reward.schemes import STANDINGS
 
 

@@ -19,8 +19,7 @@ from kcurate.local_models import weights
 from kcurate.local_models.form import Form
 from kcurate.local_models.settings import ModelSettings
 from kcurate.reward.task import Judged, Task
-from kcurate.train.metrics_log import MetricsLog
-from kcurate.train.run_folder import RunFolder
+from kcurate.train.run_folder import MetricsLog, RunFolder
 from kcurate.train.turns import DONE, PlainTurns, environment, has_tools
 
 pytestmark = pytest.mark.filterwarnings(
