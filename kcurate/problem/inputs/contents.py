@@ -1,11 +1,11 @@
 """The initial contents of buffers: seeded, from the generators named in the problem; device-independent.
 
-The same seed gives the same values everywhere: each buffer has its own stream (seed and name). `variation`
-re-draws the floating-point kinds from another distribution on the same range; indices, flags and structure
-stay the same. A variation may end in a change, which spoils the values for a negative control:
-`structured/narrow`, `nominal/hole:x` (`kcurate.problem.inputs.spoiled`). `integers-high` varies the
-integers alone. `literals:7;0.5` are nominal values with these numbers, and those beside them, at secret
-places. Not covered: the generators (`kcurate.problem.inputs.generators`).
+The same seed gives the same values everywhere: each buffer has its own random stream, seeded by the seed and
+its name. A `variation` re-draws floating-point values from another distribution on the same range; indices,
+flags and structure stay the same. Forms of a variation: `structured/narrow` and `nominal/hole:x` also spoil
+the values for a negative control (`kcurate.problem.inputs.spoiled`); `integers-high` varies only integers;
+`literals:7;0.5` are nominal values with these numbers and their neighbours put at secret places. Not covered:
+the generators (`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from kcurate.records import Buffer, Init, Problem, Side
 # Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
 VARIATIONS = ("nominal", *SHAPES, "wide", "structured", "literals")
-# How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
-# times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
-# bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
-# In longer sums of other inputs no values are `rounded_down`, since adding them would round them so too.
+# How many terms of a sum `structured` inputs leave large. Partial sums then stay below 2**12 times such a
+# term. Adding the term to them in float32 drops no more bits than tf32 does, so it rounds without bias in any
+# order; a random walk of 2**12 roundings is 16 unit roundoffs. In longer sums of other inputs no values are
+# `rounded_down`: each addition would round in the same direction.
 KEPT_TERMS = 1 << 12
-# Of integers, those whose counts and sums reach further than any that are drawn nominally.
+# Variations of integers whose counts and sums exceed those of any nominal input.
 OF_INTEGERS, LARGE = "integers-", ("high", "alike")
-# What inputs that hold literals of a side's text may promise: it is true of all values in their range.
+# Promises that hold for every value in an input's range, so that planted literals cannot break them.
 KEPT_IN_RANGE = {"finite", "positive", "nonnegative", "nonzero", "varied"}
-# The share of an input's elements that are literals at most, and at least; and of the largest value the least
-# literal beside zero: a denormal number is no fair input.
+# The largest and smallest share of an input's elements that are replaced by literals. Literals smaller than
+# `SMALLEST_LITERAL` of the largest value are left out, except zero: a denormal number is not a fair input.
 MOST_LITERALS, LEAST_LITERALS, SMALLEST_LITERAL = 1 / 4, 1 / 16, 2.0**-12
-# Of an integer parameter; no dtype holds more.
+# The largest integer parameter; no dtype holds more.
 MAX_INTEGER = 1 << 64
 __all__ = [
     "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "integer_variations",
@@ -63,28 +63,28 @@ __all__ = [
 
 
 def check_init(how: Init, sizes: Mapping[str, int]) -> None:
-    """Check that a generator exists and its parameters can be evaluated; makes no values.
+    """Check that a generator exists and its parameters can be evaluated, without running it.
 
     Raises:
         ProblemError: an unknown kind or parameter, a missing one, or one of the wrong type.
     """
     if how.kind not in GENERATORS:
         raise ProblemError(f"unknown init {how.kind!r}", hint=f"one of {', '.join(sorted(GENERATORS))}")
-    known = PARAMETERS[how.kind]
+    parameters = PARAMETERS[how.kind]
     for name in how.params:
-        if name not in known:
-            takes = ", ".join(known) or "no parameters"
+        if name not in parameters:
+            takes = ", ".join(parameters) or "no parameters"
             raise ProblemError(f"init {how.kind} has no parameter {name!r}", hint=f"it takes {takes}")
-    for name, takes_what in known.items():
+    for name, kind in parameters.items():
         if name not in how.params:
-            if takes_what in (NEEDED, PATH, WORDS):
+            if kind in (NEEDED, PATH, WORDS):
                 raise ProblemError(f"init {how.kind} needs the parameter {name!r}")
             continue
-        _check_value(f"init {how.kind}: {name}", takes_what, how.params[name], sizes)
+        _check_value(f"init {how.kind}: {name}", kind, how.params[name], sizes)
 
 
 def check_fit(buffer: Buffer, sizes: Mapping[str, int]) -> None:
-    """Check that a generator can fill its buffer at these sizes; makes no values.
+    """Check that a generator can fill its buffer at these sizes, without running it.
 
     Raises:
         ProblemError: an empty range, a matrix too small for its entries, a shape of another size.
@@ -103,25 +103,25 @@ def check_fit(buffer: Buffer, sizes: Mapping[str, int]) -> None:
         cols = number("cols", rows)
         if rows < 1 or not 0 <= entries <= rows * cols:
             raise ProblemError(f"{entries} entries do not fit {rows} rows of {cols} columns")
-        made = rows + 1 if how.kind == "csr_offsets" else entries
-        if made != count:
-            raise ProblemError(f"init {how.kind} gives {made} elements, the shape has {count}")
+        makes = rows + 1 if how.kind == "csr_offsets" else entries
+        if makes != count:
+            raise ProblemError(f"init {how.kind} gives {makes} elements, the shape has {count}")
 
 
-def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: Mapping[str, int]) -> None:
+def _check_value(name: str, takes: Parameter, value: int | float | str, sizes: Mapping[str, int]) -> None:
     if takes in (TEXT, PATH, WORDS):
         if not isinstance(value, str):
-            raise ProblemError(f"{what} must be text, not {value!r}")
+            raise ProblemError(f"{name} must be text, not {value!r}")
     elif isinstance(value, bool):
-        raise ProblemError(f"{what} must be a number, not {value!r}")
+        raise ProblemError(f"{name} must be a number, not {value!r}")
     elif isinstance(value, str):
         evaluate(value, sizes)
     elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-        raise ProblemError(f"{what} must be at most 2^64 either way")
+        raise ProblemError(f"{name} must be at most 2^64 either way")
     elif not math.isfinite(value):
-        raise ProblemError(f"{what} must be a finite number, not {value!r}")
+        raise ProblemError(f"{name} must be a finite number, not {value!r}")
     elif takes is not REAL and int(value) != value:
-        raise ProblemError(f"{what} must be an integer, not {value!r}")
+        raise ProblemError(f"{name} must be an integer, not {value!r}")
 
 
 def make(
@@ -134,15 +134,15 @@ def make(
     *,
     rounded_down: bool = True,
 ) -> Array:
-    """The initial contents of one buffer: its shape, its dtype, C order; the last two as in `Draw`.
+    """The initial contents of one buffer: its shape, its dtype, C order. The last two are those of `Draw`.
 
     Raises:
         ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
     """
-    return _shaped(buffer, sizes, _made(name, buffer, sizes, seed, variation, density, rounded_down))
+    return _shaped(buffer, sizes, _generated(name, buffer, sizes, seed, variation, density, rounded_down))
 
 
-def _made(
+def _generated(
     name: str,
     buffer: Buffer,
     sizes: Mapping[str, int],
@@ -151,7 +151,7 @@ def _made(
     density: float,
     rounded_down: bool = True,
 ) -> Array | Recipe:
-    """What the generator gives for one buffer."""
+    """What the buffer's generator returns."""
     shape = outputs.shape(buffer, sizes)
     how = buffer.init or Init("zeros")
     if variation not in VARIATIONS:
@@ -164,16 +164,16 @@ def _made(
     draw = Draw(
         rng, shape, buffer.dtype, how.params, sizes, seed, variation, density, rounded_down, buffer.promises
     )
-    made = GENERATORS[how.kind](draw)
-    count = made.count if isinstance(made, Recipe) else made.size
+    values = GENERATORS[how.kind](draw)
+    count = values.count if isinstance(values, Recipe) else values.size
     if count != draw.count:
         raise ProblemError(f"init {how.kind} gives {count} elements, the shape has {draw.count}", where=name)
-    return made
+    return values
 
 
-def _shaped(buffer: Buffer, sizes: Mapping[str, int], made: Array | Recipe) -> Array:
-    values = array_of(made).reshape(outputs.shape(buffer, sizes))
-    return np.ascontiguousarray(values.astype(numpy_dtype(buffer.dtype), copy=False))
+def _shaped(buffer: Buffer, sizes: Mapping[str, int], values: Array | Recipe) -> Array:
+    array = array_of(values).reshape(outputs.shape(buffer, sizes))
+    return np.ascontiguousarray(array.astype(numpy_dtype(buffer.dtype), copy=False))
 
 
 def generate(
@@ -183,9 +183,9 @@ def generate(
 
     `side` None: only the problem's own buffers. The same seed gives the same values for either side.
     """
-    made, spoiled = recipes(problem, side, sizes, seed, variation)
+    initial, spoiled = recipes(problem, side, sizes, seed, variation)
     buffers = _buffers(problem, side)
-    values = {name: _shaped(buffers[name], sizes, one) for name, one in made.items()}
+    values = {name: _shaped(buffers[name], sizes, contents) for name, contents in initial.items()}
     for name, array in values.items():
         values[name] = spoiled.apply(name, array, buffers[name].dtype)
     return values
@@ -194,7 +194,7 @@ def generate(
 def recipes(
     problem: Problem, side: Side | None, sizes: Mapping[str, int], seed: int, variation: str = "nominal"
 ) -> tuple[dict[str, Array | Recipe], Spoiled]:
-    """As `generate`, but what a device can make as recipes, and what then happens to the values.
+    """As `generate`, but with recipes for what a device can make, and the change to apply to all values.
 
     Arrays have the buffer's shape and dtype.
     """
@@ -202,18 +202,20 @@ def recipes(
     kind, _, change = variation.partition("/")
     kind, _, literals = kind.partition(":")
     terms = most_terms(problem, sizes)
-    found: dict[str, Array | Recipe] = {}
+    initial: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
-            made = _made(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
-            keep = isinstance(made, Recipe) and made.on_device and not literals
-            found[name] = made if keep else _shaped(buffer, sizes, made)
+            buffer_kind = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
+            values = _generated(
+                name, buffer, sizes, seed, buffer_kind, _density(buffer, sizes, terms), terms <= KEPT_TERMS
+            )
+            keep = isinstance(values, Recipe) and values.on_device and not literals
+            initial[name] = values if keep else _shaped(buffer, sizes, values)
             if literals and takes_literals(buffer):
                 rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"literals")])
-                _plant(np.asarray(found[name]), buffer.dtype, literals, rng)
-    counts = {name: outputs.elements(buffers[name], sizes) for name in found}
-    return found, Spoiled.of(change, counts, seed)
+                _plant(np.asarray(initial[name]), buffer.dtype, literals, rng)
+    counts = {name: outputs.elements(buffers[name], sizes) for name in initial}
+    return initial, Spoiled.of(change, counts, seed)
 
 
 def _buffers(problem: Problem, side: Side | None) -> dict[str, Buffer]:
@@ -233,9 +235,9 @@ def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
 
 
 def variations(problem: Problem) -> tuple[str, ...]:
-    """The variations in which any input has other values, `nominal` first."""
-    known = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
-    return tuple(name for name in VARIATIONS if name == "nominal" or name in known)
+    """The variations that change any input, `nominal` first."""
+    varied = {name for buffer in problem.buffers.values() for name in _variations(buffer)}
+    return tuple(name for name in VARIATIONS if name == "nominal" or name in varied)
 
 
 def _variations(buffer: Buffer) -> tuple[str, ...]:
@@ -245,21 +247,21 @@ def _variations(buffer: Buffer) -> tuple[str, ...]:
 
 
 def integer_variations(problem: Problem) -> tuple[str, ...]:
-    """The variations of integers alone whose counts and sums are large, for sizes where all is long."""
+    """The variations of only integers that make counts and sums large; for large sizes."""
     named = [f"{OF_INTEGERS}{name}" for name in LARGE]
     buffers = problem.buffers.values()
     return tuple(name for name in named if any(_of_integers(buffer, name) != "nominal" for buffer in buffers))
 
 
 def _of_integers(buffer: Buffer, variation: str) -> str:
-    """The variation that a buffer has in one of integers alone."""
-    own = variation.removeprefix(OF_INTEGERS)
+    """The variation of one buffer in a variation of only integers."""
+    base = variation.removeprefix(OF_INTEGERS)
     drawn = buffer.init is not None and buffer.init.kind == "integers" and not is_float(buffer.dtype)
-    return own if drawn and own in _variations(buffer) else "nominal"
+    return base if drawn and base in _variations(buffer) else "nominal"
 
 
 def takes_literals(buffer: Buffer) -> bool:
-    """Whether any value in an input's range is valid at any place."""
+    """Whether every value in an input's range is valid in every element."""
     how = buffer.init
     drawn = (
         buffer.role in ("in", "inout") and how is not None and how.kind in ("uniform", "normal", "integers")
@@ -268,10 +270,10 @@ def takes_literals(buffer: Buffer) -> bool:
 
 
 def _plant(values: Array, dtype: str, literals: str, rng: np.random.Generator) -> None:
-    """Put the literals that lie between the least and the largest of all values at random places."""
+    """Replace random elements by literals, and their neighbours, that lie in the range of the values."""
     flat = values.reshape(-1)
-    wanted = [float(text) if set(text) & set(".einf") else int(text) for text in literals.split(";")]
-    near = _near_reals(wanted, flat.dtype) if is_float(dtype) else _near_integers(wanted, flat.dtype)
+    numbers = [float(text) if set(text) & set(".einf") else int(text) for text in literals.split(";")]
+    near = _near_reals(numbers, flat.dtype) if is_float(dtype) else _near_integers(numbers, flat.dtype)
     inside = (near >= flat.min()) & (near <= flat.max())
     if is_float(dtype):
         sizes, largest = np.abs(near.astype(np.float64)), float(np.abs(flat).max())
@@ -282,20 +284,20 @@ def _plant(values: Array, dtype: str, literals: str, rng: np.random.Generator) -
         flat[rng.choice(flat.size, count, replace=False)] = np.resize(near, count)
 
 
-def _near_integers(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
-    """Whole numbers, and those beside them, of either sign, that a type holds."""
-    held, whole = np.iinfo(dtype), {int(value) for value in wanted if value == int(value)}
+def _near_integers(numbers: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
+    """The whole numbers among `numbers` and their neighbours, of either sign, that the type holds."""
+    held, whole = np.iinfo(dtype), {int(value) for value in numbers if value == int(value)}
     near = {sign * value + step for value in whole for sign in (1, -1) for step in (-1, 0, 1)}
     return np.array(sorted(value for value in near if held.min <= value <= held.max), dtype)
 
 
-def _near_reals(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
-    """Numbers, those that integers are the bits of, and those beside them, of either sign."""
+def _near_reals(literals: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
+    """The literals and the floats whose bits are these integers, with their neighbours, of either sign."""
     bits = np.dtype(f"u{dtype.itemsize}")
     with np.errstate(over="ignore"):
-        numbers = np.array([float(value) for value in wanted]).astype(dtype).view(bits)
+        numbers = np.array([float(value) for value in literals]).astype(dtype).view(bits)
     mask = (1 << 8 * dtype.itemsize) - 1
-    patterns = np.array([value for value in wanted if isinstance(value, int) and 0 <= value <= mask], bits)
+    patterns = np.array([value for value in literals if isinstance(value, int) and 0 <= value <= mask], bits)
     exact = np.concatenate([numbers, patterns])
     steps = bits.type(1)
     near = np.unique(np.concatenate([exact - steps, exact, exact + steps]))
@@ -318,7 +320,7 @@ def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
 
 
 def _density(buffer: Buffer, sizes: Mapping[str, int], terms: int) -> float:
-    """The density of a buffer's `structured` values; 1 if it is too small to hold what is summed."""
+    """The density of a buffer's `structured` values; 1 if it has fewer elements than a sum has terms."""
     count = outputs.elements(buffer, sizes)
     return min(1.0, KEPT_TERMS / terms) if count >= terms > 0 else 1.0
 
@@ -330,7 +332,7 @@ def _varied(buffer: Buffer) -> bool:
 
 
 def _has_zero(buffer: Buffer, sizes: Mapping[str, int]) -> bool:
-    """Whether zero is in the range of a `uniform` buffer; that of a `normal` one reaches three deviations."""
+    """Whether zero is in the range of a buffer; that of a `normal` one is three standard deviations wide."""
     how = buffer.init or Init("zeros")
 
     def real(name: str, default: float) -> float:

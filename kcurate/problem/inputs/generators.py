@@ -16,20 +16,7 @@ import numpy as np
 
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float, numpy_dtype
-from kcurate.problem.inputs import csr
-from kcurate.problem.inputs.counter_based import (
-    DIVISORS,
-    EIGHTH,
-    PERIOD,
-    PIECES,
-    ROUNDED_DOWN,
-    RUN,
-    SHAPES,
-    THOUSANDTH,
-    Recipe,
-    Shaping,
-    Thinned,
-)
+from kcurate.problem.inputs import counter_based, csr
 from kcurate.problem.inputs.draws import (
     GENERATORS,
     INTEGER,
@@ -46,31 +33,29 @@ from kcurate.problem.inputs.draws import (
 from kcurate.records import Promise
 
 __all__ = ["GENERATORS"]
-# Of 256 elements of `structured` inputs, those that have the common value.
+# How many of the 256 table entries of `structured` inputs hold the most common value.
 COMMON = 77
-# What the other elements of such inputs add up to, beside the ones that matter: about a tenth. Below the
+# In thinned `structured` inputs the small elements add up to about a tenth of the large ones. Below the
 # density `SPARSEST` they are zero.
 SMALL = 0.125
 SPARSEST = 2.0**-8
-# By type: how many low bits of the mantissa are replaced, and by what. The next narrower type rounds the
-# result down by almost half its spacing: float32, for float32 both bfloat16 (0x6FFF of 0x8000) and tf32
-# (0x0FFF of 0x1000), and e4m3.
+# By type: how many low bits of the mantissa are replaced, and by what. Rounding to the next narrower type
+# then loses almost half of that type's spacing: float32 for float64; both bfloat16 (0x6FFF of 0x8000) and
+# tf32 (0x0FFF of 0x1000) for float32; e4m3 for the 16-bit types.
 HARD_BITS = {
     "float64": (29, 0x0FFFFFFF),
     "float32": (16, 0x6FFF),
     "float16": (7, 0x3F),
     "bfloat16": (4, 0x07),
 }
-
-
 # Types with few values in a thousandth of a range.
 _COARSE = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
-# What a promise excludes: equal elements in a row, or hardly different ones.
+# The shapes that a promise excludes: equal or almost equal elements in a row.
 _EXCLUDED = {"distinct": ("alike", "few"), "varied": ("alike", "few")}
 
 
-@generator(low=REAL, high=REAL, varied=(*SHAPES, "wide", "structured"))
-def uniform(draw: Draw) -> Array | Recipe:
+@generator(low=REAL, high=REAL, varied=(*counter_based.SHAPES, "wide", "structured"))
+def uniform(draw: Draw) -> Array | counter_based.Recipe:
     """`low`, `high` (default 0, 1): uniform reals."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     least, most = (low, high) if low > 0 or high < 0 else (-np.inf, np.inf)
@@ -79,8 +64,8 @@ def uniform(draw: Draw) -> Array | Recipe:
     return _vary(draw, _shaped(draw, "uniform", cleared=_cleared(draw), **parts), low, high)
 
 
-@generator(mean=REAL, std=REAL, varied=(*SHAPES, "wide", "structured"))
-def normal(draw: Draw) -> Array | Recipe:
+@generator(mean=REAL, std=REAL, varied=(*counter_based.SHAPES, "wide", "structured"))
+def normal(draw: Draw) -> Array | counter_based.Recipe:
     """Normal with `mean` and `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
     nominal = _shaped(draw, "normal", low=mean, span=std, cleared=_cleared(draw))
@@ -101,8 +86,8 @@ def mixed(draw: Draw) -> Array:
     return np.asarray(np.exp2(exponents) * draw.rng.choice(np.array([-1.0, 1.0]), draw.count))
 
 
-@generator(low=INTEGER, high=NEEDED, varied=SHAPES)
-def integers(draw: Draw) -> Array | Recipe:
+@generator(low=INTEGER, high=NEEDED, varied=counter_based.SHAPES)
+def integers(draw: Draw) -> Array | counter_based.Recipe:
     """`low` (default 0) to `high`, exclusive: uniform integers."""
     low, high = draw.integer("low", 0), draw.integer("high")
     if high <= low:
@@ -114,55 +99,59 @@ def integers(draw: Draw) -> Array | Recipe:
 
 
 def variations(kind: str, dtype: str, promises: tuple[Promise, ...]) -> tuple[str, ...]:
-    """The variations that a buffer has beside `nominal`."""
+    """The variations of a buffer other than `nominal`."""
     excluded = {name for promise in promises for name in _EXCLUDED.get(promise, ())}
     if not is_float(dtype):
         excluded |= {"wide", "structured"}
-    elif dtype not in ROUNDED_DOWN:
+    elif dtype not in counter_based.ROUNDED_DOWN:
         excluded.add("neighbours")
     return tuple(name for name in VARIED.get(kind, ()) if name not in excluded)
 
 
 def _cleared(draw: Draw) -> int:
-    """The bits that are zero in a draw's values; clearing them does not keep an order."""
+    """The bits to clear in a draw's values; none if the values are in order, which clearing would change."""
     in_order = draw.variation in ("ascending", "descending")
-    return ROUNDED_DOWN.get(draw.dtype, 0) if draw.rounded_down and not in_order else 0
+    return counter_based.ROUNDED_DOWN.get(draw.dtype, 0) if draw.rounded_down and not in_order else 0
 
 
-def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
-    """A recipe whose elements lie in parts of their range: all of them as the variation says, or patches."""
-    allowed = [name for name in variations("uniform", draw.dtype, draw.promises) if name in SHAPES]
+def _shaped(draw: Draw, form: str, **parts: Any) -> counter_based.Recipe:
+    """A recipe with shaped elements: all of them if the variation is a shape, otherwise patches."""
+    allowed = [
+        name for name in variations("uniform", draw.dtype, draw.promises) if name in counter_based.SHAPES
+    ]
     near = _near(draw, form, **parts)
     if not near:
         allowed = [name for name in allowed if name != "neighbours"]
     width = draw.shape[-1] if draw.shape and draw.shape[-1] > 1 else draw.count
     key = draw.key()
-    shaping = Shaping(
+    shaping = counter_based.Shaping(
         key=draw.key(),
         width=max(1, width),
-        whole=SHAPES.index(draw.variation) if draw.variation in allowed else None,
-        allowed=tuple(map(SHAPES.index, allowed)),
-        shift=EIGHTH if "varied" in draw.promises or draw.dtype in _COARSE else THOUSANDTH,
+        whole=counter_based.SHAPES.index(draw.variation) if draw.variation in allowed else None,
+        allowed=tuple(map(counter_based.SHAPES.index, allowed)),
+        shift=counter_based.EIGHTH
+        if "varied" in draw.promises or draw.dtype in _COARSE
+        else counter_based.THOUSANDTH,
         near=near,
     )
-    return Recipe(form, draw.dtype, draw.count, key, shaping=shaping, **parts)
+    return counter_based.Recipe(form, draw.dtype, draw.count, key, shaping=shaping, **parts)
 
 
 def _near(draw: Draw, form: str, *, low: float = 0.0, span: float = 0.0, extent: int = 0, **_: Any) -> int:
-    """The low bits in which values of `neighbours` differ: below those that are cleared, and worth at most a
-    32nd of the range. None in long sums, where adding nearly equal values would round in one direction."""
+    """The low bits in which values of `neighbours` differ: below the cleared bits, and at most a 32nd of the
+    range. Zero for long sums, where adding nearly equal values would round in one direction."""
     if is_float(draw.dtype):
         largest = max(abs(low), abs(low + span)) if form == "uniform" else abs(low) + 3 * abs(span)
         steps = abs(span) / 32 / (2 * UNIT_ROUNDOFF[draw.dtype] * largest or 1.0)
     else:
         steps = extent / 32
-    bits = ROUNDED_DOWN.get(draw.dtype, 0 if is_float(draw.dtype) else 1 << 12)
+    bits = counter_based.ROUNDED_DOWN.get(draw.dtype, 0 if is_float(draw.dtype) else 1 << 12)
     most = (bits & -bits) - 1 if draw.rounded_down and bits else 0
     return min(most, (1 << max(0, int(min(steps, 2.0**31)).bit_length() - 1)) - 1)
 
 
-def _recipe(draw: Draw, form: str, **parts: Any) -> Recipe:
-    return Recipe(form, draw.dtype, draw.count, draw.key(), **parts)
+def _recipe(draw: Draw, form: str, **parts: Any) -> counter_based.Recipe:
+    return counter_based.Recipe(form, draw.dtype, draw.count, draw.key(), **parts)
 
 
 @generator(count=INTEGER, varied=("alike", "ascending", "descending"))
@@ -209,7 +198,7 @@ def ones(draw: Draw) -> Array:
 
 
 @generator(low=REAL, high=REAL)
-def sorted_(draw: Draw) -> Recipe:
+def sorted_(draw: Draw) -> counter_based.Recipe:
     """Ascending random values along the last axis, unevenly spread; `low`, `high` as for their kind."""
     if is_float(draw.dtype):
         low, high = draw.real("low", 0.0), draw.real("high", 1.0)
@@ -293,11 +282,11 @@ def csr_offsets(draw: Draw) -> Array:
 
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
-def csr_columns(draw: Draw) -> Recipe:
+def csr_columns(draw: Draw) -> counter_based.Recipe:
     """The column indices that match `csr_offsets` of the same `group` and parameters, ascending in a row."""
     cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(csr_lengths(draw))
     key = word(draw.stream(f"{_group(draw)} columns"))
-    return Recipe("columns", draw.dtype, int(starts[-1]), key, extent=cols, table=starts)
+    return counter_based.Recipe("columns", draw.dtype, int(starts[-1]), key, extent=cols, table=starts)
 
 
 def csr_lengths(draw: Draw) -> Array:
@@ -329,7 +318,7 @@ def file(draw: Draw) -> Array:
         raise ProblemError("cannot read captured values", where=str(path), hint=str(error)) from error
 
 
-def _vary(draw: Draw, nominal: Recipe, low: float, high: float) -> Array | Recipe:
+def _vary(draw: Draw, nominal: counter_based.Recipe, low: float, high: float) -> Array | counter_based.Recipe:
     """Another distribution on the same range, `high` exclusive, for the floating-point kinds."""
     if draw.variation not in ("wide", "structured") or not is_float(draw.dtype):
         return nominal
@@ -338,14 +327,14 @@ def _vary(draw: Draw, nominal: Recipe, low: float, high: float) -> Array | Recip
     return _structured(draw, low, high)
 
 
-def _structured(draw: Draw, low: float, high: float) -> Recipe:
+def _structured(draw: Draw, low: float, high: float) -> counter_based.Recipe:
     """Five hard-to-narrow values with many ties, and zeros (the middle of a range without zero).
 
     With a `density` below one, whole runs of elements are almost zero, in the same places of all buffers of
-    one size: few terms of a long sum matter, so that its honest rounding stays far below what narrower inputs
-    or left-out elements change. They are small random numbers because adding one constant (zero minus the
-    mean, squared) many times rounds in one direction; zeros where the sum is so long that they would be lost.
-    In a range without zero the values are uneven instead.
+    one size. Few terms of a long sum then matter, so that its honest rounding stays far below the effect of
+    narrower inputs or missing elements. The runs hold small random numbers, because adding one constant (zero
+    minus the mean, squared) many times rounds in one direction; they hold zeros if the sum is so long that
+    small numbers would be lost. In a range without zero the values are uneven instead.
     """
     has_zero = low <= 0 < high
     if draw.density < 1.0 and not has_zero:
@@ -356,39 +345,42 @@ def _structured(draw: Draw, low: float, high: float) -> Recipe:
     thinned = None
     if draw.density < 1.0:
         small = SMALL * draw.density * (low + high) / 2 if draw.density >= SPARSEST else 0.0
-        thinned = Thinned(
+        thinned = counter_based.Thinned(
             kept_key=word(draw.stream("kept")),
             small_key=draw.key(),
             below=int(draw.density * 2.0**32),
-            always=int(draw.stream("always kept").integers(-(-draw.count // RUN))),
+            always=int(draw.stream("always kept").integers(-(-draw.count // counter_based.RUN))),
             small=small,
         )
     return _recipe(draw, "table", table=table, thinned=thinned)
 
 
-def _uneven(draw: Draw, low: float, high: float) -> Recipe:
-    """Values whose level depends on the place, so that no part of a buffer stands for the whole, strided or
-    not; float32 mantissas that bfloat16 rounds down."""
-    places, rng = np.arange(PERIOD), draw.rng
+def _uneven(draw: Draw, low: float, high: float) -> counter_based.Recipe:
+    """Values whose level depends on the position, so that no part of a buffer, strided or not, represents the
+    whole; bfloat16 rounds their float32 mantissas down."""
+    places, rng = np.arange(counter_based.PERIOD), draw.rng
     levels = [
-        np.mean([rng.random(one, np.float32)[places % one] for one in DIVISORS], axis=0) for _ in PIECES
+        np.mean(
+            [rng.random(divisor, np.float32)[places % divisor] for divisor in counter_based.DIVISORS], axis=0
+        )
+        for _ in counter_based.PIECES
     ]
-    table = np.concatenate([*levels, rng.random(RUN)]).astype(np.float32)
+    table = np.concatenate([*levels, rng.random(counter_based.RUN)]).astype(np.float32)
     top = float(np.nextafter(np.float32(high), np.float32(low)))
     return _recipe(draw, "uneven", low=low, span=high - low, table=table, top=top)
 
 
 def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array:
-    """The values, in their own type, with mantissas that narrower types all round in one direction.
+    """The values in `dtype`, with mantissas that narrower types all round in one direction.
 
     Rounding random inputs to tf32 changes a dot product of K positive terms by only about 3e-4 / sqrt(K),
-    which no tolerance can tell from honest fp32 at large K; for these inputs it is 3e-4 at any K.
+    which no tolerance can tell from honest fp32 at large K; with these inputs the change is 3e-4 at any K.
     """
-    own = values.astype(numpy_dtype(dtype))
+    exact = values.astype(numpy_dtype(dtype))
     if dtype not in HARD_BITS:
-        return own
+        return exact
     dropped, pattern = HARD_BITS[dtype]
-    bits = own.view(f"u{own.itemsize}")
-    hard = (bits >> dropped << dropped | bits.dtype.type(pattern)).view(own.dtype)
+    bits = exact.view(f"u{exact.itemsize}")
+    hard = (bits >> dropped << dropped | bits.dtype.type(pattern)).view(exact.dtype)
     reals = hard.astype(np.float64)
-    return np.where((own != 0) & (reals >= low) & (reals < high), hard, own)
+    return np.where((exact != 0) & (reals >= low) & (reals < high), hard, exact)

@@ -17,9 +17,9 @@ def mesh_neighbours(draw: Draw) -> Array:
     faces, cells = draw.shape
     near = np.array([-1, 1, -max(1, int(cells**0.5)), max(1, int(cells**0.5))])
     jitter = draw.rng.integers(-2, 3, (faces, cells))
-    found = np.arange(cells)[None, :] + near[np.arange(faces) % near.size, None] + jitter
-    found = np.where((found < 0) | (found >= cells), -2, found)
-    return np.where(draw.rng.random((faces, cells)) < 0.02, -1, found)
+    neighbours = np.arange(cells)[None, :] + near[np.arange(faces) % near.size, None] + jitter
+    neighbours = np.where((neighbours < 0) | (neighbours >= cells), -2, neighbours)
+    return np.where(draw.rng.random((faces, cells)) < 0.02, -1, neighbours)
 
 
 @generator(mach=REAL)

@@ -9,14 +9,15 @@ import numpy as np
 from kcurate.problem.inputs.draws import Array
 from kcurate.records import Promise
 
-# A `varied` row's values are at least this share of its largest apart, from the least to the most.
+# In a `varied` row the largest and the smallest value differ by more than this share of the largest
+# magnitude.
 LEAST_SPREAD = 1e-3
-# Of shorter rows, such as points, all of the buffer is taken for one: two coordinates may agree by chance.
+# A buffer with shorter rows, such as points, counts as one row: two coordinates may be equal by chance.
 SHORTEST_ROW = 8
 
 
 def keeps(promise: Promise, values: Array) -> bool:
-    """Whether an input, of any shape and dtype, keeps a promise; three are about rows of the last axis."""
+    """Whether an input, of any shape and dtype, keeps a promise, in each row of its last axis."""
     rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
     return not values.size or bool(_KEEPS[promise](rows))
 

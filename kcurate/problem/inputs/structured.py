@@ -21,7 +21,7 @@ from kcurate.problem.inputs.generators import GENERATORS
 
 __all__ = ["GENERATORS"]
 
-# Elements for which a formula is evaluated at once.
+# A formula is evaluated for this many elements at a time.
 CHUNK = 1 << 18
 _FIELD = re.compile(r"(\w+)(?:\*(\d+))?\s+(\w+)((?:\s+\w+=[^\s;]+)*)")
 
