@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
@@ -16,10 +18,10 @@ from kcurate.problem.bind_once import bind_once
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
-from kcurate.problem.inputs.promises import keeps
+from kcurate.problem.inputs.draws import Array
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
-from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side, Tolerance
+from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Promise, Side, Tolerance
 
 # Size of a by-value parameter of a built-in type (CUDA C++ on 64-bit Linux).
 SCALAR_BYTES: Mapping[str, int] = {
@@ -32,6 +34,11 @@ SCALAR_BYTES: Mapping[str, int] = {
 FIXED_KINDS = frozenset({"zeros", "ones", "constant", "arange", "formula", "sine", "addresses"})
 # Marks an argument of eight zero bytes, which may be a number or a null pointer.
 NULL = -8
+# In a `varied` row the largest and the smallest value differ by more than this share of the largest
+# magnitude.
+LEAST_SPREAD = 1e-3
+# A buffer with shorter rows, such as points, counts as one row: two coordinates may be equal by chance.
+SHORTEST_ROW = 8
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 
@@ -166,6 +173,36 @@ def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
                     where, f"init {kind} does not keep the promise {promise!r} at sizes {dict(sizes)}"
                 )
                 return
+
+
+def keeps(promise: Promise, values: Array) -> bool:
+    """Whether an input, of any shape and dtype, keeps a promise, in each row of its last axis."""
+    rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+    return not values.size or bool(_KEEPS[promise](rows))
+
+
+def _varied(rows: Array) -> bool:
+    reals = (rows if rows.shape[1] >= SHORTEST_ROW else rows.reshape(1, -1)).astype(np.float64)
+    if reals.size < 2:
+        return True
+    least, most = reals.min(axis=1), reals.max(axis=1)
+    return bool((most - least > LEAST_SPREAD * np.maximum(np.abs(least), np.abs(most))).all())
+
+
+def _distinct(rows: Array) -> bool:
+    ordered = np.sort(rows, axis=1)
+    return bool((ordered[:, 1:] != ordered[:, :-1]).all())
+
+
+_KEEPS: Mapping[Promise, Callable[[Array], bool]] = {
+    "finite": lambda rows: bool(np.isfinite(rows.astype(np.float64)).all()),
+    "positive": lambda rows: bool((rows > 0).all()),
+    "nonnegative": lambda rows: bool((rows >= 0).all()),
+    "nonzero": lambda rows: bool((rows != 0).all()),
+    "sorted": lambda rows: bool((rows[:, 1:] >= rows[:, :-1]).all()),
+    "distinct": _distinct,
+    "varied": _varied,
+}
 
 
 def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:

@@ -21,7 +21,7 @@ from kcurate.errors import ProblemError, at
 from kcurate.problem import addresses, outputs
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.inputs import generators, linked, matrices, meshes, suffixes
+from kcurate.problem.inputs import generators, linked, suffixes
 from kcurate.problem.inputs.counter_based import SHAPES, Recipe
 from kcurate.problem.inputs.draws import (
     NEEDED,
@@ -40,7 +40,7 @@ from kcurate.problem.inputs.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported to register their generators.
-REGISTERED = (addresses, linked, matrices, meshes, suffixes)
+REGISTERED = (addresses, linked, suffixes)
 VARIATIONS = ("nominal", *SHAPES, "wide", "structured", "literals")
 # How many terms of a sum `structured` inputs leave large. Partial sums then stay below 2**12 times such a
 # term. Adding the term to them in float32 drops no more bits than tf32 does, so it rounds without bias in any

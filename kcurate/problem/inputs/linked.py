@@ -2,7 +2,7 @@
 
 All parts of a group with the same parameters use one random stream, so each can be made without the others.
 Not covered: matrices in compressed rows (`kcurate.problem.inputs.generators`), meshes
-(`kcurate.problem.inputs.meshes`).
+(`kcurate.problem.inputs.structured`).
 """
 
 from __future__ import annotations
