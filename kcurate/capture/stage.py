@@ -111,9 +111,9 @@ def _arguments(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        problem = f"not a list of arguments: {str(error)[:1].lower()}{str(error)[1:]}"
+        what = f"not a list of arguments: {str(error)[:1].lower()}{str(error)[1:]}"
         hint = "quote as in a shell, such as --also \"64 'two words'\""
-        raise InputError(problem, where=f"--also {text}", hint=hint) from error
+        raise InputError(what, where=f"--also {text}", hint=hint) from error
 
 
 def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unreadable: bool) -> InputError:

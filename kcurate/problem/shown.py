@@ -50,8 +50,8 @@ def request(
     """
     if candidate.problem is None:
         raise ValueError(f"{candidate.id} has no problem")
-    side = candidate.slow if makes == "fast" else candidate.fast
-    material = material_of(candidate.problem, side, makes, candidate.family, gpu)
+    given = candidate.slow if makes == "fast" else candidate.fast
+    material = material_of(candidate.problem, given, makes, candidate.family, gpu)
     return prompts.build(material, technique, "text", brief=brief)
 
 
