@@ -1,16 +1,19 @@
 """The built-in pairs on GPUs, under the judge's present protocol.
 
-    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1] [--jobs N] [--seconds S] [PAIR..]
+    python benchmarks/corpus_verdicts.py judge --out ROWS.jsonl [--gpus 0,1] [--jobs N] [--seconds S]
+        [--draw N --seed S] [PAIR..]
     python benchmarks/corpus_verdicts.py take ROWS.jsonl
 
 `judge` appends a verdict a pair at once and prints outcomes, verdicts a second, and what was not confirmed.
 Run again, it judges the pairs that have no row for their present content; with `--again` also those that
-are not confirmed. `take` writes the last verdict of each pair beside it.
+are not confirmed. `--draw` judges only so many pairs, drawn by
+`--seed`. `take` writes the last verdict of each pair beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import time
 from collections import Counter
 from pathlib import Path
@@ -34,6 +37,8 @@ def main() -> None:
     judge.add_argument("--jobs", type=int, default=0, help="candidates in flight; 0: as suits the machine")
     judge.add_argument("--seconds", type=float, default=1e9, help="stop then")
     judge.add_argument("--again", action="store_true")
+    judge.add_argument("--draw", type=int)
+    judge.add_argument("--seed", type=int, default=1)
     judge.set_defaults(run=judge_all)
     take = commands.add_parser("take")
     take.add_argument("rows", type=Path)
@@ -47,6 +52,8 @@ def judge_all(options: argparse.Namespace) -> None:
     started = time.monotonic()
     roots = options.pairs or [resources.pairs_dir()]
     pairs = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
+    if options.draw is not None:
+        pairs = random.Random(options.seed).sample(pairs, options.draw)
     rows = latest(options.out)
     if options.again:
         rows = {key: row for key, row in rows.items() if row.outcome is Outcome.CONFIRMED}

@@ -178,6 +178,8 @@ class LocalWorker:
 
     server: SideServer
     alive: bool = True
+    helped: bool = False
+    used: bool = False
     answers: list[Reply[Any] | Exception] = field(default_factory=list)
 
     @property
@@ -242,7 +244,7 @@ class TimedJudge(Judge):
     def calibrate(self) -> Calibration:
         return Calibration(self.bandwidth, EVENT_US, EVENT_US, source="measured")
 
-    def _local_proxy(self, side: SideName, *, primed: bool = False) -> SideProxy:
+    def _local_proxy(self, side: SideName, *, primed: bool = False, unused: bool = True) -> SideProxy:
         device = Recorder(lambda: self.us[side], lambda number: self.skip(side, number))
         self._latest[side] = device
         self._recorders.append(device)

@@ -123,7 +123,8 @@ class BenchRuns:
         reference, other = self.v.order
         with self.v.lock.shared():
             for side in self.v.order:
-                self.v.sides[side].ask(Run(trial.slot, self.v.salts(trial.runs), known.fingerprint))
+                salts = self.v.salts(self._runs(trial, side))
+                self.v.sides[side].ask(Run(trial.slot, salts, known.fingerprint))
             replies = self.v.answers(trial)
             prints = {side: self._prints(trial, side, replies[side]) for side in self.v.order}
             known.prints = prints[reference]
@@ -148,6 +149,10 @@ class BenchRuns:
             self._check_repeats(trial, side, replies[side])
         return replies, arrays
 
+    def _runs(self, trial: Trial, side: SideName) -> int:
+        """How many times a side runs: the reference once, as its repeats were compared at the test sizes."""
+        return 1 if side == self.v.reference else trial.runs
+
     def _compare_peeked(self, known: Known, differing: Sequence[str]) -> None:
         """Hold what the driver copied against what our kernels said, which a side may have changed.
 
@@ -171,7 +176,7 @@ class BenchRuns:
         """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
         self.v.check_integrity(trial, side, reply)
         with self.v.sides[side].untrusted_answer():
-            if len(reply.body.prints) != trial.runs:
+            if len(reply.body.prints) != self._runs(trial, side):
                 raise ValueError("another number of runs")
             return dict(zip(self.v.checked[side].by_fingerprint, reply.body.prints[0], strict=True))
 
@@ -186,7 +191,9 @@ class BenchRuns:
             raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
         whole = with_companions(self._problem, self.v.checked[side].read_back)
         if whole:
-            one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(trial.runs))
+            one, *rest = (
+                self.v.outputs(trial, side, reply, run, whole) for run in range(self._runs(trial, side))
+            )
             for again in rest:
                 self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].read_back)
 

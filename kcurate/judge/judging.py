@@ -148,7 +148,7 @@ class Judge:
         ruling = self._attempt(case := Case(candidate, key, self._environment))
         for _ in range(ATTEMPTS - 1):
             if ruling.unexplained:
-                self.pool.forget_references()  # memory may have been short
+                self.pool.start_afresh()  # memory may have been short, or a worker not as empty as it seemed
                 with self._again.exclusive():
                     ruling = self._attempt(case := Case(candidate, key, self._environment))
         return case.verdict(self._made_slow.admit_minimal(case, ruling, self.judge, self.config.counted))
@@ -186,11 +186,15 @@ class Judge:
             ruling = self._run(case, sides, compiled, seed)
         except Ruling as early:
             reference_failed = early.side in (None, reference)
+            early.unexplained |= any(proxy.worker.used for proxy in sides.values())
             self.pool.release(sides, keep=None if reference_failed else reference)
             raise
         except BaseException:
             self.pool.release(sides, keep=None)
             raise
+        for side, proxy in sides.items():
+            ours = case.candidate.origin.trust == "ours"
+            proxy.ours = ours and getattr(case.candidate, side).language != "torch"
         self.pool.release(sides, keep=reference)
         return ruling
 

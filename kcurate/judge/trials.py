@@ -52,13 +52,21 @@ class Trial:
 
     @property
     def runs(self) -> int:
-        """How many times each side runs: where only the values differ from a nominal trial, once."""
-        return REPEATS if self.variation in ("nominal", "structured") else 1
+        """How many times a side runs: once where only the values differ from a nominal trial.
+
+        Also once on inputs that are timed, since every timed run is compared with that one.
+        """
+        return REPEATS if self.variation in ("nominal", "structured") and not self.timed else 1
 
     @property
     def at_bench(self) -> bool:
         """Whether the trial is at a bench size, where inputs and outputs stay on the device."""
         return self.slot.startswith("bench")
+
+    @property
+    def timed(self) -> bool:
+        """Whether the trial's inputs are timed."""
+        return self.slot.removeprefix("bench").isdigit()
 
     @property
     def text(self) -> str:

@@ -57,6 +57,11 @@ class CudaDevice:
         self._compiler = compiled.compiler
         return loaded.load(compiled)
 
+    def unload(self, module: base.Module) -> None:
+        """Remove a module's code and variables from the context; waits for the device."""
+        self.synchronize()
+        call(cu.cuModuleUnload(_own(module).handle))
+
     def reset_globals(self, module: base.Module) -> None:
         """Copy the initial values back into every variable of the module."""
         for image in _own(module).images:

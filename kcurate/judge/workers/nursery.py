@@ -77,13 +77,17 @@ class Role:
 
 
 class Worker:
-    """One worker process. Not thread safe."""
+    """One worker process. Not thread safe.
+
+    `helped`: our own kernels are loaded. `used`: it has held another candidate's side.
+    """
 
     def __init__(self, role: Role, pid: int, channel: Channel) -> None:
         self.role = role
         self.pid = pid
         self.channel = channel
         self.alive = True
+        self.helped = self.used = False
         self._asked: deque[type[Request[Any]]] = deque()
         self._greeting: Greeting | None = None
         self._pidfd = -1

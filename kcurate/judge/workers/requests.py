@@ -305,4 +305,10 @@ class Count(Request[CountsAnswer]):
 
 @dataclass(frozen=True)
 class Drop(Request[Done]):
-    """Free all slots and everything that timing allocated."""
+    """Free all slots and everything that timing allocated.
+
+    `unload`: also the side's modules, and overwrite what it may have left on the GPU, so that another side
+    can follow in this process.
+    """
+
+    unload: bool = False

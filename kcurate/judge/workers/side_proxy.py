@@ -47,7 +47,8 @@ def on_both_sides(action: Callable[[SideName], T]) -> dict[SideName, T]:
 class SideProxy:
     """One side in a worker of its own.
 
-    `key` identifies a reference. `loaded`: its texts. `primed`: our own kernels are already loaded.
+    `key` identifies a reference. `loaded`: its texts. `ours`: so trusted that another side
+    may follow in its worker.
     `requested` and `prefetched` are (slot, seed) of inputs that are being and have been generated ahead.
     """
 
@@ -56,7 +57,7 @@ class SideProxy:
     timeout_s: float
     key: str | None = None
     loaded: set[Text] = field(default_factory=set)
-    primed: bool = False
+    ours: bool = False
     requested: list[tuple[str, int]] = field(default_factory=list)
     prefetched: set[tuple[str, int]] = field(default_factory=set)
 
@@ -130,14 +131,17 @@ class SideProxy:
         except WorkerDied as error:
             raise BackendError("the worker died generating inputs: out of memory?") from error
 
-    def clear_for_reuse(self) -> bool:
-        """Free the case's memory for the next candidate; False if the worker failed and was killed."""
+    def clear_for_reuse(self, *, unload: bool = False) -> bool:
+        """Free the case's memory for the next candidate; False if the worker failed and was killed.
+
+        `unload`: the next has another side.
+        """
         self.requested.clear()
         self.prefetched.clear()
         try:
             while self.worker.pending:
                 self.worker.answer(self.timeout_s)
-            self.worker.call(Drop(), timeout_s=self.timeout_s)
+            self.worker.call(Drop(unload), timeout_s=self.timeout_s)
         except (KernelFault, WorkerTimeout, WorkerDied, BackendError, ProblemError):
             self.worker.kill()
         return self.worker.alive

@@ -1,10 +1,12 @@
 """The pool of run workers of one judge: warm spares, one primed spare, and workers of recent references.
 
-The side on trial always gets an unused worker; a reference's worker is kept for further candidates with the
-same reference. Ending the last candidate's workers, opening the device, loading our timing kernels and
-generating the timed inputs all happen while the compilers work. The first three wait for others' timings: a
-context that is opened or closed takes time from the kernel that runs. Not covered: what a worker does with a
-side (`kcurate.judge.workers.side_proxy`).
+A side that a model or a stranger wrote gets an unused worker. The workers of sides that are ours (written
+by hand, or made by our rules) serve further candidates, emptied, as long as all goes well; a candidate that
+fails in such a worker is judged again in unused ones. A reference's worker is kept, with its side, for
+further candidates with the same reference. Ending the last candidate's workers, opening the device, loading
+our timing kernels and generating the timed inputs all happen while the compilers work. The first three wait
+for others' timings: a context that is opened or closed takes time from the kernel that runs. Not covered:
+what a worker does with a side (`kcurate.judge.workers.side_proxy`).
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ class RunWorkerPool:
         self._work: Future[Any] | None = None
         self._priming: Future[None] | None = None
         self._ended: list[Worker] = []
+        self._emptied: list[SideProxy] = []
         self._spares = WarmWorkers(nursery, role, 1)
         greeting = self._spares.first().ready()
         assert greeting.environment is not None, "a run worker names its device"
@@ -68,7 +71,7 @@ class RunWorkerPool:
     def close(self) -> None:
         """End all workers."""
         self._thread.shutdown()
-        self.forget_references()
+        self.start_afresh()
         if self._primed is not None:
             self._primed.worker.kill()
         self._end()
@@ -86,6 +89,11 @@ class RunWorkerPool:
 
     def _refill(self) -> None:
         with self._lock.shared():
+            for proxy in self._emptied:
+                if proxy.clear_for_reuse(unload=True):
+                    proxy.worker.used = True
+                    self._ended += self._spares.give(proxy.worker)
+            self._emptied.clear()
             self._end()
             with contextlib.suppress(BackendError):
                 self._spares.refill()
@@ -95,9 +103,10 @@ class RunWorkerPool:
                 self._prime_spare()
 
     def _end(self) -> None:
-        for worker in self._ended:
+        for worker in [*self._ended, *(proxy.worker for proxy in self._emptied)]:
             worker.kill()
         self._ended.clear()
+        self._emptied.clear()
 
     def prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> Future[None]:
         """Prepare both workers of a candidate in the background, up to the timed `inputs`.
@@ -114,23 +123,30 @@ class RunWorkerPool:
         kept = self._references.get(store.side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
-        with self._lock.shared():
-            primed = self._prime_spare()
+        unused = candidate.origin.trust != "ours"
+        with contextlib.nullcontext() if self._primed_suits(unused) else self._lock.shared():
+            primed = self._prime_spare(unused)
         primed.side = other_side(reference)
         primed.prefetch(candidate, inputs)
 
-    def _prime_spare(self) -> SideProxy:
+    def _primed_suits(self, unused: bool) -> bool:
+        """Whether the primed spare is alive, and `unused` if it must be."""
+        worker = self._primed.worker if self._primed is not None else None
+        return worker is not None and worker.alive and not (unused and worker.used)
+
+    def _prime_spare(self, unused: bool = False) -> SideProxy:
         """A spare that has loaded our timing kernels."""
-        if self._primed is None or not self._primed.worker.alive:
-            self._primed = SideProxy("fast", self._spares.take(), self._timeout_s)
-        if self._helpers is not None and not self._primed.primed:
+        if self._primed is None or not self._primed_suits(unused):
+            if self._primed is not None and self._primed.worker.alive:
+                self._ended += self._spares.give(self._primed.worker)
+            self._primed = SideProxy("fast", self._spares.take(unused=unused), self._timeout_s)
+        if self._helpers is not None:
             self.load_helpers(self._primed)
-            self._primed.primed = True
         return self._primed
 
     def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
-        """An unused worker for the side on trial, and a kept or unused one for the reference."""
-        trial = self._unused(candidate, other_side(reference), primed=True)
+        """A worker for the side on trial, and for the reference a kept one or another."""
+        trial = self._empty(candidate, other_side(reference), primed=True)
         try:
             kept = self.reference(candidate, reference)
             for proxy in (trial, kept):
@@ -141,18 +157,21 @@ class RunWorkerPool:
         return {"slow": kept, "fast": trial} if reference == "slow" else {"slow": trial, "fast": kept}
 
     def reference(self, candidate: Candidate, side: SideName) -> SideProxy:
-        """A kept worker of a reference, or an unused one."""
+        """A kept worker of a reference, or one that holds no side."""
         key = store.side_key(candidate, side)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:
-            kept = self._unused(candidate, side)
+            kept = self._empty(candidate, side)
         return dataclasses.replace(kept, side=side, key=key)
 
-    def _unused(self, candidate: Candidate, side: SideName, *, primed: bool = False) -> SideProxy:
-        """An unused worker, which has imported torch for a side in PyTorch, Triton for one to interpret."""
+    def _empty(self, candidate: Candidate, side: SideName, *, primed: bool = False) -> SideProxy:
+        """A worker that holds no side, and for a candidate that is not ours has never held one.
+
+        It has imported torch for a side in PyTorch, Triton for one to interpret.
+        """
         language = getattr(candidate, side).language
         if language == "cuda" or (language == "triton" and self._role.backend == "cuda"):
-            return self.fresh(side, primed=primed)
+            return self.fresh(side, primed=primed, unused=candidate.origin.trust != "ours")
         return self._fresh_speaking(side, language)
 
     def _fresh_speaking(self, side: SideName, language: str) -> SideProxy:
@@ -162,14 +181,13 @@ class RunWorkerPool:
             self._speaking[language] = WarmWorkers(self._nursery.speaking(language), self._role, 1)
         return SideProxy(side, self._speaking[language].take(), self._timeout_s)
 
-    def fresh(self, side: SideName, *, primed: bool = False) -> SideProxy:
-        """An unused worker."""
+    def fresh(self, side: SideName, *, primed: bool = False, unused: bool = True) -> SideProxy:
+        """A worker that holds no side; `unused`: that has never held one."""
         self._wait_for_work()
-        if primed and self._primed is not None:
+        if primed and self._primed is not None and self._primed_suits(unused):
             ready, self._primed = self._primed, None
-            if ready.worker.alive:
-                return dataclasses.replace(ready, side=side)
-        return SideProxy(side, self._spares.take(), self._timeout_s)
+            return dataclasses.replace(ready, side=side)
+        return SideProxy(side, self._spares.take(unused=unused), self._timeout_s)
 
     def _wait_for_work(self) -> None:
         """One thread at a time takes from the spares, and speaks with a nursery."""
@@ -177,29 +195,41 @@ class RunWorkerPool:
             wait([self._work])
 
     def release(self, sides: Mapping[SideName, SideProxy], keep: SideName | None) -> None:
-        """Give the workers up, except a GPU's `keep`, which is kept for further candidates."""
+        """Give the workers up, except a GPU's `keep`, which is kept for further candidates.
+
+        Those of sides that are `ours` are emptied by the next `refill`.
+        """
         for side, proxy in sides.items():
             if side == keep and proxy.key and self._kept and proxy.clear_for_reuse():
                 self._references[proxy.key] = proxy
                 while len(self._references) > self._kept:
-                    self._ended.append(self._references.pop(next(iter(self._references))).worker)
+                    self._give_up(self._references.pop(next(iter(self._references))))
             else:
-                self._ended.append(proxy.worker)
+                self._give_up(proxy)
 
-    def forget_references(self) -> None:
-        """Kill the workers of recent references."""
+    def _give_up(self, proxy: SideProxy) -> None:
+        if proxy.ours and proxy.worker.alive and proxy.worker.helped:
+            self._emptied.append(proxy)
+        else:
+            self._ended.append(proxy.worker)
+
+    def start_afresh(self) -> None:
+        """Kill the workers of recent references, and the spares that have been used."""
+        self._wait_for_work()
         for proxy in self._references.values():
             proxy.worker.kill()
         self._references.clear()
+        if self._primed is not None and self._primed.worker.used:
+            self._primed.worker.kill()
+        self._spares.kill_used()
 
     def load_helpers(self, proxy: SideProxy) -> None:
-        """Load our own kernels into a worker, unless it was primed."""
-        if proxy.primed:
-            proxy.primed = False
-            return
-        assert self._helpers is not None, "compiled first"
-        described, blobs = pack_compiled(self._helpers)
-        proxy.call(Helpers(described), blobs)
+        """Load our own kernels into a worker, unless it has them."""
+        if not proxy.worker.helped:
+            assert self._helpers is not None, "compiled first"
+            described, blobs = pack_compiled(self._helpers)
+            proxy.call(Helpers(described), blobs)
+            proxy.worker.helped = True
 
     def compile_helpers(self, compilers: compiling.CompileWorkers) -> None:
         """Compile our timing kernels once.
@@ -212,7 +242,7 @@ class RunWorkerPool:
 
 
 class WarmWorkers:
-    """Unused workers of one role that have opened their device, once `refill` has returned."""
+    """Workers of one role that hold no side and have opened their device, once `refill` has returned."""
 
     def __init__(self, nursery: Nursery, role: Role, count: int) -> None:
         self._nursery = nursery
@@ -233,13 +263,27 @@ class WarmWorkers:
         """The worker that `take` will return next."""
         return self._idle[0]
 
-    def take(self) -> Worker:
-        """An unused worker, ready."""
-        if not self._idle:
-            self._idle.append(self._nursery.fork(self._role))
-        worker = self._idle.pop(0)
+    def take(self, *, unused: bool = False) -> Worker:
+        """A worker, ready; `unused`: that has never held a side."""
+        suiting = (worker for worker in self._idle if not (unused and worker.used))
+        worker = next(suiting, None) or self._nursery.fork(self._role)
+        self._idle = [idle for idle in self._idle if idle is not worker]
         worker.ready()
         return worker
+
+    def give(self, worker: Worker) -> list[Worker]:
+        """Take an emptied worker back; which are now too many."""
+        self._idle.insert(0, worker)
+        surplus = self._idle[self._count :]
+        del self._idle[self._count :]
+        return surplus
+
+    def kill_used(self) -> None:
+        """Kill the workers that have held a side."""
+        for worker in self._idle:
+            if worker.used:
+                worker.kill()
+        self._idle = [worker for worker in self._idle if worker.alive]
 
     def refill(self) -> None:
         """Start the missing workers, and wait for them."""

@@ -11,7 +11,7 @@ import pytest
 import small
 from timed_rig import Clock, TimedJudge
 
-from kcurate.judge import trials, verifying
+from kcurate.judge import trials
 from kcurate.judge.workers.inside.bench_slots import BenchSlots
 from kcurate.judge.workers.requests import Hide, HideAnswer, Reply
 from kcurate.problem.inputs.contents import generate
@@ -101,7 +101,7 @@ def test_what_our_kernels_say_is_held_against_copies_by_the_driver(
     assert one.problem is not None
     assert judged(rig, one, *TIMES).outcome is Outcome.CONFIRMED
     at_bench_size = [*trials.bench_trials(one.problem, 0), *trials.timed_trials(one.problem, 0)]
-    in_tests = verified_runs(one) - verifying.REPEATS * len(at_bench_size)
+    in_tests = verified_runs(one) - sum(trial.runs for trial in at_bench_size)
     for first, what in ((in_tests, "not what was compared"), (verified_runs(one), "timed run")):
         verdict = judged(rig, one, *TIMES, lambda side, n, at=first: side == "fast" and n > at)
         assert verdict.outcome is Outcome.MISMATCH

@@ -237,7 +237,25 @@ class SideServer:
         if self._slots is not None:
             self._slots.drop()
         self._inputs.clear()
+        if asked.unload:
+            self._unload()
         return DONE
+
+    def _unload(self) -> None:
+        """Leave no code or variables of the side, nor anything in memory that the next could read."""
+        from kcurate.backends.cuda.device import CudaDevice
+
+        assert isinstance(self._device, CudaDevice) and self._timer is not None, "only a GPU's are used again"
+        frames = [0]
+        for module in self._modules.values():
+            frames += [one.local_bytes or 0 for one in module.compiled.resources]
+            self._device.unload(module)
+        self._modules.clear()
+        self._loaded = self._latest = None
+        self._timer.reset_persisting()
+        self._timer.clear()
+        self._timer.scrub(max(frames))
+        self._device.synchronize()
 
     def _same(self, problem: Problem, side: Side) -> tuple[Problem, Side]:
         """The records of the last request, if these are equal, so that a plan is bound once."""
