@@ -1,8 +1,8 @@
 """One search: prompt, answer, gates, judge, and the findings go into the next prompt.
 
-A search hands out its next request and takes the answer, so one loop serves single requests and batches.
-It replays what earlier runs saved and continues from there: saved answers are not requested again, saved
-verdicts not judged again. Not covered: the choice of the next step (`policy`), who answers (`asking`,
+A search returns its next requests and takes their answers, so one loop serves single requests and batches. It
+replays what earlier runs saved and continues from there: saved answers are not requested again, saved
+verdicts not judged again. Not covered: the choice of the next step (`policy`), sending requests (`asking`,
 `batches`).
 """
 
@@ -42,7 +42,7 @@ from kcurate.records import (
 
 JudgeFunction = Callable[[Candidate], Verdict]
 ExampleFinder = Callable[[Target, Technique | None], Sequence[Example]]
-# What a profiler counts of sides of a right candidate; empty where none can count.
+# The profiler's counters for sides of a correct candidate; empty if none can be read.
 CountFunction = Callable[[Candidate, Sequence[SideName]], Mapping[str, Mapping[str, float]]]
 
 
@@ -64,11 +64,11 @@ _UNANSWERED = {
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all searches of a run share. `device`: where `judge` judges; its name enters every attempt's id,
-    `slug` the folder names.
+    """What all searches of a run share. `device`: that of `judge`; its name is part of every attempt's id.
+    `slug` is part of folder names.
 
     `keep` is called with each accepted candidate and its verdict before its attempt is saved, and with
-    `again` set when a later run replays it.
+    `again` when a later run replays it.
     """
 
     asking: Asking
@@ -83,7 +83,7 @@ class Surroundings:
 
 @dataclass
 class _Waiting:
-    """A step with a pending answer, the search's `number`th."""
+    """A step whose answer is pending; `number` counts the attempts of the search."""
 
     step: Step
     attempt_id: str
@@ -147,7 +147,7 @@ class Search:
 
     @property
     def _policy(self) -> str:
-        """The policy, with how many answers a round has: another number makes another search."""
+        """The policy's name with the number of answers per round, since another number is another search."""
         several = self.policy.candidates > 1
         return f"{self.policy.name}{self.policy.candidates}" if several else self.policy.name
 
@@ -221,9 +221,9 @@ class Search:
         return target.candidate(name, side, self.around.asking.client.model, step.technique)
 
     def _replay(self, recorded: Attempt, step: Step, number: int) -> Tried | None:
-        """An attempt of an earlier run, if it is still valid; None: it has to be made (again).
+        """An attempt of an earlier run if it is still valid; None: it has to be repeated.
 
-        An attempt that is not final is still valid if later ones were built on it.
+        An attempt that is not final is still valid if later attempts started from it.
         """
         final = recorded.outcome.final and (recorded.verdict is None or recorded.verdict.outcome.final)
         following = number + self.policy.candidates - recorded.sample + 1  # the first of the next round
@@ -252,7 +252,7 @@ def _refused(attempt: Attempt, refusal: Refusal) -> Attempt:
 def prompt_for(
     target: Target, step: Step, form: Form, examples: ExampleFinder, device: Environment | None
 ) -> Prompt:
-    """The prompt for a step. A fast side is asked for on a `device`, if there is one."""
+    """The prompt for a step; for a fast side it names the `device`, if there is one."""
     earlier, parent = None, step.parent
     findings = f"{parent.findings}\n{history.told(step.history)}" if parent is not None else ""
     if parent is not None and parent.side is not None:
