@@ -113,12 +113,10 @@ def gpu_count() -> int:
     if shutil.which("nvidia-smi") is None:
         return 0
     try:
-        listing = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False
-        )
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    return 0 if listing.returncode else sum(line.startswith("GPU ") for line in listing.stdout.splitlines())
+    return 0 if done.returncode else sum(line.startswith("GPU ") for line in done.stdout.splitlines())
 
 
 def resolve(name: str) -> BackendName:

@@ -34,10 +34,7 @@ THREADS = 4
 
 @dataclass(frozen=True)
 class Texts:
-    """Extracted kernels by name, with their code.
-
-    The source of types that a mangled name does not contain.
-    """
+    """Extracted kernels by name, with their code, which has the types that a mangled name does not tell."""
 
     kernels: Mapping[str, Sequence[tuple[records.Kernel, str]]]
 

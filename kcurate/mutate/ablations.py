@@ -72,10 +72,7 @@ class _Guard:
 
 @dataclass(frozen=True)
 class _Part:
-    """The guards that leave out a part; the first one determines its line.
-
-    Parts of lower `rank` cost more.
-    """
+    """The guards that leave out a part (the first determines its line). A lower `rank` may cost more."""
 
     what: str
     guards: tuple[_Guard, ...]
@@ -335,15 +332,14 @@ def _own_round(scope: Scope, loop: Node) -> Iterator[_Part]:
         text = tree.text(turn)
         first = _instead(counters[0].value, _cast(counters[0], text))
         once = _Guard(body.start_byte, body.end_byte, "{ ", f" if ({SWITCH} == {{}}) break; }}")
-        description = f"the order of the rounds of {_shown(tree, loop)}"
-        yield _Part(description, (first, once), True, 1)
+        order = f"the order of the rounds of {_shown(tree, loop)}"
+        yield _Part(order, (first, once), True, 1)
         for node in tree.nodes(*_ASSIGNS, within=body):
             for target, value in _assigned(scope, node):
                 for earlier, _ in scope.earlier(loop, target):
                     guards = (first, once, _instead(value, _cast(target, earlier)))
-                    yield _Part(
-                        f"{description}, with {earlier.decode()} for {target.name.decode()}", guards, True, 1
-                    )
+                    names = f"{earlier.decode()} for {target.name.decode()}"
+                    yield _Part(f"{order}, with {names}", guards, True, 1)
 
 
 def _turns(tree: Tree, counter: bytes, body: Node) -> Iterator[Node]:
@@ -454,9 +450,7 @@ def _without_attributes(side: Side) -> Iterator[Ablation]:
 
 def _without_steps(side: Side, buffers: Mapping[str, Buffer]) -> Iterator[Ablation]:
     """The plan without a step, with one iteration of a loop, half the blocks or less shared memory."""
-    for description, counted, plan in plans_without_a_part(side.plan, buffers):
-        regridded = description.startswith(HALF_GRID)
+    for text, counted, plan in plans_without_a_part(side.plan, buffers):
+        regridded = text.startswith(HALF_GRID)
         side_without = replace(side, plan=plan)
-        yield Ablation(
-            f"in the plan: {description}", None, side_without, counted=counted, regridded=regridded
-        )
+        yield Ablation(f"in the plan: {text}", None, side_without, counted=counted, regridded=regridded)

@@ -58,14 +58,14 @@ def _plans_without_runs(
         for first in range(len(plan) - length + 1):
             run, after = plan[first : first + length], tuple(plan[first + length :])
             before, used = tuple(plan[:first]), _buffers_of(run, buffers)
-            description = _step_text(run[0]) + (f" to {_step_text(run[-1])}" if length > 1 else "")
+            steps = _step_text(run[0]) + (f" to {_step_text(run[-1])}" if length > 1 else "")
             if length > 1:
-                yield description, True, (*before, *after)
+                yield steps, True, (*before, *after)
             for late in [name for name in _buffers_of(after, buffers) if name in used]:
                 for early in used:
                     if early != late and _alike(buffers[early], buffers[late]):
                         yield (
-                            f"{description}, where {early} serves",
+                            f"{steps}, where {early} serves",
                             True,
                             (*before, *_renamed(after, late, early)),
                         )

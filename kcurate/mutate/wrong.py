@@ -37,10 +37,7 @@ def index_off_by_one(code: Code) -> Changes:
 
 
 def missing_guard(code: Code) -> Changes:
-    """Remove `if (i < n)` and `if (i >= n) return`.
-
-    Before an `else` make the condition always true or false.
-    """
+    """Remove `if (i < n)` and `if (i >= n) return`; if an `else` follows, make the condition constant."""
     for i in code.words("if"):
         if code.at(i + 1) != "(" or i + 1 not in code.partner:
             continue

@@ -68,7 +68,7 @@ CHAIN_TERMS = 1 << 20
 # The least bound on a group's relative error, in unit roundoffs of the output: the distance of two
 # neighbours.
 FEW_ROUNDINGS = 4.0
-# Shorter rows have no bound of their own.
+# Shorter rows have no separate bound.
 ROW_LEAST = 8
 # How much larger than the values of a row its cancelled terms may be, unless that would excuse a missing row.
 ROOM = 16.0
@@ -184,7 +184,7 @@ class Bound:
 
 
 def row_of(shape: Sequence[int]) -> int:
-    """The elements of a row of an output; 0 if rows have no bound of their own."""
+    """The elements of a row of an output; 0 if rows have no separate bound."""
     return shape[-1] if len(shape) > 1 and shape[-1] >= ROW_LEAST else 0
 
 
@@ -259,9 +259,9 @@ def compare(
         return _compare_floats(expected, computed, bound, whole.largest or 1.0)
 
 
-def _compare_floats(expected: Array, computed: Array, bound: Bound, unit: float) -> Comparison:
-    ratio, partitions = deviation(expected, computed, bound, unit)
-    comparison = _report(expected, computed, ratio)
+def _compare_floats(expected: Array, actual: Array, bound: Bound, unit: float) -> Comparison:
+    ratio, partitions = deviation(expected, actual, bound, unit)
+    comparison = _report(expected, actual, ratio)
     if not comparison.ok:
         return comparison
     whole = partitions["block"]
@@ -279,7 +279,7 @@ def _compare_floats(expected: Array, computed: Array, bound: Bound, unit: float)
 
 
 def deviation(
-    expected: Array, computed: Array, bound: Bound, unit: float
+    expected: Array, actual: Array, bound: Bound, unit: float
 ) -> tuple[Array, Mapping[str, Groups]]:
     """Each element's error as a share of its bound, and sums over rows, blocks and classes of elements.
 
@@ -295,7 +295,7 @@ def deviation(
     scales = bound.scales(around.count, around.norm("values"))
     around.squares["values"][:] = 0.0
     for part in chunks(size):
-        reference, side = widened(expected[part]), widened(computed[part])
+        reference, side = widened(expected[part]), widened(actual[part])
         finite = np.isfinite(reference) & np.isfinite(side)
         safe = _finite(reference)
         off = np.where(finite, side, safe) - safe
@@ -335,12 +335,12 @@ def _finite(values: Array) -> Array:
     return values if finite.all() else np.where(finite, values, 0.0)
 
 
-def _report(expected: Array, computed: Array, ratio: Array) -> Comparison:
+def _report(expected: Array, actual: Array, ratio: Array) -> Comparison:
     bad = np.flatnonzero(ratio > 1.0)
     worst = float(ratio.max()) if ratio.size else 0.0
     if not bad.size:
         return Comparison(True, worst)
-    shown = ", ".join(f"[{i}] {_text(computed[i])} instead of {_text(expected[i])}" for i in bad[:3])
+    shown = ", ".join(f"[{i}] {_text(actual[i])} instead of {_text(expected[i])}" for i in bad[:3])
     return Comparison(False, worst, f"{bad.size} of {ratio.size} elements are wrong: {shown}")
 
 

@@ -98,12 +98,12 @@ class _Parser:
         self.depth = 0
         self.used: set[str] = set()
 
-    def fail(self, problem: str) -> ProblemError:
+    def fail(self, fault: str) -> ProblemError:
         position = (
             self.tokens[self.at].start(self.tokens[self.at].lastindex or 0) if self.more() else len(self.text)
         )
         return ProblemError(
-            f"{problem} at character {position + 1} of {self.text!r}", hint="see docs/problems.md"
+            f"{fault} at character {position + 1} of {self.text!r}", hint="see docs/problems.md"
         )
 
     def more(self) -> bool:

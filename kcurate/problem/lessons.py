@@ -113,19 +113,15 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
     groups, untaught = _answers(proved)
     taught = []
     for group in groups:
-        answers_by_technique: dict[str | None, str | None] = {}
+        answers: dict[str | None, str | None] = {}
         for answered in group:
-            technique = (
-                _technique(answered.of.pair, answers_by_technique.keys()) if answers_by_technique else None
-            )
-            if answers_by_technique and (
-                technique is None
-                or answered.answer is None
-                or answered.answer in answers_by_technique.values()
+            technique = _technique(answered.of.pair, answers.keys()) if answers else None
+            if answers and (
+                technique is None or answered.answer is None or answered.answer in answers.values()
             ):
                 untaught[answered.of.pair.id] = Untaught.SAME_PROMPT
                 continue
-            answers_by_technique[technique.name if technique else None] = answered.answer
+            answers[technique.name if technique else None] = answered.answer
             taught.append(_lesson(answered, technique, brief=brief))
     selected = _of_rules(taught, untaught)
     return Lessons(tuple(sorted(selected, key=lambda lesson: lesson.pair.id)), untaught, groups)
@@ -143,18 +139,18 @@ def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[L
     )
     large_gain = [lesson for lesson in by_rules if lesson.speedup is None or lesson.speedup >= RULE_GAIN]
     untaught |= {lesson.pair.id: Untaught.SMALL_GAIN for lesson in by_rules if lesson not in large_gain}
-    rule_room = {
+    room = {
         rule: max(FEW, len(large_gain) // 5) for lesson in large_gain for rule in lesson.pair.origin.rules
     }
     edit_room = max(FEW, len(large_gain) // 3)
     for lesson in large_gain:
         rules = lesson.pair.origin.rules
-        if any(rule_room[rule] == 0 for rule in rules):
+        if any(room[rule] == 0 for rule in rules):
             untaught[lesson.pair.id] = Untaught.MANY_OF_A_RULE
         elif lesson.local_edit and edit_room == 0:
             untaught[lesson.pair.id] = Untaught.MANY_LOCAL_EDITS
         else:
-            rule_room |= {rule: rule_room[rule] - 1 for rule in rules}
+            room |= {rule: room[rule] - 1 for rule in rules}
             edit_room -= lesson.local_edit
             selected.append(lesson)
     return selected

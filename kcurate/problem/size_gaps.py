@@ -69,7 +69,7 @@ def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...
 
 
 def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
-    """The problem with test settings added that close its gaps, as far as such settings were found."""
+    """The problem with additional test settings that close its gaps, if such settings were found."""
     while mends := [gap.mend for gap in size_gaps(problem, sides) if gap.mend is not None]:
         # A setting that covers the largest tile often covers smaller ones too.
         largest = max(mends, key=lambda setting: math.prod(setting.values()))
@@ -109,12 +109,8 @@ class _Trials:
             name: names_in(scalar.value) if isinstance(scalar.value, int | str) else frozenset[str]()
             for name, scalar in problem.scalars.items()
         }
-        self.axes = [
-            axis
-            for name, side in sides.items()
-            for axis in _axes(side.plan, f"{name}.plan")
-            if self.sizes(axis)
-        ]
+        axes = (axis for name, side in sides.items() for axis in _axes(side.plan, f"{name}.plan"))
+        self.axes = [axis for axis in axes if self.sizes(axis)]
         every = problem.sizes.all
         self.exact = [axis for axis in self.axes if all(self._divides(axis, setting) for setting in every)]
 
@@ -128,7 +124,7 @@ class _Trials:
         return used & self.problem.sizes.headline.keys()
 
     def shows(self, axis: _Axis, setting: Setting) -> tuple[bool, bool]:
-        """Whether an axis has several blocks at a setting, and whether the last of several is partial."""
+        """Whether an axis has several blocks at a setting, and whether the last of them is partial."""
         several = ragged = False
         with contextlib.suppress(ProblemError):  # the plan cannot be bound at this setting
             for names in _scopes(axis.loops, names_of(self.problem, setting)):
@@ -139,12 +135,7 @@ class _Trials:
 
     def has_end(self, axis: _Axis) -> bool:
         """Whether the axis can have a partial last block: its expression divides and rounds up."""
-        scopes = _scopes(axis.loops, names_of(self.problem, self.test[0]))
-        return any(
-            division.up and division.by > 1
-            for names in scopes
-            for division in _divided(axis.expression, names)[1]
-        )
+        return any(division.up and division.by > 1 for division in self._divisions(axis, self.test[0]))
 
     def fits(self, setting: Setting) -> bool:
         """Whether a test at a setting is quick."""
@@ -173,12 +164,12 @@ class _Trials:
         return all(math.prod((*op.grid, *op.block)) <= MOST_THREADS for op in launches)
 
     def _divides(self, axis: _Axis, setting: Setting) -> bool:
-        scopes = _scopes(axis.loops, names_of(self.problem, setting))
-        return not any(
-            division.remainder and not division.up
-            for names in scopes
-            for division in _divided(axis.expression, names)[1]
-        )
+        return not any(part.remainder and not part.up for part in self._divisions(axis, setting))
+
+    def _divisions(self, axis: _Axis, setting: Setting) -> Iterator[_Division]:
+        """The divisions in an axis at a setting, in each iteration of the loops around it."""
+        for names in _scopes(axis.loops, names_of(self.problem, setting)):
+            yield from _divided(axis.expression, names)[1]
 
 
 def _gaps_of_axes(trials: _Trials) -> Iterator[SizeGap]:

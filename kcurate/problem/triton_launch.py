@@ -44,16 +44,12 @@ def refuse_for_language(step: Launch, language: Language) -> None:
         ProblemError: it has one.
     """
     plain = Launch(step.launch, step.grid, step.block)
+    defaults = (plain.constexprs, plain.num_warps, plain.num_stages, plain.nulls)
     if language == "triton":
         if step.block or step.template or step.shared_bytes or step.cooperative or step.cluster:
             other = "block, template, shared_bytes, cooperative or cluster"
             raise ProblemError(f"a launch in Triton has no {other}", hint="num_warps says how many threads")
-    elif (step.constexprs, step.num_warps, step.num_stages, step.nulls) != (
-        plain.constexprs,
-        plain.num_warps,
-        plain.num_stages,
-        plain.nulls,
-    ):
+    elif (step.constexprs, step.num_warps, step.num_stages, step.nulls) != defaults:
         raise ProblemError("constexprs, num_warps, num_stages and nulls are for launches in Triton")
 
 
@@ -81,9 +77,7 @@ def passed_arguments(
     Raises:
         ProblemError: Triton has no such argument.
     """
-    return tuple(
-        _parameter(arg, bound_arg, problem, buffers) for arg, bound_arg in zip(args, bound, strict=True)
-    )
+    return tuple(_parameter(arg, value, problem, buffers) for arg, value in zip(args, bound, strict=True))
 
 
 def _parameter(arg: Arg, bound: BoundArg, problem: Problem, buffers: Mapping[str, BoundBuffer]) -> Parameter:

@@ -64,8 +64,7 @@ def best(verdicts: Sequence[Verdict], device: str = STANDS) -> Verdict | None:
 
     - the last counterexample of a GPU (`mismatch`, `nondeterministic`), whatever passed before or after it;
     - the last counterexample of the emulator, unless a GPU found the pair correct: the emulator runs threads
-    in
-      orders that no GPU has, and pairs are for GPUs;
+      in orders that no GPU has, and pairs are for GPUs;
     - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
       (`static_reject`, `compile_error`, `launch_error`, `padded`);
     - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and

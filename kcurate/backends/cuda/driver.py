@@ -74,7 +74,7 @@ def call(result: tuple[Any, ...]) -> Any:
 
 
 def error_name(code: int) -> str:
-    """The driver's name for a code, in words: `illegal address`."""
+    """The driver's name for a code as plain text: `illegal address`."""
     try:
         name = str(cu.CUresult(code).name)
     except ValueError:

@@ -169,8 +169,8 @@ def host_folders(
         MissingDependencyError: a header was not found.
     """
     toolkit = list(toolkit_folders(environment)[:1])
-    for root in [parent for folder in toolkit for parent in folder.parents[:3]]:
-        toolkit += [folder for folder in (root / "extras" / "CUPTI" / "include",) if folder.is_dir()]
+    roots = [parent for folder in toolkit for parent in folder.parents[:3]]
+    toolkit += filter(Path.is_dir, [root / "extras" / "CUPTI" / "include" for root in roots])
     wheels = [_wheel_folder(package, header) for package, header in _HOST_PACKAGES.items()]
     wheel_folders = [folder for folder in wheels if folder is not None]
     for group in (toolkit, wheel_folders, [*toolkit, *wheel_folders]):

@@ -47,8 +47,8 @@ def tool(capability: int) -> Path:
 @cache
 def version(path: Path) -> str:
     """The assembler's version."""
-    process = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    match = _VERSION.search(process.stdout)
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    match = _VERSION.search(done.stdout)
     return f"ptxas {match[1]}" if match else "ptxas"
 
 
@@ -69,16 +69,14 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
         source.write_text(ptx)
         command = [str(assembler), "-v", f"--gpu-name={target[1]}", str(source), "-o", str(output)]
         try:
-            process = subprocess.run(
+            done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=time_limits.COMPILE_SIDE_S
             )
         except subprocess.TimeoutExpired:
             return CompileFailure("timeout", "ptxas exceeded the time limit")
-        log = process.stderr.replace(f"{folder}/", "")
-        if process.returncode or not output.is_file():
-            return CompileFailure(
-                "error", log[:MAX_RAW_LOG_CHARS] or f"ptxas ended with {process.returncode}"
-            )
+        log = done.stderr.replace(f"{folder}/", "")
+        if done.returncode or not output.is_file():
+            return CompileFailure("error", log[:MAX_RAW_LOG_CHARS] or f"ptxas ended with {done.returncode}")
         binary = output.read_bytes()
     return Compiled(
         backend="cuda",

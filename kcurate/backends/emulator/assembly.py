@@ -177,38 +177,36 @@ class _Writer:
             else f"{text};"
         )
 
-    def _instruction(self, instruction: Instruction) -> str:
-        if instruction.name == "bra":
-            return f"goto {self._find(self._labels, instruction.operands[0], instruction.scope)}"
-        meaning = table.find(instruction)
+    def _instruction(self, inst: Instruction) -> str:
+        if inst.name == "bra":
+            return f"goto {self._find(self._labels, inst.operands[0], inst.scope)}"
+        meaning = table.find(inst)
         if meaning is None:
-            raise _UntranslatedError(instruction.opcode)
-        modifiers = instruction.opcode.split(".")
+            raise _UntranslatedError(inst.opcode)
+        modifiers = inst.opcode.split(".")
         values: dict[str, str] = {"c0": "kcu_carry"}
         target, kind = "", ""
-        for operand, text in zip(meaning.form.operands, instruction.operands, strict=False):
+        for operand, text in zip(meaning.form.operands, inst.operands, strict=False):
             dtype = self._type(operand.type, meaning.chosen)
             if operand.shape == "scalar" and operand.name in ("d", "p"):
-                target, kind = self._target(text, instruction.scope), "pred" if operand.name == "p" else dtype
+                target, kind = self._target(text, inst.scope), "pred" if operand.name == "p" else dtype
                 values[operand.name] = target
             elif operand.shape == "scalar":
-                value = self._source(text, dtype, instruction.scope)
+                value = self._source(text, dtype, inst.scope)
                 values[operand.name] = f"::kcu_ptx::flush({value})" if "ftz" in modifiers else value
             elif operand.shape == "pair":
                 first, second = text.split("|")
-                values["d"] = self._target(first, instruction.scope)
-                values["p"] = self._target(second, instruction.scope, "kcu_no")
+                values["d"] = self._target(first, inst.scope)
+                values["p"] = self._target(second, inst.scope, "kcu_no")
             elif operand.shape == "tensor":
                 base, coordinates = text[1:-2].split(",{")
-                values[operand.name] = self._address(f"[{base}]", "", instruction.scope)
-                values["c"] = ", ".join(
-                    self._source(x, "s32", instruction.scope) for x in coordinates.split(",")
-                )
+                values[operand.name] = self._address(f"[{base}]", "", inst.scope)
+                values["c"] = ", ".join(self._source(x, "s32", inst.scope) for x in coordinates.split(","))
             elif operand.shape == "address":
                 space = meaning.chosen.get(operand.type, operand.type)
-                values[operand.name] = self._address(text, space, instruction.scope)
+                values[operand.name] = self._address(text, space, inst.scope)
             else:
-                elements = [self._element(part, dtype, instruction.scope) for part in text[1:-1].split(",")]
+                elements = [self._element(part, dtype, inst.scope) for part in text[1:-1].split(",")]
                 values[operand.name] = ", ".join(
                     f"&{part}" if operand.name == "d" else part for part in elements
                 )

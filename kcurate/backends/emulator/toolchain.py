@@ -82,18 +82,13 @@ _VOLATILE = {
 _CALLS = {
     "gcc": (
         "--param=asan-instrumentation-with-call-threshold=0",
-        "--param=asan-globals=0",
-        "--param=asan-stack=0",
+        "--param=asan-globals=0", "--param=asan-stack=0",
     ),
     "clang": (
-        "-mllvm",
-        "-asan-instrumentation-with-call-threshold=0",
-        "-mllvm",
-        "-asan-globals=0",
-        "-mllvm",
-        "-asan-stack=0",
+        "-mllvm", "-asan-instrumentation-with-call-threshold=0", "-mllvm", "-asan-globals=0",
+        "-mllvm", "-asan-stack=0",
     ),
-}
+}  # fmt: skip
 # Linker options in the form that the compiler driver takes.
 _DRIVER_FORM = {
     word: f"-Wl,{word}" for word in ("--as-needed", "-z", "now", "defs", "--warn-unresolved-symbols")

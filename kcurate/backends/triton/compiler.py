@@ -103,10 +103,10 @@ class TritonCompiler:
         Raises:
             ProblemError: the kernel needs something that a plan cannot express. Exception: Triton refuses it.
         """
-        specialised, function = Specialised.of(entry.template), names[entry.name]
-        source = _source(function, specialised)
+        variant, function = Specialised.of(entry.template), names[entry.name]
+        source = _source(function, variant)
         options = self._backend.parse_options(
-            {"num_warps": specialised.num_warps, "num_stages": specialised.num_stages}
+            {"num_warps": variant.num_warps, "num_stages": variant.num_stages}
         )
         context = ir.context()
         ir.load_dialects(context)
@@ -122,10 +122,8 @@ class TritonCompiler:
             ir_module = stage(ir_module, facts)
         if any(facts.get(name) for name in _SCRATCH):
             raise ProblemError(f"{entry.name} needs scratch memory of Triton's launcher")
-        if facts["num_warps"] != specialised.num_warps:
-            raise ProblemError(
-                f"{entry.name} runs with {facts['num_warps']} warps, not {specialised.num_warps}"
-            )
+        if facts["num_warps"] != variant.num_warps:
+            raise ProblemError(f"{entry.name} runs with {facts['num_warps']} warps, not {variant.num_warps}")
         return str(ir_module), facts
 
 

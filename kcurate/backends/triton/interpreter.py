@@ -15,12 +15,7 @@ import numpy as np
 import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime import interpreter
-from triton.runtime.interpreter import (
-    InterpreterError,
-    TensorHandle,
-    _patch_lang,
-    interpreter_builder,
-)
+from triton.runtime.interpreter import InterpreterError, TensorHandle, _patch_lang, interpreter_builder
 
 from kcurate.backends import base
 from kcurate.backends.triton import module

@@ -134,7 +134,9 @@ def make(
     *,
     rounded_down: bool = True,
 ) -> Array:
-    """The initial contents of one buffer: its shape, its dtype, C order. The last two are those of `Draw`.
+    """The initial contents of one buffer, with its shape and dtype, in C order.
+
+    `density` and `rounded_down`: see `Draw`.
 
     Raises:
         ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
@@ -205,9 +207,9 @@ def recipes(
     initial: dict[str, Array | Recipe] = {}
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
-            buffer_kind = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
+            variant = kind if not kind.startswith(OF_INTEGERS) else _of_integers(buffer, kind)
             values = _generated(
-                name, buffer, sizes, seed, buffer_kind, _density(buffer, sizes, terms), terms <= KEPT_TERMS
+                name, buffer, sizes, seed, variant, _density(buffer, sizes, terms), terms <= KEPT_TERMS
             )
             keep = isinstance(values, Recipe) and values.on_device and not literals
             initial[name] = values if keep else _shaped(buffer, sizes, values)
