@@ -16,6 +16,7 @@ Backends are imported only when opened. Not covered: which processes may open wh
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import shutil
 import subprocess
@@ -94,6 +95,8 @@ def preload(name: str) -> None:
         importlib.import_module(module)
     if name == "cuda":  # each compile worker needs the folders; finding them takes a tenth of a second
         importlib.import_module("kcurate.backends.cuda.nvrtc").header_folders()
+        with contextlib.suppress(ImportError):  # whoever needs it says what is missing
+            importlib.import_module("elftools.elf.elffile")
 
 
 def warm_up(name: str) -> None:

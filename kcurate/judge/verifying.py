@@ -10,6 +10,7 @@ the choice of trials (`kcurate.judge.trials`), comparing outputs (`kcurate.judge
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
@@ -31,6 +32,8 @@ from kcurate.records.pair import SideName, other_side
 
 UNSTABLE = "differs between runs, or depends on uninitialised memory"
 SALT_BITS = 63
+# So that workers do not wait for us between trials.
+TRIALS_AHEAD = 2
 
 RunReply = Reply[RunAnswer]
 
@@ -93,13 +96,25 @@ class Verification:
             self.make_inputs(trial)
         replies, wide = [], []
         with self.lock.shared():
+            asked = iter(series)
+            for trial in itertools.islice(asked, self._ahead):
+                self._ask(trial)
             for trial in series:
-                for side in self.order:
-                    self.sides[side].ask(Run(trial.slot, self.salts(trial.runs)))
+                if (later := next(asked, None)) is not None:
+                    self._ask(later)
                 replies.append(self.answers(trial))
                 wide.append(self._wide_outputs(trial, replies[-1][self.reference]))
         for trial, reply, better in zip(series, replies, wide, strict=True):
             self._judge_trial(trial, reply, better)
+
+    @property
+    def _ahead(self) -> int:
+        """How many trials are asked for before the first has answered; a wider run follows its trial's."""
+        return TRIALS_AHEAD if self.wide is None else 0
+
+    def _ask(self, trial: Trial) -> None:
+        for side in self.order:
+            self.sides[side].ask(Run(trial.slot, self.salts(trial.runs)))
 
     def _judge_trial(self, trial: Trial, reply: Mapping[SideName, RunReply], wide: Outputs | None) -> None:
         """Compare both sides' runs of one trial."""

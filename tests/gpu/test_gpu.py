@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,9 @@ from kcurate.backends.base import (
 from kcurate.backends.noise import noise_bytes
 from kcurate.core import store, time_limits
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.records import Outcome, Tolerance
+from kcurate.judge.workers.side_proxy import SideProxy
+from kcurate.records import Candidate, Origin, Outcome, Tolerance
+from kcurate.records.pair import SideName
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.device import CudaDevice
@@ -62,6 +65,10 @@ def build(device: CudaDevice, code: str, *entries: EntryPoint, symbols: tuple[st
     made = CudaCompiler(device.arch).compile(code, entries, symbols)
     assert not isinstance(made, CompileFailure), made.log
     return made
+
+
+def by_a_model(candidate: Candidate) -> Candidate:
+    return replace(candidate, origin=Origin("model", made="fast", model="m"))
 
 
 def scalar(form: str, *values: float) -> ScalarValue:
@@ -487,14 +494,46 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
 
 
 def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> None:
-    first = small.scaled("first", bench=1 << 20)
+    """A model's: one of ours that fails in a used worker is judged again in others."""
+    first = by_a_model(small.scaled("first", bench=1 << 20))
     judge.judge(first)
     kept = {proxy.worker.pid for proxy in judge.pool._references.values()}
-    second = small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20)
+    second = by_a_model(small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20))
     assert judge.judge(second).outcome.correct
-    wrong = small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20)
+    wrong = by_a_model(small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20))
     assert judge.judge(wrong).outcome is Outcome.MISMATCH
     assert kept & {proxy.worker.pid for proxy in judge.pool._references.values()}
+
+
+def test_a_side_sees_nothing_of_the_one_before_it_in_its_process() -> None:
+    """The first leaves a mark in shared and in local memory; the second is wrong if it finds it."""
+    mark, kernel = "0x5eed1234u", small.SCALE.partition("{")
+    declared = f"{kernel[1]} __shared__ volatile unsigned kept[8192]; volatile unsigned frame[512];"
+    leave = f"for (int k = threadIdx.x; k < 8192; k += blockDim.x) kept[k] = {mark};"
+    leave += f" for (int k = 0; k < 512; ++k) frame[k] = {mark};"
+    seek = (
+        f"bool seen = false; for (int k = threadIdx.x; k < 8192; k += blockDim.x) seen |= kept[k] == {mark};"
+    )
+    seek += f" for (int k = 0; k < 512; ++k) seen |= frame[k] == {mark}; if (seen) n = 0;"
+    first = small.scaled("first", f"{kernel[0]}{declared}{leave}{kernel[2]}")
+    second = small.scaled("second", f"{kernel[0]}{declared}{seek}{kernel[2]}")
+    with contextlib.closing(Judge(JudgeConfig("cuda", spares=1, calibrate=False))) as judge:
+        assert judge.judge(first).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
+        take, used = judge.pool.take, []
+
+        def noting(candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
+            sides = take(candidate, reference)
+            used.append(sides["fast"].worker.used)
+            return sides
+
+        judge.pool.take = noting  # type: ignore[method-assign]
+        for candidate in 3 * [first, second]:
+            verdict = judge.judge(candidate)
+            assert verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER), verdict.detail
+        assert any(used), "no worker was used again"
+        used.clear()
+        assert judge.judge(by_a_model(first)).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
+        assert used == [False]
 
 
 def test_two_runs_of_the_judge_agree_on_the_ratio() -> None:

@@ -47,6 +47,8 @@ class CudaDevice:
         self._compiler: str | None = None
         self._slabs = Slabs(_allocated, _freed)
         self.divides = True
+        # Host arrays whose copies may not have finished; they must stay alive until then.
+        self._written: list[base.Bytes] = []
 
     def environment(self) -> Environment:
         """The GPU, driver, clocks, temperature and power, read now."""
@@ -103,13 +105,16 @@ class CudaDevice:
             call(cu.cuMemsetD8Async(address, 0, size_bytes, self.stream))
 
     def write(self, memory: base.Memory, offset_bytes: int, data: base.Bytes) -> None:
-        """Host to device; the host array may be modified after this returns."""
+        """Host to device; the host array must not change before the device is waited for.
+
+        Waiting here would cost a turn of every other process that uses the GPU.
+        """
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size:
+            self._written.append(flat)
             call(
                 cu.cuMemcpyHtoDAsync(memory.address + offset_bytes, flat.ctypes.data, flat.size, self.stream)
             )
-            self.synchronize()
 
     def read(self, memory: base.Memory, offset_bytes: int, size_bytes: int) -> base.Bytes:
         """Device to host; waits for earlier work."""
@@ -165,7 +170,7 @@ class CudaDevice:
         function = _own(module).function(entry)
         shared = grid.shared_bytes + (function.own_shared_bytes or 0)
         function.allow_shared(shared)
-        pointers, _alive = function.pack(args)
+        pointers = function.pack(args)
         extent = (*grid.grid, *grid.block, shared, self.stream, pointers)
         if grid.cluster is not None:
             self._launch_clusters(function, grid, pointers)
@@ -232,6 +237,7 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait for the stream."""
         call(cu.cuStreamSynchronize(self.stream))
+        self._written.clear()
 
     def close(self) -> None:
         """Release the context."""

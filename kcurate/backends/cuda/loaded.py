@@ -41,6 +41,18 @@ class Function:
     own_shared_bytes: int | None = None
     dynamic_shared_bytes: int = DEFAULT_SHARED_BYTES
 
+    def __post_init__(self) -> None:
+        # The driver copies the arguments at each launch, so one buffer is enough.
+        self._sizes = [size for _, size in self.params]
+        size_bytes = max((offset + size for offset, size in self.params), default=0)
+        storage = (ctypes.c_char * (size_bytes + ALIGNMENT))()
+        address = ctypes.addressof(storage)
+        start = -(-address // ALIGNMENT) * ALIGNMENT
+        self._arguments = memoryview(storage).cast("B")[start - address :]
+        self._pointers = (ctypes.c_uint64 * (len(self.params) + 1))(
+            *(start + offset for offset, _ in self.params)
+        )
+
     def allow_shared(self, wanted_bytes: int) -> None:
         """Opt in to more dynamic shared memory; the driver rejects more than the GPU has."""
         if wanted_bytes > self.dynamic_shared_bytes:
@@ -53,8 +65,8 @@ class Function:
         attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         call(cu.cuFuncSetAttribute(self.handle, attribute, 1))
 
-    def pack(self, args: Sequence[base.KernelArg]) -> tuple[int, tuple[Any, ...]]:
-        """The address of the array of argument pointers, and the objects that must outlive its use.
+    def pack(self, args: Sequence[base.KernelArg]) -> int:
+        """The address of the driver's array of argument pointers; it is valid for the next launch only.
 
         Raises:
             KernelFault: the number or sizes of the arguments do not match the kernel's parameters.
@@ -62,15 +74,9 @@ class Function:
         if self.own_shared_bytes is not None:
             scratch = min(SCRATCH_POINTERS, max(0, len(self.params) - len(args)))
             args = (*args, *[base.ScalarValue(bytes(8))] * scratch)
-        data = base.argument_bytes(args, [size for _, size in self.params])
-        size_bytes = max((offset + size for offset, size in self.params), default=0)
-        storage = (ctypes.c_char * (size_bytes + ALIGNMENT))()
-        start = -(-ctypes.addressof(storage) // ALIGNMENT) * ALIGNMENT
-        pointers = (ctypes.c_uint64 * (len(args) + 1))()
-        for i, (part, (offset, size)) in enumerate(zip(data, self.params, strict=True)):
-            ctypes.memmove(start + offset, part, size)
-            pointers[i] = start + offset
-        return ctypes.addressof(pointers), (pointers, storage)
+        for (offset, size), part in zip(self.params, base.argument_bytes(args, self._sizes), strict=True):
+            self._arguments[offset : offset + size] = part
+        return ctypes.addressof(self._pointers)
 
 
 @dataclass(frozen=True)

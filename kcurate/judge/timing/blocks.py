@@ -29,14 +29,12 @@ CHECK_GROWTH = 1.2
 # A block of one side has as many samples as fit: one from each input set in turn, or as many of each, up to
 # `SAMPLES_PER_BLOCK`, since the sides' ratio may depend on the inputs.
 BLOCK_US = 5_000.0
-SAMPLES_PER_BLOCK = 8
+SAMPLES_PER_BLOCK = 4
 INPUT_SETS = 2
-# Both sides' blocks together should not take longer, so that long sides get fewer blocks.
-ALL_BLOCKS_US = 80_000.0
 WARM_UP_US = 3_000.0
 # Warm-up ends when two successive medians agree within this fraction.
-SETTLED = 0.01
-MAX_WARM_UP_GROUPS = 40
+SETTLED = 0.02
+MAX_WARM_UP_GROUPS = 20
 # In seconds; the tests put a simulated clock here.
 wall_clock = time.perf_counter
 
@@ -56,10 +54,9 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many samples each side's blocks have, how many blocks at least, what to subtract from a sample."""
+    """How many samples each side's blocks have, and what to subtract from a sample."""
 
     samples: Mapping[SideName, int]
-    blocks: int
     overhead_us: Mapping[SideName, float]
 
     @property
@@ -103,13 +100,13 @@ def measure(
     rng = random.Random(config.seed)
     schedule = _schedule(samplers, config)
     samples = Samples()
-    check_at = schedule.blocks
+    check_at = statistics.MIN_BLOCKS
     while True:
         _one_round(samplers, schedule, samples, rng)
         count = len(samples.blocks["fast"])
         samples.wall_s = wall_clock() - started
         out_of_time = samples.wall_s >= (
-            time_limits.TIMING_S if count >= schedule.blocks else time_limits.TIMING_HARD_S
+            time_limits.TIMING_S if count >= statistics.MIN_BLOCKS else time_limits.TIMING_HARD_S
         )
         if not out_of_time and count < check_at:
             continue
@@ -119,7 +116,7 @@ def measure(
             return samples
         samples.settled = (
             statistics.tight(samples.estimate, samples.wall_s)
-            and count >= schedule.blocks
+            and count >= statistics.MIN_BLOCKS
             and statistics.decide(samples.estimate) != "ambiguous_timing"
         )
         if samples.settled or count >= statistics.MAX_BLOCKS or out_of_time:
@@ -154,9 +151,7 @@ def _schedule(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Sch
     }
     each_us = {side: _warm_up(samplers[side]) for side in SIDES}
     samples = {side: _samples(BLOCK_US / us) for side, us in each_us.items()}
-    round_us = sum(samples[side] * each_us[side] for side in SIDES)
-    blocks = CHECK_EVERY * math.ceil(ALL_BLOCKS_US / round_us / CHECK_EVERY)
-    return Schedule(samples, max(statistics.MIN_BLOCKS, min(statistics.USUAL_BLOCKS, blocks)), overhead_us)
+    return Schedule(samples, overhead_us)
 
 
 def _samples(fit: float) -> int:

@@ -160,6 +160,9 @@ class RunWorkerPool:
         """A kept worker of a reference, or one that holds no side."""
         key = store.side_key(candidate, side)
         kept = self._references.pop(key, None)
+        if kept is not None and kept.worker.used and candidate.origin.trust != "ours":
+            self._give_up(kept)
+            kept = None
         if kept is None or not kept.worker.alive:
             kept = self._empty(candidate, side)
         return dataclasses.replace(kept, side=side, key=key)

@@ -162,7 +162,7 @@ def few_unique(draw: Draw) -> Array:
         values = np.sort(draw.rng.integers(1, 2 if draw.variation == "alike" else count + 1, draw.count))
         return values[::-1] if draw.variation == "descending" else values
     values = draw.rng.permutation(np.arange(1, draw.integer("count", 8) + 1))
-    return values[draw.rng.integers(0, values.size, draw.count)]
+    return values[draw.rng.integers(0, values.size, draw.count, np.min_scalar_type(values.size - 1))]
 
 
 @generator(varied=("ascending", "descending"))
@@ -235,11 +235,13 @@ def text(draw: Draw) -> Array:
     if draw.variation != "nominal":  # the first or the last letters alone
         lower = draw.rng.integers(0, (letters + 1) // 2, draw.count)
         return lower if draw.variation == "low" else letters - 1 - lower
-    weights = 1.0 / np.arange(1, letters + 1)
-    values = draw.rng.choice(letters, draw.count, p=weights / weights.sum())
-    repeated = draw.rng.random(draw.count) < 0.2
+    ends = np.cumsum(1.0 / np.arange(1, letters + 1))
+    by_word = np.searchsorted(ends, ends[-1] * np.arange(1 << 16) / (1 << 16), "right")
+    values = by_word[draw.rng.integers(0, 1 << 16, draw.count, np.uint16)]
+    repeated = draw.rng.integers(0, 256, draw.count, np.uint8) < 51  # a fifth
     source = np.maximum.accumulate(np.where(repeated, 0, np.arange(draw.count)))
-    return values[source]
+    symbols: Array = values[source]
+    return symbols
 
 
 @generator(low=REAL, high=REAL)
@@ -260,15 +262,21 @@ def image(draw: Draw) -> Array:
     or from `low` to `high`."""
     height, width = draw.shape[-2:] if len(draw.shape) > 1 else (1, draw.shape[0])
     planes = max(1, draw.count // max(1, height * width))
-    x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
+    x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)
+    noise = 0.05 * draw.rng.standard_normal(1 << 16, np.float32)
     out = np.empty((planes, height, width), np.float32)
     for plane in out:
-        a, b, c, d = draw.rng.uniform(0.5, 4.0, 4)
-        smooth = 0.5 + 0.2 * np.sin(a * x * 6.3 / width + b) + 0.2 * np.cos(c * y * 6.3 / height)
-        edges = 0.2 * (((x * d / width * 4).astype(np.int32) + (y * a / height * 4).astype(np.int32)) % 2)
-        plane[:] = np.clip(
-            smooth + edges + 0.05 * draw.rng.standard_normal((height, width), np.float32), 0, 1
-        )
+        a, b, c, d = draw.rng.uniform(0.5, 4.0, 4).astype(np.float32)
+        # The sides of the edges that columns and rows lie on.
+        right, below = (x * d / width * 4).astype(int) % 2, (y * a / height * 4).astype(int) % 2
+        columns = 0.5 + 0.2 * np.sin(a * x * 6.3 / width + b)
+        rows = 0.2 * np.cos(c * y * 6.3 / height)
+        same, other = (columns + 0.2 * (right ^ side) for side in (0, 1))
+        np.take(noise, draw.rng.integers(0, noise.size, plane.shape, np.uint16), out=plane, mode="wrap")
+        plane[below == 0] += same.astype(np.float32)
+        plane[below == 1] += other.astype(np.float32)
+        plane += rows[:, None]
+        np.clip(plane, 0, 1, out=plane)
     low, high = draw.real("low", 0.0), draw.real("high", 1.0 if is_float(draw.dtype) else 255.0)
     if (low, high) != (0.0, 1.0):
         out = low + (high - low) * out

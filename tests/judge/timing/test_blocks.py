@@ -62,7 +62,7 @@ def test_overheads_cancel(slow_us: float, fast_us: float, graph: bool) -> None:
 
 def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -> None:
     quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.8)
-    assert len(quiet.blocks["fast"]) == statistics.USUAL_BLOCKS
+    assert len(quiet.blocks["fast"]) == statistics.MIN_BLOCKS
     assert quiet.settled
     assert len(noisy.blocks["fast"]) == statistics.MAX_BLOCKS
 
@@ -70,10 +70,10 @@ def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -
 @pytest.mark.parametrize(
     ("slow_us", "fast_us", "samples", "count"),
     [
-        (90.0, 80.0, (8, 8), statistics.USUAL_BLOCKS),
-        (900.0, 80.0, (4, 8), statistics.USUAL_BLOCKS),
+        (90.0, 80.0, (4, 4), statistics.MIN_BLOCKS),
+        (900.0, 80.0, (4, 4), statistics.MIN_BLOCKS),
         (9_000.0, 5_000.0, (1, 1), 8),
-        (200_000.0, 100.0, (1, 8), statistics.MIN_BLOCKS),
+        (200_000.0, 100.0, (1, 4), statistics.MIN_BLOCKS),
     ],
 )
 def test_long_sides_get_fewer_samples_and_blocks(
@@ -103,12 +103,12 @@ def test_sides_alternate_in_random_order() -> None:
             return super().block(samples, first)
 
     measure({"slow": Noting("slow"), "fast": Noting("fast")}, TimingConfig(seed=5), lambda _: 0.02)
-    rounds = order[-2 * statistics.USUAL_BLOCKS :]
+    rounds = order[-2 * statistics.MIN_BLOCKS :]
     pairs = [tuple(rounds[i : i + 2]) for i in range(0, len(rounds), 2)]
     assert {("slow", "fast"), ("fast", "slow")} == set(pairs)
 
 
-@pytest.mark.parametrize(("us", "groups"), [(20.0, 3), (200_000.0, 1)])
+@pytest.mark.parametrize(("us", "groups"), [(20.0, 5), (200_000.0, 1)])
 def test_a_steady_side_is_warm_soon(us: float, groups: int) -> None:
     """Short sides run until 3 ms are spent and two groups agree, long ones once."""
     sides: dict[SideName, Side] = {"slow": Side(us, 1, 0.0), "fast": Side(us, 2, 0.0)}
@@ -116,14 +116,14 @@ def test_a_steady_side_is_warm_soon(us: float, groups: int) -> None:
     assert len(sides["slow"].asked) - len(found.blocks["slow"]) == groups
 
 
-def test_a_block_of_a_short_side_has_eight_samples() -> None:
+def test_a_block_of_a_short_side_has_four_samples() -> None:
     side = Side(20.0, 1, 0.0)
     measure({"slow": side, "fast": Side(20.0, 2, 0.0)}, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
-    assert side.asked[-1] == blocks.SAMPLES_PER_BLOCK == 8
+    assert side.asked[-1] == blocks.SAMPLES_PER_BLOCK == 4
 
 
 def test_timing_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limits, "TIMING_S", 0.0)
-    assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == statistics.USUAL_BLOCKS
+    assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == statistics.MIN_BLOCKS
     monkeypatch.setattr(time_limits, "TIMING_HARD_S", 0.0)
     assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == 1

@@ -99,7 +99,6 @@ class BenchSlots:
             prepared.reset(salt, start)
             prepared.run()
             prepared.finish()
-            self._timer.device.synchronize()
             pieces = [slot.memory for slot in prepared.slots.values()]
             damage += (*prepared.integrity(), *self._arena.damage(pieces))
             prints.append(self._prints(prepared, outputs.by_fingerprint, asked.fingerprint))

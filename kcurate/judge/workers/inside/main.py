@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import select
@@ -41,6 +42,8 @@ Handler = Callable[[Request[Any], Mapping[str, Blob]], Reply[Any]]
 
 PR_SET_PDEATHSIG = 1
 KILLED_S = 2.0  # time for a killed worker to end
+# Compilers give way to whoever holds the GPU, which idles while a timing waits for a core.
+COMPILERS_NICE = 5
 
 
 def main(control_fd: int, backend: str, *languages: str) -> None:
@@ -49,6 +52,8 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps dead workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     backends.preload(backend)
+    if backend == "cuda":
+        importlib.import_module("kcurate.judge.workers.inside.bench_slots")
     if "torch" in languages:
         torch_module.preload(backend)
     if "triton" in languages:
@@ -105,6 +110,7 @@ def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> Non
     try:
         readable = None
         if role["kind"] == "compile":
+            os.nice(COMPILERS_NICE)
             compiler = backends.open_compiler(role["backend"], **role["options"])
             readable = compiler.folders()
             handle, greeting = _compile_handler(compiler), Greeting({})

@@ -178,7 +178,6 @@ class SideServer:
                 self._emulator().schedule(self._module(asked.text), asked.orders[index], asked.crowded)
             prepared.run()
             prepared.finish()
-            self._device.synchronize()
             damage += prepared.integrity()
             blobs |= {f"{index}/{name}": flat(array) for name, array in prepared.outputs().items()}
         places.close()
