@@ -131,7 +131,7 @@ def _tasks(all_starts: Sequence[Start], rules: tuple[str, ...], folder: Path) ->
 
 
 def _write(task: _Task) -> list[Counter[str]]:
-    """Write every candidate of a task; for each start, the number of rewrites by outcome."""
+    """Write every candidate of a task; for each start, how many rewrites came to what."""
     rules = _chosen(task.rules)
     counts = []
     for start in task.starts:
@@ -144,18 +144,18 @@ def _write(task: _Task) -> list[Counter[str]]:
 
 
 def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
-    rules_by_name = {rule.name: rule for rule in RULES}
+    known = {rule.name: rule for rule in RULES}
     for name in names:
-        if name not in rules_by_name:
-            raise InputError(f"unknown rule {name!r}", hint=f"the rules are {', '.join(rules_by_name)}")
+        if name not in known:
+            raise InputError(f"unknown rule {name!r}", hint=f"the rules are {', '.join(known)}")
     return tuple(rule for rule in RULES if not names or rule.name in names)
 
 
 def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]:
-    """One candidate for each single rule (None: it does not apply), then a ladder of all that apply.
+    """One candidate for each rule alone (None: it does not apply), then a ladder of all that apply.
 
-    Each rung removes one more technique than the previous one; the last is called `all`. The first rung
-    equals the first single rule, so it is not repeated.
+    Each rung removes one more technique than the previous one; the last is called `all`. The first rung is
+    the first rule alone, so it is not repeated.
     """
     rungs: list[tuple[Side, tuple[Rule, ...]]] = []
     for rule in rules:

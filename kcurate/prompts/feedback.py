@@ -55,11 +55,11 @@ def _ratio(verdict: Verdict) -> str:
 
 
 def trim_log(log: str) -> str:
-    """The most useful lines of a log: errors, each with the two lines after it, from the start."""
+    """The lines of a log that say most: errors with what follows them, first ones first."""
     lines = [_PATH.sub("<file>", line.rstrip()) for line in log.strip().splitlines()]
     errors = [i for i, line in enumerate(lines) if "error" in line.lower()]
     if errors and len(lines) > MAX_LOG_LINES:
-        line_numbers = sorted({j for i in errors for j in range(i, min(i + 3, len(lines)))})
-        lines = [lines[i] for i in line_numbers]
+        wanted = sorted({j for i in errors for j in range(i, min(i + 3, len(lines)))})
+        lines = [lines[i] for i in wanted]
     excerpt = "\n".join(lines[:MAX_LOG_LINES])[:MAX_LOG_CHARS]
     return f"```\n{excerpt}\n```" if excerpt else ""

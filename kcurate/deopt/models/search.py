@@ -1,8 +1,8 @@
 """One search: prompt, answer, gates, judge, and the findings go into the next prompt.
 
-A search returns its next requests and takes their answers, so one loop serves single requests and batches. It
-replays what earlier runs saved and continues from there: saved answers are not requested again, saved
-verdicts not judged again. Not covered: the choice of the next step (`policy`), sending requests (`asking`,
+A search hands out its next request and takes the answer, so one loop serves single requests and batches.
+It replays what earlier runs saved and continues from there: saved answers are not requested again, saved
+verdicts not judged again. Not covered: the choice of the next step (`policy`), who answers (`asking`,
 `batches`).
 """
 
@@ -64,11 +64,11 @@ _UNANSWERED = {
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all searches of a run share. `device`: that of `judge`; its name is part of every attempt's id.
-    `slug` is part of folder names.
+    """What all searches of a run share. `device`: where `judge` judges; its name enters every attempt's id,
+    `slug` the folder names.
 
     `keep` is called with each accepted candidate and its verdict before its attempt is saved, and with
-    `again` when a later run replays it.
+    `again` set when a later run replays it.
     """
 
     asking: Asking
@@ -83,7 +83,7 @@ class Surroundings:
 
 @dataclass
 class _Waiting:
-    """A step whose answer is pending; `number` counts the attempts of the search."""
+    """A step with a pending answer, the search's `number`th."""
 
     step: Step
     attempt_id: str
@@ -252,7 +252,7 @@ def _refused(attempt: Attempt, refusal: Refusal) -> Attempt:
 def prompt_for(
     target: Target, step: Step, form: Form, examples: ExampleFinder, device: Environment | None
 ) -> Prompt:
-    """The prompt for a step; for a fast side it names the `device`, if there is one."""
+    """The prompt for a step. A fast side is asked for on a `device`, if there is one."""
     earlier, parent = None, step.parent
     findings = f"{parent.findings}\n{history.told(step.history)}" if parent is not None else ""
     if parent is not None and parent.side is not None:

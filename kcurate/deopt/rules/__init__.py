@@ -19,7 +19,7 @@ place in the order (`docs/deopt-rules.md`).
 | `memory` | constant-to-global |
 | `arithmetic` | full-precision, double-literals |
 | `hints` | launch-bounds, unroll |
-| `triton_values`, `triton_rules` | all rules for sides in Triton |
+| `triton_values`, `triton_rules` | those for sides in Triton |
 
 | module | shared analyses |
 |---|---|
