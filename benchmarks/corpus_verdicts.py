@@ -58,17 +58,19 @@ def judge_all(options: argparse.Namespace) -> None:
     if options.again:
         rows = {key: row for key, row in rows.items() if row.outcome is Outcome.CONFIRMED}
     left = {pair.id: pair for pair in pairs if verdict_key(pair) not in rows}
-    judged = 0
+    judged, stages = 0, Counter[str]()
     for name, verdict in judged_on_gpus(
         left, options.out, gpus=options.gpus, jobs=options.jobs, seconds=options.seconds
     ):
         judged += 1
+        stages.update(verdict.stages_s)
         if verdict.outcome is not Outcome.CONFIRMED:
             print(f"{name}: {verdict.outcome.value}: {verdict.detail}", flush=True)
     wall_s = time.monotonic() - started
     current = latest(options.out)
     outcomes = Counter(current[key].outcome.value for key in map(verdict_key, pairs) if key in current)
     rate = judged / wall_s
+    print(*(f"{name} {total / max(1, judged):.3f} s" for name, total in stages.most_common()), sep=", ")
     print(f"{judged} judged in {wall_s:.0f} s, {rate:.2f} a second; of {len(pairs)} pairs {dict(outcomes)}")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kcurate.records import (
@@ -73,6 +73,11 @@ class Case:
             yield
         finally:
             self.stages_s[name] = round(self.stages_s.get(name, 0.0) + time.perf_counter() - started, 6)
+
+    def add_seconds(self, seconds: Mapping[str, float]) -> None:
+        """Add what was measured elsewhere to stages."""
+        for name, more in seconds.items():
+            self.stages_s[name] = round(self.stages_s.get(name, 0.0) + more, 6)
 
     def passed(self, *checks: str) -> None:
         """Record checks that the candidate passed; each name once."""

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 
 from kcurate.core.lock_files import held, is_free, open_lock
@@ -23,9 +24,13 @@ LOOK_S = 0.004
 
 
 class GpuLock:
-    """The lock of one GPU. Not reentrant."""
+    """The lock of one GPU. Not reentrant.
+
+    `seconds`: how long it was waited for and held so far, by `gpu_wait`, `gpu_shared` and `gpu_alone`.
+    """
 
     def __init__(self, name: str) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         # Workers pass the entry one by one, when no timing is registered.
         self._entry, self._workers, self._timings, self._turn = (
             open_lock(f"{name}-{what}") for what in ("entry", "workers", "timings", "turn")
@@ -34,25 +39,38 @@ class GpuLock:
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Use the GPU alongside others; nobody times anything meanwhile."""
+        asked_s = time.monotonic()
         with held(self._entry, fcntl.LOCK_EX), held(self._timings, fcntl.LOCK_EX):
             fcntl.flock(self._workers, fcntl.LOCK_SH)
         try:
-            yield
+            with self._counted(asked_s, "gpu_shared"):
+                yield
         finally:
             fcntl.flock(self._workers, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Use the GPU alone."""
-        until = time.monotonic() + PATIENCE_S
+        asked_s = time.monotonic()
+        until = asked_s + PATIENCE_S
         while not (is_free(self._workers) or not is_free(self._timings) or time.monotonic() > until):
             time.sleep(LOOK_S)
         with (
             held(self._timings, fcntl.LOCK_SH),
             held(self._turn, fcntl.LOCK_EX),
             held(self._workers, fcntl.LOCK_EX),
+            self._counted(asked_s, "gpu_alone"),
         ):
             yield
+
+    @contextlib.contextmanager
+    def _counted(self, asked_s: float, how: str) -> Iterator[None]:
+        got_s = time.monotonic()
+        self.seconds["gpu_wait"] += got_s - asked_s
+        try:
+            yield
+        finally:
+            self.seconds[how] += time.monotonic() - got_s
 
     def close(self) -> None:
         """Close the files."""

@@ -151,7 +151,11 @@ class Judge:
                 self.pool.start_afresh()  # memory may have been short, or a worker not as empty as it seemed
                 with self._again.exclusive():
                     ruling = self._attempt(case := Case(candidate, key, self._environment))
-        return case.verdict(self._made_slow.admit_minimal(case, ruling, self.judge, self.config.counted))
+        ruling = self._made_slow.admit_minimal(case, ruling, self.judge, self.config.counted)
+        for lock in (self._lock, self.pool.lock) if self.config.backend == "cuda" else ():
+            case.add_seconds(lock.seconds)
+            lock.seconds.clear()
+        return case.verdict(ruling)
 
     def _attempt(self, case: Case) -> Ruling:
         try:

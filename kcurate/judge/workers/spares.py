@@ -63,7 +63,7 @@ class RunWorkerPool:
         assert greeting.environment is not None, "a run worker names its device"
         self.environment: Environment = greeting.environment
         self.arch: str | None = greeting.arch
-        self._lock = GpuLock(lock_name(self.environment))
+        self.lock = GpuLock(lock_name(self.environment))
         large = int(self.environment.details.get("memory_bytes") or 0) >= LARGE_GPU_BYTES
         self._kept = KEPT_REFERENCES[0 if large else 1] if role.backend == "cuda" else 0
         self._spares.resize(spares if large or role.backend != "cuda" else min(spares, FEW_SPARES))
@@ -75,7 +75,7 @@ class RunWorkerPool:
         if self._primed is not None:
             self._primed.worker.kill()
         self._end()
-        self._lock.close()
+        self.lock.close()
         self._spares.close()
         for spares in self._speaking.values():
             spares.close()
@@ -88,7 +88,7 @@ class RunWorkerPool:
         self._work = self._thread.submit(self._refill)
 
     def _refill(self) -> None:
-        with self._lock.shared():
+        with self.lock.shared():
             for proxy in self._emptied:
                 if proxy.clear_for_reuse(unload=True):
                     proxy.worker.used = True
@@ -124,7 +124,7 @@ class RunWorkerPool:
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
         unused = candidate.origin.trust != "ours"
-        with contextlib.nullcontext() if self._primed_suits(unused) else self._lock.shared():
+        with contextlib.nullcontext() if self._primed_suits(unused) else self.lock.shared():
             primed = self._prime_spare(unused)
         primed.side = other_side(reference)
         primed.prefetch(candidate, inputs)

@@ -85,7 +85,7 @@ def test_every_form_of_plan_is_timed(rig: TimedJudge, name: str, us: tuple[float
         assert verdict.speedup.ratio == pytest.approx(us[0] / us[1], rel=0.02)
         assert verdict.fast is not None
         assert verdict.fast.median_us == pytest.approx(us[1], rel=0.02)
-        assert len(verdict.fast.samples_us) >= 12
+        assert len(verdict.fast.samples_us) >= 8
         details = verdict.environment.details
         moved = 2 * 4 * 3000 / (us[1] * 1e-6) / 1e12
         assert details["fast_copy_fraction"] == pytest.approx(moved, rel=0.05)
@@ -175,7 +175,7 @@ def test_a_side_faster_than_bandwidth_allows_gets_mismatch(
     assert "faster than memory bandwidth allows" in verdict.detail
 
 
-@pytest.mark.parametrize(("later", "size_bytes"), [(0, 4 * 3000), (50, quantiles().nbytes)])
+@pytest.mark.parametrize(("later", "size_bytes"), [(0, 4 * 3000), (20, quantiles().nbytes)])
 def test_writing_to_our_memory_gets_mismatch(rig: TimedJudge, later: int, size_bytes: int) -> None:
     """To the copies of inputs before any run is timed, and to a table while runs are timed."""
     candidate = at_bench(small.scaled())
@@ -227,7 +227,7 @@ def test_outputs_whose_rounding_may_differ_are_compared_in_every_run(rig: TimedJ
     one = replace(one, problem=replace(one.problem, buffers=buffers))
     runs = verified_runs(one)
     assert judged(rig, one, 120.0, 60.0).outcome is Outcome.CONFIRMED
-    for skipped in (1, 17, 60):
+    for skipped in (1, 17, 40):
         verdict = judged(rig, one, 120.0, 60.0, lambda side, n, at=skipped: side == "fast" and n == runs + at)
         assert verdict.outcome is Outcome.MISMATCH, (skipped, verdict.detail)
         assert "timed run's outputs differ" in verdict.detail
