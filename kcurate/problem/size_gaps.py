@@ -50,7 +50,7 @@ TRIPS = 64
 
 @dataclass(frozen=True)
 class SizeGap:
-    """What no test size covers, in words, and a test setting that would (None: none was found)."""
+    """A description of what no test size covers, and a setting that would cover it (None: not found)."""
 
     what: str
     mend: Setting | None = None

@@ -1,4 +1,4 @@
-"""What a kernel never reads, from the PTX that NVRTC made of it: arguments, their memory, shared memory.
+"""Finds arguments, memory behind arguments and shared memory that a kernel never reads, from its PTX.
 
 NVVM has already eliminated dead code, so an argument that is never loaded (`ld.param`) is unused. The
 addresses of shared variables, and pointers in arguments, are tracked through registers: memory is unread if

@@ -3,7 +3,7 @@
 | module | what |
 |---|---|
 | `contents` | the initial contents of buffers |
-| `counter_based` | inputs whose every element depends on its index alone |
+| `counter_based` | inputs in which each element depends only on its index |
 | `csr` | random compressed sparse rows with an exact number of entries |
 | `draws` | the input of a generator, and the registry of generators by name |
 | `generators` | the basic input generators |

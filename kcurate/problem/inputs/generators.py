@@ -232,7 +232,7 @@ def text(draw: Draw) -> Array:
     letters = draw.integer("alphabet", 4)
     if draw.variation == "alike":
         return np.full(draw.count, draw.rng.integers(letters))
-    if draw.variation != "nominal":  # the first or the last letters alone
+    if draw.variation != "nominal":  # only the first or only the last letters
         lower = draw.rng.integers(0, (letters + 1) // 2, draw.count)
         return lower if draw.variation == "low" else letters - 1 - lower
     ends = np.cumsum(1.0 / np.arange(1, letters + 1))
