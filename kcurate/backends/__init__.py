@@ -2,16 +2,16 @@
 
 | module | what |
 |---|---|
-| `base` | the interface between the judge and machines that run device code |
+| `base` | the interface between the judge and the backends |
 | `choice` | chooses an available backend and its GPU indices from `--backend` and `--gpu` |
-| `cuda/` | device code on NVIDIA GPUs: NVRTC to a cubin, launches through cuda-core |
+| `cuda/` | runs device code on NVIDIA GPUs: NVRTC to a cubin, launches through cuda-core |
 | `emulator/` | runs device code without a GPU |
 | `noise` | random memory contents that no candidate can predict; comparisons in device memory |
 | `torch_module` | a PyTorch module as a side |
 | `torch_text` | the text of a PyTorch side |
 | `triton/` | sides in Triton |
 
-Nothing is imported before it is needed. Not covered: which processes may open what (`kcurate.judge`).
+Backends are imported only when opened. Not covered: which processes may open which (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BackendName = Literal["cuda", "emulator"]
 NAMES: tuple[BackendName, BackendName] = ("cuda", "emulator")
-# Modules that a process imports before it forks workers; none of them opens a device.
+# Imported by a process before it forks workers; none of these modules opens a device.
 PRELOAD = {
     "cuda": (
         "cuda.bindings.driver",
@@ -42,9 +42,10 @@ PRELOAD = {
 
 
 def open_compiler(name: str, *, arch: str | None = None, language: str = "cuda") -> Compiler:
-    """A compiler by backend name; `arch` (a GPU's, such as `sm_90`) applies only to `cuda`.
+    """A compiler by backend name; `arch` (of a GPU, such as `sm_90`) applies only to `cuda`.
 
-    `language` triton: it makes PTX, and executes text, so only ever open it in a worker.
+    With `language` triton it compiles to PTX. It executes the candidate's Python, so open it only in a
+    worker.
 
     Raises:
         InputError: there is no such backend.
@@ -66,7 +67,7 @@ def open_compiler(name: str, *, arch: str | None = None, language: str = "cuda")
 
 
 def open_device(name: str, index: int = 0) -> Device:
-    """A device by backend name; only ever in a worker process.
+    """A device by backend name; call this only in a worker process.
 
     Raises:
         InputError: there is no such backend. MissingDependencyError: there is no such device.
@@ -83,7 +84,7 @@ def open_device(name: str, index: int = 0) -> Device:
 
 
 def preload(name: str) -> None:
-    """Import what the backend's workers need, and find what their compilers read.
+    """Import what the backend's workers need, and find the headers that their compilers read.
 
     Raises:
         InputError: there is no such backend.
@@ -92,7 +93,7 @@ def preload(name: str) -> None:
         raise _unknown(name)
     for module in PRELOAD[name]:
         importlib.import_module(module)
-    if name == "cuda":  # each compile worker needs the list, and looking for it takes a tenth of a second
+    if name == "cuda":  # each compile worker needs the folders; finding them takes a tenth of a second
         importlib.import_module("kcurate.backends.cuda.nvrtc").header_folders()
         with contextlib.suppress(ImportError):  # whoever needs it says what is missing
             importlib.import_module("elftools.elf.elffile")
@@ -129,9 +130,9 @@ def resolve(name: str) -> BackendName:
     """
     if name == "auto":
         return "cuda" if gpu_count() else "emulator"
-    for known in NAMES:
-        if name == known:
-            return known
+    for backend in NAMES:
+        if name == backend:
+            return backend
     raise _unknown(name)
 
 

@@ -1,4 +1,4 @@
-"""The interface between the judge and machines that run device code; makes no pass/fail decision.
+"""The interface between the judge and the backends that run device code; makes no pass/fail decision.
 
 Two implementations: `kcurate.backends.cuda` (NVRTC, and launches through cuda-core) and
 `kcurate.backends.emulator` (the same code as host C++, with the threads of a block as fibers). A `Compiler`
@@ -21,12 +21,12 @@ from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment, Resources
 
 Bytes = npt.NDArray[np.uint8]
-# The backend of a `Compiled` whose binary is PTX, still to be assembled.
+# The backend of a `Compiled` whose binary is PTX that still has to be assembled.
 PTX = "ptx"
-# What a compiler's log may take on its way to the judge, which keeps the side's own lines and cuts these
-# (`kcurate.judge.workers.own_lines`); a template bomb writes megabytes.
+# A compiler's log is cut to this size before it is sent to the judge, since a template bomb writes megabytes.
+# The judge keeps only the lines about the side's own code (`kcurate.judge.workers.own_lines`).
 MAX_RAW_LOG_CHARS = 1 << 18
-# What a program that a compiler starts is linked with.
+# The shared libraries of programs that a compiler starts.
 SYSTEM_LIBRARIES = tuple(map(Path, ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")))
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported", "out_of_memory"]
 
@@ -46,10 +46,11 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Unread:
-    """What a kernel never reads: the places of arguments, those of pointers to memory that it only writes
-    (`updated`: by atomics), bytes of static shared memory, and whether it reads no dynamic shared memory.
+    """What a kernel never reads, by the positions of its arguments.
 
-    `lone_fences`: it waits for its writes to be visible, and nothing in it communicates.
+    `arguments`: unused. `only_written`, `updated`: pointers to memory that it only writes, with stores or
+    also with atomics. `shared_bytes`: static shared memory. `dynamic`: it reads no dynamic shared memory.
+    `lone_fences`: it has memory fences, but nothing in it communicates with other blocks.
     """
 
     arguments: tuple[int, ...] = ()
@@ -64,10 +65,10 @@ class Unread:
 class Compiled:
     """A binary and its properties. `lowered` maps name expressions to symbols in the binary.
 
-    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`. `outside`: what
-    its PTX takes from outside a launch (`kcurate.ptx.outside`). `dynamic_shared`:
-    of kernels that Triton made, by symbol, the dynamic shared memory of every launch; such a kernel also
-    takes pointers to scratch memory after its arguments, which are null.
+    `unread`: what each kernel never reads, by symbol, if it was compiled with `examine`. `outside`: what its
+    PTX reads from outside a launch (`kcurate.ptx.outside`). `dynamic_shared`: for kernels compiled by Triton,
+    the dynamic shared memory of every launch, by symbol; such a kernel has null pointers to scratch memory
+    after its arguments.
     """
 
     backend: str
@@ -94,7 +95,7 @@ class Compiler(Protocol):
     """Compiles device code to a binary. Stateless; safe to call in many processes at once."""
 
     def folders(self) -> tuple[Path, ...] | None:
-        """The files and folders that it reads; None: the sandbox knows."""
+        """The files and folders that it reads; None: the sandbox has its own list."""
         ...
 
     def compile(
@@ -108,16 +109,16 @@ class Compiler(Protocol):
     ) -> Compiled | CompileFailure:
         """Compile one side. `symbols` are the `__constant__`/`__device__` names that the plan uploads to.
 
-        `examine`: also show what the side wastes; see `Compiled.unread` and `EmulatorDevice.counts`.
+        `examine`: also record what the side wastes; see `Compiled.unread` and `EmulatorDevice.counts`.
 
         Raises:
-            MissingDependencyError: there is no compiler. BackendError: it broke.
+            MissingDependencyError: there is no compiler. BackendError: the compiler itself failed.
         """
         ...
 
 
 class KernelFault(KcurateError):  # noqa: N818 - a fact about a candidate, not an error of ours
-    """The candidate did something that ends its run: a fact about the candidate, not about us.
+    """The candidate did something that ends its run; this is a result, not an error of ours.
 
     Raised by a `Device` inside a worker and turned into a verdict there. `reason` is one of
     `launch_error` (rejected launch, illegal address, trap, divergent barrier, deadlock), `timeout`,
@@ -160,7 +161,7 @@ def argument_bytes(args: Sequence[KernelArg], sizes: Sequence[int]) -> list[byte
     """The bytes of each argument; `sizes` are those of the kernel's parameters.
 
     Raises:
-        KernelFault: the arguments are not as many or as large as the parameters.
+        KernelFault: the number or the sizes of the arguments differ from the parameters'.
     """
     if len(args) != len(sizes):
         raise KernelFault("launch_error", f"{len(args)} arguments for {len(sizes)} parameters")
@@ -172,20 +173,20 @@ def argument_bytes(args: Sequence[KernelArg], sizes: Sequence[int]) -> list[byte
     ]
     for i, (part, size) in enumerate(zip(data, sizes, strict=True)):
         if len(part) != size:
-            what = f"argument {i} has {len(part)} bytes, the parameter takes {size}"
-            raise KernelFault("launch_error", what)
+            mismatch = f"argument {i} has {len(part)} bytes, the parameter takes {size}"
+            raise KernelFault("launch_error", mismatch)
     return data
 
 
 def check_range(symbol: str, holds_bytes: int, offset: int, size_bytes: int) -> None:
-    """Refuse a copy that does not lie inside a variable.
+    """Check that a copy stays inside a variable.
 
     Raises:
-        KernelFault: it does not.
+        KernelFault: it exceeds the variable.
     """
     if offset < 0 or size_bytes < 0 or offset + size_bytes > holds_bytes:
-        what = f"{symbol} holds {holds_bytes} bytes, not {offset} + {size_bytes}"
-        raise KernelFault("launch_error", what)
+        problem = f"{symbol} holds {holds_bytes} bytes, not {offset} + {size_bytes}"
+        raise KernelFault("launch_error", problem)
 
 
 @dataclass(frozen=True)
@@ -201,15 +202,19 @@ class Grid:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a side did, over all launches: threads, those that read and wrote no memory (`idle`), accesses to
-    global and shared memory, bytes of the host's machine code that ran, the most dynamic shared memory of a
-    launch and the most that a launch read of it, bytes of static shared memory and those that were read.
+    """What a side did, summed over all launches.
 
-    Then what its time depends on: launches; code and accesses to global memory of each launch's longest chain
-    of threads that wait for each other (`chain_`), and of each block's, times the share of a multiprocessor
-    that the block holds (`held_`, without registers); code of warps, each as long as its busiest lane's;
-    sectors of 32 bytes per warp and access; accesses to shared memory; atomics, and the most at one place; of
-    the sectors those that are not at one stride from lane to lane.
+    `threads`; `idle`: threads that accessed no memory; `accesses` to global and shared memory; `code_bytes`:
+    host machine code executed; `shared_bytes`, `shared_read_bytes`: the most dynamic shared memory of a
+    launch, and the most that a launch read of it; `static_bytes`, `static_read_bytes`: the same for static
+    shared memory.
+
+    What its time depends on: `launches`; `chain_bytes`, `chain_accesses`: code and global accesses of the
+    longest chain of threads that wait for each other, per launch; `held_bytes`, `held_accesses`: the same per
+    block, times the share of a multiprocessor that the block occupies (registers not counted); `warp_bytes`:
+    code of warps, each as much as its busiest lane; `sectors`: of 32 bytes, per warp and access; `scattered`:
+    sectors of accesses without a constant stride between lanes; `shared_accesses`; `atomics`; `contended`:
+    the most atomics on one address.
     """
 
     threads: int
@@ -271,7 +276,7 @@ class Device(Protocol):
         ...
 
     def clear_unused(self) -> None:
-        """Clear the memory that code on the device can reach though it is not allocated."""
+        """Clear memory that is not allocated but that code on the device could read."""
         ...
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:

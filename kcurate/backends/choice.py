@@ -1,4 +1,4 @@
-"""From `--backend` and `--gpu` to an available backend and its GPU indices.
+"""Chooses an available backend and its GPU indices from `--backend` and `--gpu`.
 
 Not covered: the GPUs of a training run, which are renumbered (`kcurate.reward.devices`).
 """
@@ -29,12 +29,12 @@ EMULATED = Place("emulator")
 def choose(backend: str, gpu: str = "auto", *, note: Note = silent, ray: str | None = None) -> Place:
     """The place that the options name; `gpu`: `0`, `0,1`, `all`, or `auto`, the first GPU if there is one.
 
-    GPUs that are named must be there. With `ray`, the address of a cluster, this machine needs no GPU, and
-    the cluster chooses among its own.
+    GPUs that are named must exist. With `ray`, the address of a cluster, this machine needs no GPU, and the
+    cluster chooses among its own.
 
     Raises:
-        InputError: no such backend, not such a list, or GPUs are named where none are chosen.
-        MissingDependencyError: a GPU that is not there.
+        InputError: no such backend, not a list of GPUs, or GPUs are named where they cannot be chosen.
+        MissingDependencyError: a GPU that does not exist.
     """
     named = gpu != "auto"
     if named and (ray is not None or backend == "emulator"):
@@ -57,7 +57,7 @@ def gpu_numbers(text: str, *, where: str = "--gpu") -> tuple[int, ...]:
     """The numbers of a list such as `0` or `0,1`, each once.
 
     Raises:
-        InputError: not such a list.
+        InputError: not a list of GPUs.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
@@ -66,14 +66,14 @@ def gpu_numbers(text: str, *, where: str = "--gpu") -> tuple[int, ...]:
 
 
 def require_gpus(numbers: Sequence[int], count: int, *, where: str = "--gpu") -> None:
-    """Raise unless this machine, with `count` GPUs, has these.
+    """Check that this machine, with `count` GPUs, has these.
 
     Raises:
         MissingDependencyError: one of them is absent, or there is no GPU at all.
     """
     absent = [number for number in numbers if number >= count]
     if absent or not count:
-        what = f"there is no GPU {absent[0]}" if count else "there is no GPU here"
+        problem = f"there is no GPU {absent[0]}" if count else "there is no GPU here"
         more = f"{count} here, see nvidia-smi -L" if count else "see kcurate doctor"
         hint = f"{more}; --backend emulator needs none"
-        raise MissingDependencyError(what, where=where, hint=hint)
+        raise MissingDependencyError(problem, where=where, hint=hint)

@@ -1,7 +1,7 @@
-"""Memory contents that no candidate can predict, and comparisons of memory where it is.
+"""Memory contents that no candidate can predict, and comparisons in device memory.
 
-On a GPU our helper kernels make and compare them (`kcurate.backends.cuda.timer`), elsewhere the host does.
-The noise is made word by word, so that who reads some of it cannot tell the rest.
+On a GPU our helper kernels write and compare them (`kcurate.backends.cuda.arrays`), elsewhere the host does.
+Each word of the noise is computed separately, so that reading some words does not reveal others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def noise_bytes(address: int, size_bytes: int, salt: int, key: int) -> Bytes:
     """The noise at an address: each byte depends on its address, `salt` and `key` (64 bits each)."""
     first = address // 8
     words = np.arange(first, (address + size_bytes + 7) // 8, dtype=np.uint64)
-    made = mix(mix(words + np.uint64(salt)) ^ np.uint64(key)).view(np.uint8)
-    return made[address - 8 * first :][:size_bytes]
+    noise = mix(mix(words + np.uint64(salt)) ^ np.uint64(key)).view(np.uint8)
+    return noise[address - 8 * first :][:size_bytes]
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Held:
 
 
 class Noise(Protocol):
-    """Contents that no candidate can predict, and comparisons where the memory is."""
+    """Writes contents that no candidate can predict, and finds out whether memory changed."""
 
     def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
         """Fill a range with noise."""
 
     def changed(self, ranges: Sequence[Held]) -> list[bool]:
-        """For each range, whether it no longer holds what it held."""
+        """For each range, whether its contents changed."""
 
 
 class HostNoise:
@@ -60,11 +60,11 @@ class HostNoise:
         self._device.write(memory, offset, self._bytes(memory, offset, size_bytes, salt))
 
     def changed(self, ranges: Sequence[Held]) -> list[bool]:
-        """For each range, whether it no longer holds what it held."""
-        return [self._changed(one) for one in ranges]
+        """For each range, whether its contents changed."""
+        return [self._changed(held) for held in ranges]
 
-    def _changed(self, one: Held) -> bool:
-        held = self._device.read(one.memory, one.offset, one.size_bytes)
-        if isinstance(one.what, Memory):
-            return not np.array_equal(held, self._device.read(one.what, 0, one.size_bytes))
-        return not np.array_equal(held, self._bytes(one.memory, one.offset, one.size_bytes, one.what))
+    def _changed(self, held: Held) -> bool:
+        contents = self._device.read(held.memory, held.offset, held.size_bytes)
+        if isinstance(held.what, Memory):
+            return not np.array_equal(contents, self._device.read(held.what, 0, held.size_bytes))
+        return not np.array_equal(contents, self._bytes(held.memory, held.offset, held.size_bytes, held.what))

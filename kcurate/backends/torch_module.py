@@ -1,9 +1,9 @@
-"""A PyTorch module as a side: trusted text, run in a worker on the device's own buffers, without copies.
+"""A PyTorch module as a side: trusted code, run in a worker on the device's own buffers, without copies.
 
 Inputs and parameters are tensors over the side's memory; the forward pass is queued on the device's stream.
-`finish` copies its results into the output buffers, outside of the timed run. Arithmetic is that of eager
-PyTorch in full precision: no tf32. torch is imported when the first such side is loaded, and nowhere else in
-the judge's processes. Not covered: the text and its constants (`torch_text`), code written by a model.
+`finish` copies its results into the output buffers, outside the timed run. Arithmetic is that of eager
+PyTorch in full precision, without tf32. torch is imported when the first such side is loaded, and in no other
+process of the judge. Not covered: parsing the text (`torch_text`), code written by a model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcurate.errors import MissingDependencyError, ProblemError
 if TYPE_CHECKING:
     import torch
 
-# Exceptions that a module's code can raise; anything else is a bug of ours.
+# Exceptions that a module's code can raise; any other is a bug of ours.
 RAISED = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError,
     RuntimeError, TypeError, ValueError,
@@ -77,7 +77,7 @@ def compile_text(code: str) -> Compiled | CompileFailure:
 
 
 def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str, Any]]:
-    """The module class `name` in the text, constructed from its own `get_init_inputs`, and the text's names.
+    """An instance of the module class `name`, made with `get_init_inputs`, and the names of the text.
 
     Raises:
         ProblemError: the text does not run at these sizes.
@@ -86,10 +86,10 @@ def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str
     names: dict[str, Any] = {"__name__": "kcurate_torch_side"}
     with module_errors(name):
         exec(compile(tree, "<PyTorch side>", "exec"), names)
-        given = names["get_init_inputs"]() if "get_init_inputs" in names else []
-        if isinstance(given, Mapping):
-            return names[name](**given), names
-        return names[name](*given), names
+        init_inputs = names["get_init_inputs"]() if "get_init_inputs" in names else []
+        if isinstance(init_inputs, Mapping):
+            return names[name](**init_inputs), names
+        return names[name](*init_inputs), names
 
 
 @contextmanager
@@ -153,13 +153,13 @@ class Forward:
             with self._where.never_waiting(), counter:
                 self._model(*self._args)
         except RuntimeError:
-            return None  # if that was not waiting, the real run fails too
+            return None  # if this was another error, the real run raises it too
         if any(part in name for name in counter.names for part in UNBOUNDED):
             return None
         return KERNELS_PER_OPERATOR * len(counter.names)
 
     def finish(self) -> None:
-        """Queue the copy of the results into the output buffers; torch gets its memory back.
+        """Queue the copy of the results into the output buffers, and release torch's memory.
 
         Raises:
             ProblemError: the number, shape or dtype of the results is wrong.
@@ -167,9 +167,11 @@ class Forward:
         results, self._results = self._results, None
         if results is None:
             return
-        found, wanted = ([(tuple(t.shape), t.dtype) for t in each] for each in (results, self._to))
-        if [(shape or (1,), dtype) for shape, dtype in found] != wanted:
-            raise ProblemError(f"the PyTorch module {self._name} gives {found}, the problem has {wanted}")
+        returned, expected = ([(tuple(t.shape), t.dtype) for t in tensors] for tensors in (results, self._to))
+        if [(shape or (1,), dtype) for shape, dtype in returned] != expected:
+            raise ProblemError(
+                f"the PyTorch module {self._name} gives {returned}, the problem has {expected}"
+            )
         with module_errors(self._name), self._where.inside():
             for target, result in zip(self._to, results, strict=True):
                 target.copy_(result.reshape(target.shape))
@@ -183,17 +185,17 @@ def flat(results: Any) -> list[Any]:
     """
     import torch
 
-    found = list(results) if isinstance(results, tuple | list) else [results]
-    if not found or not all(isinstance(each, torch.Tensor) for each in found):
+    tensors = list(results) if isinstance(results, tuple | list) else [results]
+    if not tensors or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
         raise TypeError("forward returns something other than tensors")
-    return found
+    return tensors
 
 
 def put_state(model: Any, path: str, tensor: Any) -> None:
     """Replace a parameter or registered buffer of a model by this tensor.
 
     Raises:
-        AttributeError: the model has none of that name. ValueError: it has another shape or dtype.
+        AttributeError: the model has no such parameter or buffer. ValueError: the shape or dtype differs.
     """
     import torch
 
@@ -229,7 +231,7 @@ def operator_counter() -> Any:
 
 def preload(backend: str) -> None:
     """Import what a sandboxed worker cannot; opens no GPU and starts no thread."""
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a driver initialised before a fork is lost
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a driver initialised before a fork is unusable
     import torch
 
     plain_arithmetic()
@@ -239,7 +241,7 @@ def preload(backend: str) -> None:
 
 
 def plain_arithmetic() -> None:
-    """No tf32, and one CPU thread (workers may start none)."""
+    """Turn off tf32, and use one CPU thread (workers must not start threads)."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False

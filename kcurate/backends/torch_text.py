@@ -1,7 +1,7 @@
-"""The text of a PyTorch side: its top-level integer constants, and the text with other values for them.
+"""The text of a PyTorch side: finds its top-level integer constants and replaces their values.
 
 A constant is `NAME = <integer arithmetic>`, one of `NAME, OTHER = <integer>, <integer>`, or an element of
-`NAME = (<integers>, ...)`, then called `NAME_0` and so on; `NAME = OTHER = <integer>` is one constant,
+`NAME = (<integers>, ...)`, which is called `NAME_0` and so on; `NAME = OTHER = <integer>` is one constant,
 `NAME`. Nothing is run here. Not covered: running the text (`kcurate.backends.torch_module`).
 """
 

@@ -1,12 +1,15 @@
 """Compiles the recorders (`native/`) on first use, with this machine's C++ compiler, into the user's cache.
 
-The key is the sources, the compiler, its options and the CUDA headers. Nothing of CUDA is linked.
-Not covered: what the libraries do (`FORMAT.md`), running a program with one (`running`).
+The key in the cache covers the sources, the compiler, its options and the CUDA headers. No CUDA library is
+linked. The stand-in for libcudart exports every function of the runtime API: those that it lacks answer
+`cudaErrorNotSupported`. Not covered: what the libraries do (`FORMAT.md`), running a program with one
+(`running`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,13 +19,12 @@ import platformdirs
 
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
-from kcurate.capture import stubs
 from kcurate.core import time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 
 NATIVE = Path(__file__).with_name("native")
-# The program may have a C++ library of its own, which must not meet ours: ours is linked in and not exported
-# (`exports.map`).
+# The program may have another C++ library, which must not mix with ours: ours is linked statically and not
+# exported (`exports.map`).
 OPTIONS = (
     "-std=c++17",
     "-O2",
@@ -34,6 +36,14 @@ OPTIONS = (
     "-Wl,--version-script=exports.map",
     "-pthread",
 )
+# Declarations in `cuda_runtime_api.h`, implementations in the source of the stand-in, and names that programs
+# call instead when they are built with a default stream for each thread.
+_DECLARED = re.compile(r"CUDARTAPI\s+(cuda\w+)\s*\(")
+_IMPLEMENTED = re.compile(r"\b(_*cuda\w+)\s*\(|\bSUCCEEDS\((\w+)")
+_PER_THREAD = re.compile(r"#define\s+(\w+)\s+__CUDART_API_(PTDS|PTSZ)\(\1\)")
+_VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d+)")
+# A compiled launch also calls this under another name, which the header does not list.
+LAUNCH = ("__cudaLaunchKernel", "PTSZ")
 
 
 def injection() -> Path:
@@ -55,19 +65,40 @@ def stand_in() -> Path:
 
     Raises:
         MissingDependencyError: no C++ compiler or CUDA headers, or the cache cannot be written.
-        BackendError: it does not compile, or the headers do not tell the runtime's version.
+        BackendError: it does not compile, or the headers do not give the runtime's version.
     """
     folders, _ = nvrtc.host_folders(("cuda_runtime_api.h", "crt/host_defines.h"))
     header = next(path for folder in folders if (path := folder / "cuda_runtime_api.h").is_file()).read_text()
-    number = stubs.major(header)
+    number = _major(header)
     if number is None:
         raise BackendError("cuda_runtime_api.h does not tell the runtime's version", where=str(folders[0]))
     name = f"libcudart.so.{number}"
     texts = {
-        "stubs.inc": stubs.stubs(header, (NATIVE / "cudart.cpp").read_text()),
-        "exports.map": stubs.version_script(number),
+        "stubs.inc": _stubs(header, (NATIVE / "cudart.cpp").read_text()),
+        "exports.map": _version_script(number),
     }
     return _built("cudart.cpp", name, folders, [f"-Wl,-soname,{name}", "-ldl"], texts).parent
+
+
+def _stubs(header: str, source: str) -> str:
+    """The text of `stubs.inc` for a stand-in with this source; `header`: `cuda_runtime_api.h`."""
+    implemented = {name or other for name, other in _IMPLEMENTED.findall(source)}
+    lines = [f"MISSING({name})" for name in sorted(set(_DECLARED.findall(header)) - implemented)]
+    for name, kind in sorted({*_PER_THREAD.findall(header), LAUNCH}):
+        macro = "ALIAS" if name in implemented else "MISSING_AS"
+        lines.append(f"{macro}({name}, {name}_{kind.lower()})")
+    return "\n".join(lines) + "\n"
+
+
+def _major(header: str) -> int | None:
+    """The runtime's major version, which is part of the library's name; None if the header lacks it."""
+    version = _VERSION.search(header)
+    return int(version[1]) // 1000 if version else None
+
+
+def _version_script(number: int) -> str:
+    """The linker's version script: the version of symbols is the library's name, as in the real one."""
+    return f"libcudart.so.{number} {{ global: cuda*; __cuda*; local: *; }};\n"
 
 
 def _built(
@@ -77,31 +108,33 @@ def _built(
     options: Sequence[str],
     texts: Mapping[str, str],
 ) -> Path:
-    """The compiled library; `made`: further files in the compiler's folder, by name."""
+    """The compiled library; `texts`: further files for the compiler's folder, by name."""
     tools = toolchain.find()
     words = [*OPTIONS, "-I.", *(f"-I{folder}" for folder in folders), str(NATIVE / source), *options]
     files = [path.read_bytes() for path in (NATIVE / source, NATIVE / "recording.h")]
     headers = [path.read_bytes() for folder in folders if (path := folder / "cuda.h").is_file()]
     digest = hashlib.sha256(repr((tools, words, sorted(texts.items()), files, headers)).encode())
-    kept = Path(platformdirs.user_cache_dir("kcurate")) / "capture" / digest.hexdigest()[:40] / name
-    if not kept.is_file():
-        _compile([*tools.command, *words], kept, texts)
-    return kept
+    library = Path(platformdirs.user_cache_dir("kcurate")) / "capture" / digest.hexdigest()[:40] / name
+    if not library.is_file():
+        _compile([*tools.command, *words], library, texts)
+    return library
 
 
-def _compile(command: list[str], kept: Path, texts: Mapping[str, str]) -> None:
+def _compile(command: list[str], library: Path, texts: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="kcurate-capture-") as temporary:
         folder = Path(temporary)
         for name, text in texts.items():
             (folder / name).write_text(text)
         try:
-            done = toolchain.run([*command, "-o", kept.name], folder, time_limits.COMPILE_RECORDER_S)
+            done = toolchain.run([*command, "-o", library.name], folder, time_limits.COMPILE_RECORDER_S)
         except subprocess.TimeoutExpired as error:
-            raise BackendError(f"compiling took more than {error.timeout:g} s", where=kept.name) from error
+            raise BackendError(f"compiling took more than {error.timeout:g} s", where=library.name) from error
         if done.returncode:
             log = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
-            raise BackendError(f"the recorder does not compile: {log[:1000]}", where=kept.name)
-        if not toolchain.keep(kept, (folder / kept.name).read_bytes()):
+            raise BackendError(f"the recorder does not compile: {log[:1000]}", where=library.name)
+        if not toolchain.keep(library, (folder / library.name).read_bytes()):
             raise MissingDependencyError(
-                "cannot write the cache", where=str(kept.parent), hint="set XDG_CACHE_HOME to another folder"
+                "cannot write the cache",
+                where=str(library.parent),
+                hint="set XDG_CACHE_HOME to another folder",
             )

@@ -1,8 +1,8 @@
-"""What a buffer holds, in a few facts, and the named generator that makes such values.
+"""A few facts about the contents of a buffer, and the generator that makes such values.
 
-Every element counts for the facts; a seeded sample decides which distribution fits, by a Kolmogorov-Smirnov
-test. A generator is named only where it fits. Not covered: how contents of different buffers belong together,
-such as columns and the row starts of their matrix (`kcurate.draft.captured.from_launches`).
+The facts cover every element; whether a distribution fits is decided on a seeded sample with a
+Kolmogorov-Smirnov test. A generator is named only if it fits. Not covered: relations between buffers, such as
+the columns and row starts of one matrix (`kcurate.draft.captured.from_launches`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float, numpy_dtype
 from kcurate.records import MOST_VALUE, Contents, Init
 
 Array = npt.NDArray[Any]
-# Elements looked at together: they stay in the cache.
+# Elements per chunk, which then stays in the cache.
 CHUNK = 1 << 20
-# Elements of the sample, and how many of them a distribution is tested with; of 8-bit floats, whose rounding
-# shows in more, a sixteenth.
+# Elements of the sample, and how many of them a distribution is tested on. For 8-bit floats it is a
+# sixteenth, since a larger test would detect their rounding.
 SAMPLED = 1 << 16
 TESTED = 1 << 12
-# The largest accepted distance from a distribution is this over the root of the number of values tested: one
-# in a thousand honest samples is refused (Kolmogorov).
+# The largest accepted distance from a distribution, times the root of the number of tested values: refuses
+# one in a thousand samples that do follow it (Kolmogorov).
 LIMIT = 1.95
-# Different integers in a range up to this are counted, in buffers of up to so many elements.
+# Distinct integers are counted if their range is below this, in buffers of up to `COUNTED` elements.
 COUNTED_RANGE = 1 << 16
 COUNTED = 1 << 24
+# Fewer elements are not described as ordered.
 LEAST_ORDERED = 3
-# From this share of zeros on, zeros and other values are described apart.
+# From this share of zeros on, the other values are described separately.
 SPARSE = 0.3
 _NARROW = frozenset(name for name, unit in UNIT_ROUNDOFF.items() if unit >= 2.0**-11) | {"float8_e8m0"}
 _STEPS = (1, 2, 3, 4, 5, 6, 7)
@@ -53,7 +54,7 @@ class _Seen:
     last: Any = None
 
     def add(self, part: Array) -> None:
-        """Take in the next elements: integers, or floats of at least 32 bits."""
+        """Add the next elements: integers, or floats of at least 32 bits."""
         low, high = part.min(), part.max()
         real = part.dtype.kind == "f"
         finite = part
@@ -85,8 +86,8 @@ class _Seen:
 def described(values: Array, dtype: str, count: int | None = None) -> Contents:
     """Facts about a buffer's elements and a generator for them; equal input gives an equal result.
 
-    `values` are the elements in order, of `numpy_dtype(dtype)` and any shape; fewer than `count` (default:
-    all) means that only the first were looked at.
+    `values` are the elements in order, of `numpy_dtype(dtype)` and any shape. `count`: the elements of the
+    whole buffer, if `values` are only its first ones.
 
     Raises:
         ProblemError: no such dtype.
@@ -95,32 +96,36 @@ def described(values: Array, dtype: str, count: int | None = None) -> Contents:
     count = flat.size if count is None else count
     if not flat.size:
         return Contents(dtype, count)
-    seen = _Seen()
+    facts_seen = _Seen()
     for part in _parts(flat, dtype):
-        seen.add(part)
+        facts_seen.add(part)
     partial = flat.size < count
     sample = _sample(flat, dtype)
     facts: dict[str, int | float | bool] = {}
-    if seen.lowest is not None and seen.highest is not None:
-        facts |= {"lowest": seen.lowest, "highest": seen.highest}
-    for name, value in (("first", next(_parts(flat[:1], dtype))[0]), ("last", seen.last)):
+    if facts_seen.lowest is not None and facts_seen.highest is not None:
+        facts |= {"lowest": facts_seen.lowest, "highest": facts_seen.highest}
+    for name, value in (("first", next(_parts(flat[:1], dtype))[0]), ("last", facts_seen.last)):
         if np.isfinite(value):
             facts[name] = value.item()
-    facts["zeros"] = seen.zeros / flat.size
-    facts |= {"nan": seen.nans / flat.size} if seen.nans else {}
-    others = seen.infinite - seen.nans
-    facts |= {"infinite": others / flat.size} if others else {}
-    facts |= {"sorted": seen.ascending, "strictly_sorted": seen.strictly, "integral": seen.integral}
-    distinct = _distinct(flat, dtype, seen, sample[1])
+    facts["zeros"] = facts_seen.zeros / flat.size
+    facts |= {"nan": facts_seen.nans / flat.size} if facts_seen.nans else {}
+    infinities = facts_seen.infinite - facts_seen.nans
+    facts |= {"infinite": infinities / flat.size} if infinities else {}
+    facts |= {
+        "sorted": facts_seen.ascending,
+        "strictly_sorted": facts_seen.strictly,
+        "integral": facts_seen.integral,
+    }
+    distinct = _distinct(flat, dtype, facts_seen, sample[1])
     facts |= {"distinct": distinct} if distinct is not None else {}
     facts |= {"partial": True, "seen": flat.size} if partial else {}
-    whole = not seen.infinite and seen.lowest is not None
+    whole = not facts_seen.infinite and facts_seen.lowest is not None
     init = _fitted(flat, dtype, facts, sample, partial) if whole else None
     return Contents(dtype, count, init, facts)
 
 
 def _parts(flat: Array, dtype: str) -> Iterator[Array]:
-    """The elements as NumPy computes with them fast: narrow floats as float32, booleans as bytes."""
+    """The elements in chunks, in types that NumPy is fast with: narrow floats as float32, bools as bytes."""
     if dtype == "bool":
         flat = flat.view(np.uint8)
     table = None
@@ -135,7 +140,7 @@ def _parts(flat: Array, dtype: str) -> Iterator[Array]:
 
 
 def _sample(flat: Array, dtype: str) -> tuple[Array, Array]:
-    """Places and their values, seeded: all of them where there are few."""
+    """The indices and values of a seeded sample; all elements if there are few."""
     if flat.size <= SAMPLED:
         places = np.arange(flat.size)
     else:
@@ -144,13 +149,18 @@ def _sample(flat: Array, dtype: str) -> tuple[Array, Array]:
     return places, values
 
 
-def _distinct(flat: Array, dtype: str, seen: _Seen, sample: Array) -> int | None:
-    """The number of different integers, where it can be told quickly; None: not known."""
-    if seen.strictly:
+def _distinct(flat: Array, dtype: str, facts_seen: _Seen, sample: Array) -> int | None:
+    """The number of distinct integers, if it can be computed quickly; None: unknown."""
+    if facts_seen.strictly:
         return flat.size
-    if not seen.integral or seen.lowest is None or seen.highest is None or seen.infinite:
+    if (
+        not facts_seen.integral
+        or facts_seen.lowest is None
+        or facts_seen.highest is None
+        or facts_seen.infinite
+    ):
         return None
-    low, high = int(seen.lowest), int(seen.highest)
+    low, high = int(facts_seen.lowest), int(facts_seen.highest)
     if high - low < COUNTED_RANGE:
         present = np.zeros(high - low + 1, np.bool_)
         present[_above(sample, low)] = True
@@ -162,22 +172,22 @@ def _distinct(flat: Array, dtype: str, seen: _Seen, sample: Array) -> int | None
 
 
 def _above(values: Array, low: int) -> Array:
-    """How far whole numbers lie above the lowest, as places in an array."""
+    """Whole numbers minus the lowest, as indices."""
     if values.dtype.kind == "i":
         return values.astype(np.int64) - low
     return np.asarray((values - values.dtype.type(low)).astype(np.int64))
 
 
 def _every_place(flat: Array) -> bool:
-    """Whether values from 0 to n-1 are all different, by their sums of squares and cubes modulo 2**64."""
+    """Whether values from 0 to n-1 are all distinct, judged by sums of squares and cubes modulo 2**64."""
     squares, cubes, n = 0, 0, flat.size
     for start in range(0, n, CHUNK):
         part = flat[start : start + CHUNK].astype(np.uint64)
         square = part * part
         squares += int(square.sum())
         cubes += int((square * part).sum())
-    wanted = ((n - 1) * n * (2 * n - 1) // 6, (n * (n - 1) // 2) ** 2)
-    return (squares % 2**64, cubes % 2**64) == tuple(total % 2**64 for total in wanted)
+    totals = ((n - 1) * n * (2 * n - 1) // 6, (n * (n - 1) // 2) ** 2)
+    return (squares % 2**64, cubes % 2**64) == tuple(total % 2**64 for total in totals)
 
 
 def _fitted(
@@ -210,7 +220,10 @@ def _fitted(
 def _ordered(
     flat: Array, dtype: str, facts: dict[str, int | float | bool], sample: tuple[Array, Array], partial: bool
 ) -> Init | None:
-    """Values in an order: counting, row starts, ascending; or all of 0 to n-1 in any order."""
+    """The generator of ordered values (`arange`, `csr_offsets`, `sorted`) or of a permutation.
+
+    None: neither.
+    """
     low, high, first, last = (facts[name] for name in ("lowest", "highest", "first", "last"))
     step = (last - first) / (flat.size - 1)
     whole = bool(facts["integral"])
@@ -260,7 +273,7 @@ def _of_integers(values: Array, dtype: str, low: int, high: int, count: int, zer
 
 
 def _snapped(top: int, room: float) -> int:
-    """The power of two, else the roundest decimal number, from `top` up to `room` above it; else `top`."""
+    """The power of two, else the roundest decimal number, from `top` to `top + room`; else `top`."""
     power = 1 << (top - 1).bit_length() if top > 0 else top
     if top <= power <= top + room:
         return power
@@ -286,7 +299,7 @@ def _of_reals(values: Array, low: float, high: float, tested: int) -> Init | Non
 
 
 def _moments(values: Array) -> tuple[float, float]:
-    """Mean and deviation with as many digits as the sample supports."""
+    """Mean and standard deviation, with as many digits as the sample supports."""
     std = float(values.std())
     error = std / math.sqrt(values.size)
     mean = float(values.mean())
@@ -295,7 +308,7 @@ def _moments(values: Array) -> tuple[float, float]:
 
 
 def _neat(low: float, high: float, count: int) -> tuple[float, float]:
-    """Round bounds just outside the extremes, as near as those of `count` uniform values lie to theirs."""
+    """Round numbers just outside the extremes, as close as `count` uniform values come to their bounds."""
     room = 10 * (high - low) / max(count, 10)
     return 0.0 - _below(-low, room), _below(high, room)
 
@@ -314,7 +327,7 @@ def _below(value: float, room: float) -> float:
 
 
 def _spread(values: Array, dtype: str) -> Array:
-    """Values of a narrow type spread over their rounding intervals, so that ties do not look like steps."""
+    """Values of a narrow type spread over their rounding intervals, so that the test does not see steps."""
     if dtype not in _NARROW:
         return values
     unit = 2 * UNIT_ROUNDOFF.get(dtype, 0.25)

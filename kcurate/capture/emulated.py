@@ -1,6 +1,6 @@
-"""Extracted kernels as libraries that the stand-in for libcudart runs, so that later inputs exist.
+"""Compiles extracted kernels for the stand-in for libcudart, so that later kernels get real inputs.
 
-Each launches one kernel, as the emulator does, in the program's own process. Not covered: running them
+Each library launches one kernel as the emulator does, in the program's own process. Not covered: running them
 (`native/cudart.cpp`).
 """
 
@@ -21,9 +21,9 @@ INDEX = "kernels.tsv"
 
 
 def prepare(kernels: Iterable[tuple[Kernel, str]], folder: Path) -> tuple[Path, list[str]]:
-    """Compile every kernel and template instance; the index of the libraries, and the kernels that failed.
+    """Compile every kernel and template instance; the index of the libraries, and messages of failed kernels.
 
-    A line of the index: the demangled name without parameters, the library, the variables in order.
+    A line of the index has the demangled name without parameters, the library, and the variables in order.
 
     Raises:
         MissingDependencyError: there is no C++ compiler.
@@ -45,7 +45,7 @@ def prepare(kernels: Iterable[tuple[Kernel, str]], folder: Path) -> tuple[Path, 
                 continue
             path = folder / f"{compiled.sha256[:32]}.so"
             path.write_bytes(compiled.binary)
-            lines.append("\t".join([_spelled(entry.expression), str(path), ",".join(variables)]))
+            lines.append("\t".join([_as_demangled(entry.expression), str(path), ",".join(variables)]))
     index = folder / INDEX
     index.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return index, failed
@@ -66,8 +66,8 @@ def _variables(code: str) -> Iterator[str]:
             yield from (name.decode() for name in item.names)
 
 
-def _spelled(name: str) -> str:
-    """A name as the C++ runtime spells it: `f<float, 4>`."""
+def _as_demangled(name: str) -> str:
+    """A name with the spacing of the C++ runtime's demangler: `f<float, 4>`."""
     return re.sub(r"\s*,\s*", ", ", re.sub(r"\s+", " ", name)).replace("< ", "<").replace(" >", ">").strip()
 
 

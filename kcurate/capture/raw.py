@@ -1,7 +1,7 @@
-"""Reads what the recorders wrote (`FORMAT.md`): one list of launch forms for each kernel of each program.
+"""Reads what the recorders wrote (`FORMAT.md`): for each process its distinct launches ("forms") by kernel.
 
-A file may end in the middle of a line, where its process was killed. Not covered: what the contents of
-buffers are like (`describing`), running the program (`running`).
+A file may end in the middle of a line if its process was killed. Not covered: describing the contents of
+buffers (`describing`), running the program (`running`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kcurate.errors import RecordError
 from kcurate.records.capture import CaptureSource
 
 VERSION = 1
+# Names of programs that say nothing, so the folder's name is added.
 COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 
 
@@ -27,9 +28,9 @@ COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 class RawProcess:
     """One process of the program. `forms`: its launch lines by form; `counts`: launches of each form.
 
-    `others`: launches counted by mangled name alone: of kernels outside the recording filter, and beyond 256
-    forms of a kernel. `order`: the forms of the first launches. `notes`: what was not recorded, and why.
-    `ended`: it exited normally.
+    `others`: by mangled name, launches that were only counted: of kernels outside the recording filter, and
+    beyond 256 forms of a kernel. `order`: the forms of the first launches. `notes`: what was not recorded,
+    and why. `ended`: it exited normally.
     """
 
     program: str
@@ -57,7 +58,7 @@ def read(folder: Path) -> list[RawProcess]:
     """Every process that launched something or left a note, in order of their start.
 
     Raises:
-        RecordError: a recorder did not write these lines.
+        RecordError: lines that a recorder would not write.
     """
     processes = (
         _process(path) for path in sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime_ns)
@@ -86,7 +87,7 @@ def _process(path: Path) -> RawProcess | None:
 
 @contextlib.contextmanager
 def of_a_recorder(path: Path) -> Iterator[None]:
-    """Turns any error while parsing a record into a `RecordError` naming the file.
+    """Turn any error while parsing a record into a `RecordError` that names the file.
 
     Raises:
         RecordError: the record does not have the form of `FORMAT.md`.
@@ -100,7 +101,7 @@ def of_a_recorder(path: Path) -> Iterator[None]:
 
 
 def _apply_line(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | None:
-    """The process with what one more line says; None without a first line."""
+    """Apply a line to the process; None if the first line is not a valid start."""
     match line.get("event"):
         case "start" if line.get("version") == VERSION:
             source: CaptureSource = line["source"] if line["source"] in ("cupti", "triton") else "cudart"
@@ -138,7 +139,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def demangled(name: str) -> str:
-    """A name as the C++ runtime prints it; the name itself where it is not mangled, or without a runtime."""
+    """A name as the C++ runtime demangles it; unchanged if it is not mangled, or without a C++ runtime."""
     runtime = _runtime()
     if runtime is None or not name.startswith("_Z"):
         return name

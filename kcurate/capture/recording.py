@@ -1,7 +1,7 @@
-"""From the recorders' lines to a record for each kernel, with described contents.
+"""Turns the recorders' lines into a record for each kernel, with described contents.
 
 Element types come from the kernel's parameters: those in its mangled name, else those that extract found. Not
-covered: what contents are like (`describing`), writing the records (`stage`).
+covered: describing contents (`describing`), writing the records (`stage`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from kcurate import records
 from kcurate.capture.describing import described
 from kcurate.capture.raw import RawProcess, demangled, of_a_recorder
 from kcurate.core import store
@@ -24,53 +25,46 @@ from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.problem.c_types import Element, element
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.triton_launch import C_TYPES
-from kcurate.records import (
-    Capture,
-    CapturedArg,
-    CapturedBuffer,
-    CapturedLaunch,
-    CapturedPointer,
-    CapturedSymbol,
-    Contents,
-    Kernel,
-)
 
-# Values that no generator makes are kept up to so many bytes, for people to look at.
+# If no generator makes the values, this many bytes of them are kept for people to look at.
 SAMPLE_BYTES = 64 << 10
-# That look at contents: NumPy leaves the interpreter to others meanwhile.
+# Threads that describe contents; NumPy releases the interpreter lock meanwhile.
 THREADS = 4
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Extracted kernels by name, with their code: where types come from that a mangled name does not tell."""
+    """Extracted kernels by name, with their code, which has the types that a mangled name does not tell."""
 
-    kernels: Mapping[str, Sequence[tuple[Kernel, str]]]
+    kernels: Mapping[str, Sequence[tuple[records.Kernel, str]]]
 
-    def of(self, name: str, count: int) -> tuple[Kernel, str] | None:
-        """The first kernel of this name with so many parameters."""
+    def of(self, name: str, count: int) -> tuple[records.Kernel, str] | None:
+        """The first kernel of this name with `count` parameters."""
         same = self.kernels.get(Demangled.of(name).base, ())
         return next((candidate for candidate in same if len(candidate[0].params) == count), None)
 
 
 class Describer:
-    """Describes the buffers of one process. `data`: where values are kept, all of them if `keep`."""
+    """Describes the buffers of one process.
+
+    `data`: the folder for values; `keep`: keep those of all buffers.
+    """
 
     def __init__(self, folder: Path, texts: Texts, data: Path, *, keep: bool) -> None:
         self._folder, self._texts, self._data, self._keep = folder, texts, data, keep
-        # Of the files that several launches share, by what their elements are.
-        self._found: dict[tuple[str, Element, int], Contents] = {}
+        # Descriptions by file, element type and size, since several launches may share a file.
+        self._described: dict[tuple[str, Element, int], records.Contents] = {}
 
-    def captures(self, process: RawProcess) -> list[Capture]:
-        """A record for each kernel that was looked at; `extern "C"` kernels may share a name.
+    def captures(self, process: RawProcess) -> list[records.Capture]:
+        """A record for each recorded kernel; different `extern "C"` kernels may have the same name.
 
         Raises:
-            RecordError: a line is not in the form that recorders write.
+            RecordError: a line that a recorder would not write.
         """
         with of_a_recorder(self._folder), ThreadPoolExecutor(THREADS) as self._pool:
             return self._captures(process)
 
-    def _captures(self, process: RawProcess) -> list[Capture]:
+    def _captures(self, process: RawProcess) -> list[records.Capture]:
         by_kernel: dict[tuple[str, object], list[tuple[int, Mapping[str, Any]]]] = {}
         for form, line in process.forms.items():
             sizes = None if line["args"] is None else tuple(len(arg["hex"]) for arg in line["args"])
@@ -80,10 +74,10 @@ class Describer:
 
     def _capture(
         self, process: RawProcess, mangled: str, lines: Sequence[tuple[int, Mapping[str, Any]]]
-    ) -> Capture:
-        name, types, code = self._known(process, mangled, [line for _, line in lines])
+    ) -> records.Capture:
+        name, types, code = self._signature(process, mangled, [line for _, line in lines])
         launches = [self._launch(line, types, code, process.counts.get(form, 1)) for form, line in lines]
-        return Capture(
+        return records.Capture(
             program=process.program,
             kernel=name,
             mangled=mangled,
@@ -96,10 +90,10 @@ class Describer:
             file=lines[0][1].get("file"),
         )
 
-    def _known(
+    def _signature(
         self, process: RawProcess, mangled: str, lines: Sequence[Mapping[str, Any]]
     ) -> tuple[str, tuple[str, ...], str]:
-        """A kernel's name, its parameters' types as far as they are known, and its code."""
+        """A kernel's name, the known types of its parameters, and its code."""
         if process.source == "triton":
             return mangled.rpartition(".")[2], tuple(lines[0]["types"]), ""
         name = demangled(mangled)
@@ -109,22 +103,24 @@ class Describer:
             types = tuple(param.type for param in text[0].params) if text else ()
         return name, types, text[1] if text else ""
 
-    def _launch(self, line: Mapping[str, Any], types: Sequence[str], code: str, times: int) -> CapturedLaunch:
+    def _launch(
+        self, line: Mapping[str, Any], types: Sequence[str], code: str, times: int
+    ) -> records.CapturedLaunch:
         args = tuple(
-            CapturedArg(
+            records.CapturedArg(
                 arg["hex"],
-                tuple(CapturedPointer(**pointer) for pointer in arg["pointers"]),
+                tuple(records.CapturedPointer(**pointer) for pointer in arg["pointers"]),
                 *(tuple(arg[key]) if key in arg else None for key in ("shape", "strides")),
             )
             for arg in line["args"] or ()
         )
         elements = _elements(args, [kind for kind in types if kind != "constexpr"], code)
-        each = self._pool.map if any(buffer["before"] for buffer in line["buffers"]) else map
-        return CapturedLaunch(
+        map_buffers = self._pool.map if any(buffer["before"] for buffer in line["buffers"]) else map
+        return records.CapturedLaunch(
             grid=tuple(line["grid"]),
             block=tuple(line["block"]),
             args=args,
-            buffers=tuple(each(self._buffer, line["buffers"], map(elements.get, count()))),
+            buffers=tuple(map_buffers(self._buffer, line["buffers"], map(elements.get, count()))),
             symbols=tuple(
                 self._symbol(symbol, code)
                 for symbol in line.get("symbols", ())
@@ -138,14 +134,14 @@ class Describer:
             num_stages=line.get("num_stages"),
         )
 
-    def _buffer(self, line: Mapping[str, Any], kind: Element | None) -> CapturedBuffer:
+    def _buffer(self, line: Mapping[str, Any], kind: Element | None) -> records.CapturedBuffer:
         size = int(line["bytes"])
         before = self._contents(line["before"], size, kind)
         if before is not None and line.get("unknown") and before.facts.get("zeros") == 1:
-            # A kernel that did not run may have written it.
-            seen = {name: before.facts[name] for name in ("partial", "seen") if name in before.facts}
-            before = Contents(before.dtype, before.count, facts=seen)
-        return CapturedBuffer(
+            # An earlier kernel that did not run may have been meant to write it.
+            extent_facts = {name: before.facts[name] for name in ("partial", "seen") if name in before.facts}
+            before = records.Contents(before.dtype, before.count, facts=extent_facts)
+        return records.CapturedBuffer(
             size_bytes=size,
             memory=line["memory"],
             changed=line["changed"],
@@ -153,30 +149,30 @@ class Describer:
             after=self._contents(line["after"], size, kind) if self._keep else None,
         )
 
-    def _symbol(self, line: Mapping[str, Any], code: str) -> CapturedSymbol:
+    def _symbol(self, line: Mapping[str, Any], code: str) -> records.CapturedSymbol:
         name = Demangled.of(demangled(str(line["name"]))).base
         declared = _variables(code).get(name)
         kind = element(declared, {}, code) if declared else None
         before = self._contents(line["before"], int(line["bytes"]), kind)
-        return CapturedSymbol(name, int(line["bytes"]), before)
+        return records.CapturedSymbol(name, int(line["bytes"]), before)
 
-    def _contents(self, name: str | None, size_bytes: int, kind: Element | None) -> Contents | None:
-        """What a file of contents holds, as elements of a kind; None without a file or a kind."""
+    def _contents(self, name: str | None, size_bytes: int, kind: Element | None) -> records.Contents | None:
+        """The description of a file of contents, as elements of a kind; None without a file or a kind."""
         path = self._folder / Path(name).name if name else None
         if path is None or kind is None or not path.is_file():
             return None
-        if (known := self._found.get((path.name, kind, size_bytes))) is not None:
-            return known
+        if (described_before := self._described.get((path.name, kind, size_bytes))) is not None:
+            return described_before
         dtype = numpy_dtype(kind.dtype)
-        kept = path.stat().st_size // dtype.itemsize
-        values = np.memmap(path, dtype, "r", shape=(kept,)) if kept else np.empty(0, dtype)
+        element_count = path.stat().st_size // dtype.itemsize
+        values = np.memmap(path, dtype, "r", shape=(element_count,)) if element_count else np.empty(0, dtype)
         facts = described(values, kind.dtype, count=size_bytes // dtype.itemsize)
         if self._keep or facts.init is None:
             whole = path.read_bytes() if self._keep else values[: SAMPLE_BYTES // dtype.itemsize].tobytes()
             sample = store.content_id(whole)
             store.write_bytes(self._data / f"{sample}.bin", whole, durable=False)
             facts = replace(facts, sample=sample)
-        return self._found.setdefault((path.name, kind, size_bytes), facts)
+        return self._described.setdefault((path.name, kind, size_bytes), facts)
 
 
 @lru_cache(maxsize=16)
@@ -190,8 +186,8 @@ def _variables(code: str) -> Mapping[str, str]:
     }
 
 
-def _elements(args: Sequence[CapturedArg], types: Sequence[str], code: str) -> dict[int, Element]:
-    """What the elements of each buffer are, by its number, as far as the parameters' types say."""
+def _elements(args: Sequence[records.CapturedArg], types: Sequence[str], code: str) -> dict[int, Element]:
+    """The element type of each buffer, by the buffer's number, as far as the parameters' types give it."""
     elements: dict[int, Element] = {}
     for arg, text in zip(args, types, strict=False):
         if text.count("*") != 1 or len(arg.pointers) != 1:

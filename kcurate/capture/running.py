@@ -1,4 +1,4 @@
-"""Runs a program with a recorder in it. Its output, its input and its exit code stay its own.
+"""Runs a program with a recorder in it. The program's output, input and exit code are not affected.
 
 Not covered: what the recorders do (`native/`), building them (`building`).
 """
@@ -20,24 +20,24 @@ from kcurate.errors import InputError
 from kcurate.records.capture import CaptureSource
 
 GPU = Path("/dev/nvidiactl")
-# Python finds the recorder of Triton's launches here.
+# The folder with the recorder of Triton's launches, for `PYTHONPATH`.
 INJECTED = Path(__file__).with_name("injected")
-# How long a program may take to end when it is asked to.
+# How long a program may take to end after SIGTERM.
 ENDING_S = 5.0
-# What ends the program, and not kcurate before it has written down what there is.
+# Signals that end the program but not kcurate, which first writes what was recorded.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit code, 128 and the signal's number where one ended it; whether kcurate was to end."""
+    """The exit code (128 plus the number of the signal that ended it), and whether kcurate got a signal."""
 
     code: int
     interrupted: bool
 
 
 def chosen(recorder: str, triton: bool = False) -> CaptureSource:
-    """The recorder for this machine: CUPTI where there is a GPU, else the stand-in for libcudart.
+    """The recorder for this machine: CUPTI if there is a GPU, else the stand-in for libcudart.
 
     `triton`: the kernels to record are in Triton.
 
@@ -56,7 +56,7 @@ def chosen(recorder: str, triton: bool = False) -> CaptureSource:
 
 
 def found(command: Sequence[str]) -> list[str]:
-    """The command with its program's path.
+    """The command with the full path of its program.
 
     Raises:
         InputError: there is no such program, or it cannot be run.
@@ -65,8 +65,8 @@ def found(command: Sequence[str]) -> list[str]:
         raise InputError("no program to run", where="capture", hint="give it after --: -- ./program args")
     path = shutil.which(command[0])
     if path is None:
-        what = "is not executable" if Path(command[0]).exists() else "no such program"
-        raise InputError(what, where=command[0], hint="give a path, or a program on the PATH")
+        problem = "is not executable" if Path(command[0]).exists() else "no such program"
+        raise InputError(problem, where=command[0], hint="give a path, or a program on the PATH")
     return [path, *command[1:]]
 
 
@@ -83,9 +83,9 @@ def run(
 ) -> Ended:
     """Run the program to its end.
 
-    `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
-    `timeout_s`: after so many seconds the program and its children are ended. `after`: what buffers hold
-    after a launch is written too.
+    `only`: a file with the names of the kernels to record. `emulated`: the index of those that the stand-in
+    runs. `timeout_s`: seconds after which the program and its children are ended. `after`: also record the
+    contents of buffers after a launch.
 
     Raises:
         InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
@@ -95,17 +95,17 @@ def run(
         environment["KCURATE_CAPTURE_RUN"] = str(emulated)
     program: subprocess.Popen[bytes] | None = None
 
-    asked: list[int] = []
+    signals: list[int] = []
 
     def end(number: int, _: object) -> None:
-        """Pass it on; Ctrl-C reaches a program in our own group without us. It may end as it likes."""
-        asked.append(number)
+        """Pass the signal on, except Ctrl-C to a program in our own process group, which gets it anyway."""
+        signals.append(number)
         if program is not None and timeout_s is not None:
             _signal(program, number)
         elif program is not None and number != signal.SIGINT:
             program.send_signal(number)
 
-    # The program does not inherit these; what is ignored, as by nohup, stays so.
+    # The program does not inherit handlers; signals that are ignored, as by nohup, stay ignored.
     before = {
         signum: old for signum in ENDING if (old := signal.getsignal(signum)) not in (signal.SIG_IGN, None)
     }
@@ -114,8 +114,8 @@ def run(
     try:
         group = 0 if timeout_s is not None else None
         program = subprocess.Popen(found(command), env=environment, process_group=group)
-        if asked:  # while it was being started
-            end(asked[0], None)
+        if signals:  # one arrived while the program was being started
+            end(signals[0], None)
         code = _ended(program, timeout_s)
     except OSError as error:
         raise InputError(
@@ -126,11 +126,11 @@ def run(
     finally:
         for signum, old in before.items():
             signal.signal(signum, old)
-    return Ended(code if code >= 0 else 128 - code, bool(asked))
+    return Ended(code if code >= 0 else 128 - code, bool(signals))
 
 
 def _ended(program: subprocess.Popen[bytes], timeout_s: float | None) -> int:
-    """The program's return code; it is asked to end after the time limit, and killed 5 s later."""
+    """The program's return code; it gets SIGTERM after the time limit, and is killed 5 s later."""
     for wait_s, then in ((timeout_s, signal.SIGTERM), (ENDING_S, signal.SIGKILL)):
         try:
             return program.wait(wait_s)

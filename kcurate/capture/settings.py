@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class CaptureConfig:
-    """What to run. `kernel` None: the kernels that the workspace holds, or all if it holds none."""
+    """What to run. `kernel` None: record the kernels in the workspace, or all if it has none."""
 
     command: Annotated[
         tuple[str, ...], Argument("The program and its arguments.", metavar="-- PROGRAM [ARGS]...")

@@ -1,7 +1,7 @@
-"""The stage: run a program, and write what it did with each kernel to `captures/<program>/<id>.json`.
+"""The stage: runs a program, and writes its launches of each kernel to `captures/<program>/<id>.json`.
 
-There is one file for each kernel and device; running again adds forms that are new. Not covered: what becomes
-of the records (`kcurate.draft`).
+There is one file for each kernel and device; another run adds launches of new forms. Not covered: how records
+become problems (`kcurate.draft`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
 
 STAGE = "capture"
 DATA = "data"
-# What is said of launches that left nothing, by the recorders' name for it.
+# Why launches were not fully recorded, by the recorders' word for it.
 MEANING = {
     "managed": "managed memory is written by the host without a call: contents may be older than the launch",
     "limit": "a limit was reached",
@@ -43,20 +43,20 @@ MEANING = {
     "fork": "a child process used CUDA's state of its parent",
     "lost": "the recorder could not write (a full disk, or a limit of the program: ulimit -f, ulimit -n)",
 }
-# What the recorders call a limit, and the user.
+# The recorders' names of limits, and the options that set them.
 OPTIONS = {"KCURATE_CAPTURE_BYTES": "--max-bytes", "KCURATE_CAPTURE_SECONDS": "--max-seconds"}
 
 
 @dataclass(frozen=True)
 class Captured:
-    """The counts, and the exit code of the program's first run that did not end well, else 0."""
+    """The counts, and the exit code of the first run of the program that failed, else 0."""
 
     summary: Summary
     exit_code: int
 
 
 def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
-    """Run the program once for each set of arguments, and write down what it launched.
+    """Run the program once for each set of arguments, and record what it launched.
 
     Raises:
         InputError: no such program or recorder, a bad expression, or nothing was launched.
@@ -96,7 +96,7 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
                         f"{Path(program).name} ended with code {ended.code}; what it did until then stays"
                     )
                 others += writer.add(folder, ended.code)
-                # Only said where nothing was written down.
+                # Matters only if nothing was recorded.
                 unreadable |= not writer.counts["launches"]["written_down"] and raw.unreadable(folder)
                 shutil.rmtree(folder, ignore_errors=True)
                 if ended.interrupted:
@@ -117,7 +117,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unreadable: bool) -> InputError:
-    """Why nothing was written down."""
+    """Why nothing was recorded."""
     command = shlex.join(config.command)
     if unreadable and not others:
         hint = f"is {tempfile.gettempdir()} full, or does the program limit its files (ulimit -f)?"
@@ -128,11 +128,11 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
     more = f" and {len(others) - len(names)} more" if len(others) > len(names) else ""
     launched = f"it launched {', '.join(names)}{more}"
     if config.kernel is not None:
-        what, hint = f"no launched kernel matches --kernel {config.kernel}", "choose another expression"
+        problem, hint = f"no launched kernel matches --kernel {config.kernel}", "choose another expression"
     else:
-        what = "none of the kernels that extract found was launched"
+        problem = "none of the kernels that extract found was launched"
         hint = 'name the tree of the program with --tree, or write down all with --kernel ""'
-    return InputError(f"{what}; {launched}", where=command, hint=hint)
+    return InputError(f"{problem}; {launched}", where=command, hint=hint)
 
 
 def _hint(source: str) -> str:
@@ -151,7 +151,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 
 def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, str]]]:
-    """What extract found, by name; `note` receives what cannot be read."""
+    """The extracted kernels by name; `note` receives messages about unreadable ones."""
     kernels: dict[str, list[tuple[Kernel, str]]] = {}
     for path in sorted(workspace.kernels.rglob("kernel.json")):
         try:
@@ -180,9 +180,9 @@ def _names(folder: Path, kernels: dict[str, list[tuple[Kernel, str]]]) -> Path:
 
 @dataclass
 class _Writer:
-    """Adds what the runs of a program left to the records, and counts it.
+    """Adds what the runs of a program recorded to the workspace, and counts it.
 
-    `kernels` is what extract found, by name; `pattern` selects kernels, all if it is None.
+    `kernels`: the extracted kernels by name. `pattern` selects kernels; None: all.
     """
 
     config: CaptureConfig
@@ -194,18 +194,18 @@ class _Writer:
     )
 
     def add(self, folder: Path, code: int) -> Counter[str]:
-        """Describe what one run left, and add it to the records; the launches of kernels that have none."""
-        left: Counter[str] = Counter()
+        """Add the records of one run; the number of launches of kernels without a record, by name."""
+        unrecorded: Counter[str] = Counter()
         processes = raw.read(folder)
         for text in dict.fromkeys(text for process in processes for text in _notes(process, code)):
             self.record.note(text)
         for process in processes:
-            self._add_process(folder, process, left)
-        self.counts["launches"]["of_other_kernels"] += left.total()
-        return left
+            self._add_process(folder, process, unrecorded)
+        self.counts["launches"]["of_other_kernels"] += unrecorded.total()
+        return unrecorded
 
-    def _add_process(self, folder: Path, process: raw.RawProcess, left: Counter[str]) -> None:
-        """Add one process; `left` receives the launches of kernels that have no record."""
+    def _add_process(self, folder: Path, process: raw.RawProcess, unrecorded: Counter[str]) -> None:
+        """Add one process; `unrecorded` counts the launches of kernels without a record."""
         launches = self.counts["launches"]
         place = Workspace(self.config.workspace).captures / process.program
         keep = self.config.keep_data
@@ -213,32 +213,32 @@ class _Writer:
             size = sum(path.stat().st_size for path in folder.glob("*.bin"))
             self.record.note(f"keeping the contents of buffers: {size / 1e6:,.1f} MB in {place / DATA}")
         describer = Describer(folder, Texts(self.kernels), place / DATA, keep=keep)
-        kept = set()
+        recorded_names = set()
         for capture in describer.captures(process):
             times = sum(launch.times for launch in capture.launches)
             if self.pattern is None or self.pattern.search(capture.kernel):
-                kept.add(capture.kernel)
+                recorded_names.add(capture.kernel)
                 self.counts["kernels"]["written_down"] += _add(place, capture, self.record)
                 launches["written_down"] += times
             else:
                 self.counts["kernels"]["left_out"] += 1
-                left[capture.kernel] += times
+                unrecorded[capture.kernel] += times
         others = Counter({raw.demangled(name): times for name, times in process.others.items()})
-        for name in kept & others.keys():
+        for name in recorded_names & others.keys():
             launches["of_more_forms"] += others.pop(name)
-        self.counts["kernels"]["not_in_the_tree"] += len(others - left)
-        left += others
+        self.counts["kernels"]["not_in_the_tree"] += len(others - unrecorded)
+        unrecorded += others
         for name, times in others.most_common(5):
             self.record.log(f"{process.program}: not in the tree: {name}, {times} launches")
 
 
 def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
     """What was not recorded, and why."""
-    for what, detail in process.notes.items():
+    for reason, detail in process.notes.items():
         text = re.sub(r"_Z\w+", lambda name: Demangled.of(raw.demangled(name[0])).base, detail)
         for variable, option in OPTIONS.items():
             text = text.replace(variable, option)
-        yield f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}"
+        yield f"{process.program}: {MEANING.get(reason, reason)}{f' ({text})' if text else ''}"
     if not process.ended and not code and "lost" not in process.notes:
         yield (
             f"{process.program}: the last records are missing: it still runs, ended by _exit or a signal, or "
@@ -247,8 +247,8 @@ def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
 
 
 def _add(place: Path, capture: Capture, record: Run) -> bool:
-    """Write a record, with the launches of an earlier one; False if there was one."""
-    # C names do not tell parameters.
+    """Write a record, merged with an earlier one; False if there was an earlier one."""
+    # A C name does not include parameter types, so the record's name also includes their sizes.
     parameters = (
         ()
         if capture.mangled.startswith("_Z")
@@ -267,8 +267,8 @@ def _add(place: Path, capture: Capture, record: Run) -> bool:
         record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
         store.write_json(path, capture)
         return True
-    seen = {_form(launch) for launch in earlier.launches}
-    new = tuple(launch for launch in capture.launches if _form(launch) not in seen)
+    earlier_forms = {_form(launch) for launch in earlier.launches}
+    new = tuple(launch for launch in capture.launches if _form(launch) not in earlier_forms)
     store.write_json(path, replace(capture, launches=(*earlier.launches, *new)))
     return False
 
@@ -279,16 +279,8 @@ def _sizes(capture: Capture) -> tuple[str, ...]:
 
 
 def _form(launch: CapturedLaunch) -> tuple[object, ...]:
-    """What makes two launches the same, apart from what their buffers hold."""
+    """What two launches of one form have in common: all but the contents of their buffers."""
     sizes = tuple(buffer.size_bytes for buffer in launch.buffers)
     constexprs = tuple(sorted((name, repr(value)) for name, value in launch.constexprs.items()))
-    triton_settings = constexprs, launch.num_stages
-    return (
-        launch.grid,
-        launch.block,
-        launch.args,
-        launch.cluster,
-        launch.shared_bytes,
-        sizes,
-        *triton_settings,
-    )
+    configuration = (launch.grid, launch.block, launch.cluster, launch.shared_bytes, launch.num_stages)
+    return (*configuration, launch.args, sizes, constexprs)

@@ -1,8 +1,8 @@
-"""Makes slow variants of fast kernels, each without one technique: same function, same signature.
+"""`kcurate deopt`: makes slow variants of fast kernels, each without one technique, with the same results.
 
 | where | what |
 |---|---|
-| `stage` | `kcurate deopt`: starts in, candidates out |
+| `stage` | the command with rules: starts in, candidates out |
 | `starts` | the code, problem and plan that a variant is made from |
 | `rules/` | variants by rewrite rules |
 | `models/` | variants by language models |

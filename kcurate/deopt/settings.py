@@ -13,7 +13,7 @@ from kcurate.core.options import Argument, JobsOption, Option, RayOption, Worksp
 if TYPE_CHECKING:
     from kcurate.records import Language, Side, SideName
 
-# `model`: no model is called, the rules of `kcurate.deopt.rules` write.
+# The value of `model` with which the rules of `kcurate.deopt.rules` write variants, and no model is called.
 BY_RULES = "rules"
 # The options of a run by rules; all others only affect models.
 RULES_OPTIONS = frozenset({"workspace", "paths", "model", "rules", "direction", "jobs"})
@@ -23,10 +23,10 @@ IDLE_ROUNDS = 2
 
 @dataclass(frozen=True)
 class DeoptConfig:
-    """Which code to rewrite, and what generates it. `jobs`: does not change what the rules write.
+    """Which code to rewrite, and by what. `jobs` does not affect what the rules write.
 
-    `max_usd` limits this run alone; spending of earlier runs is not counted. For a fast side, each of the
-    `rounds` asks for `candidates` answers; `idle_rounds` consecutive rounds with little gain end a search.
+    `max_usd` limits this run; spending of earlier runs is not counted. For a fast side, each of the `rounds`
+    asks for `candidates` answers; `idle_rounds` consecutive rounds with little gain end a search.
     """
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE

@@ -1,6 +1,6 @@
 """The stage: fast kernels in, candidates with a rewritten slow side out; every kernel ends with one outcome.
 
-A candidate is not a pair yet: `kcurate validate` decides. Equal input gives equal files.
+Whether a candidate becomes a pair is decided by `kcurate validate`. Equal input gives equal files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RewriteOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class _Task:
-    """Starts of one id, whose candidates go to the same folders, one after the other; rules by name."""
+    """Starts with one id, processed in order because their candidates go to the same folders."""
 
     starts: tuple[Start, ...]
     rules: tuple[str, ...]
@@ -75,10 +75,10 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
             for index, answer in progress.each(answers, "deopt", len(tasks), "kernel"):
                 if isinstance(answer, Failure):
                     kernels[StartOutcome.FAILED] += len(tasks[index].starts)
-                    what = f"the rules failed ({answer.kind}: {answer.detail})"
-                    record.note(f"{tasks[index].starts[0].id}: {what}")
+                    failure = f"the rules failed ({answer.kind}: {answer.detail})"
+                    record.note(f"{tasks[index].starts[0].id}: {failure}")
                     for start in tasks[index].starts:
-                        record.item("kernels", start.id, StartOutcome.FAILED, what, passed=False)
+                        record.item("kernels", start.id, StartOutcome.FAILED, failure, passed=False)
                     continue
                 for start, outcomes in zip(tasks[index].starts, answer, strict=True):
                     kernels[_rewritten(record, start, outcomes, workspace)] += 1
@@ -89,7 +89,7 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
 
 
 def _left_out(every: Sequence[Start | Unreadable], record: Run, workspace: Workspace) -> Counter[str]:
-    """Reports the starts from which nothing can be made; how many there are of each kind."""
+    """Report the starts from which nothing can be made; their number by outcome."""
     kernels = Counter[str]()
     for start in sorted(every, key=lambda start: isinstance(start, Start)):  # unreadable ones first
         if isinstance(start, Unreadable):
@@ -103,7 +103,7 @@ def _left_out(every: Sequence[Start | Unreadable], record: Run, workspace: Works
 
 
 def _rewritten(record: Run, start: Start, outcomes: Counter[str], workspace: Workspace) -> StartOutcome:
-    """Reports what the rules made of one start."""
+    """Report how many candidates the rules made from a start; its outcome."""
     count = outcomes[RewriteOutcome.CANDIDATE]
     outcome = StartOutcome.DEOPTIMISED if count else StartOutcome.NO_RULE_APPLIES
     why = f"{count} slow sides written" if count else "none of the rules applies to its code"
@@ -121,7 +121,7 @@ def _rewritten(record: Run, start: Start, outcomes: Counter[str], workspace: Wor
 
 
 def _tasks(all_starts: Sequence[Start], rules: tuple[str, ...], folder: Path) -> list[_Task]:
-    """One task per id, the longest code first, so that it is not what the others wait for in the end."""
+    """One task per id, the longest code first, so that no worker is left with a long task at the end."""
     by_id: dict[str, tuple[Start, ...]] = {}
     for start in all_starts:
         if start.problem is not None:

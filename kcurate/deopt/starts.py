@@ -1,6 +1,6 @@
 """What deopt starts from: code with its problem and plan, from extracted kernels or from pairs.
 
-Normally the start is a fast side and the slow side is to be made; with `made="fast"` it is the reverse.
+Normally the start is a fast side and the slow side is to be written; with `made="fast"` it is the reverse.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def starts(
 ) -> Iterator[Start | Unreadable]:
     """Every kernel and every pair at or below the paths (empty: the workspace's kernels), sorted.
 
-    `made` is the side to be made; a pair provides the other one. `note` receives a message for each problem
-    that was made for other code than the kernel's, which is not used.
+    `made` is the side to be written; a pair provides the other one. `note` receives a message for each
+    problem that is not used because it was made for other code than the kernel's.
 
     Raises:
-        InputError: a path does not exist, or there is nothing to start from: none, or none that can be read.
+        InputError: a path does not exist, or there is no readable kernel or pair.
     """
     count, broken = 0, list[InputError]()
     for path in paths or (workspace.kernels,):
@@ -87,22 +87,26 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     kernel = store.read_json(record, Kernel)
     code = store.read_kernel_code(record.parent)
     codes = {kernel.variant or "": code}
-    known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
+    problem = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"
     if (problem_beside := own_problem(record.parent, code)) is not None:
-        known, described = problem_beside, problem_beside.source or "drafted"
+        problem, described = problem_beside, problem_beside.source or "drafted"
     elif (path := record.with_name(PROBLEM_NAME)).is_file():
         note(f"{path}: made for other code than the kernel's, so not used: run kcurate problem draft")
-    side = known.sides[kernel.variant or ""].side(code) if known else Side(code, (), language=kernel.language)
+    side = (
+        problem.sides[kernel.variant or ""].side(code)
+        if problem
+        else Side(code, (), language=kernel.language)
+    )
     source = kernel.source
     folder, root = record.parent, workspace.kernels
     name = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
-    made_id = name or f"{source.suite}/{kernel.benchmark}/{kernel.name}"
-    own_files.check_id(made_id, record)
+    start_id = name or f"{source.suite}/{kernel.benchmark}/{kernel.name}"
+    own_files.check_id(start_id, record)
     return Start(
-        id=made_id,
+        id=start_id,
         given=side,
-        problem=known.problem if known else None,
+        problem=problem.problem if problem else None,
         family=kernel.family or kernel.benchmark,
         domain=kernel.domain or UNKNOWN_DOMAIN,
         license=source.license,
@@ -114,7 +118,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
 
 
 def _of_pair(folder: Path, made: SideName) -> Start | None:
-    """One side of a pair; None if the other was made from it (it was a start)."""
+    """The start from one side of a pair; None if the other side was itself made from that one."""
     pair = store.read_candidate(folder)
     own_files.check_id(pair.id, folder / "pair.json")
     origin = pair.origin

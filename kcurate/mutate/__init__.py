@@ -3,10 +3,10 @@
 | module | what |
 |---|---|
 | `ablations` | parts of a side that might be needless, and the side without each of them |
-| `broken` | mistakes of a writer that no test size is needed to see |
-| `choosing` | samples from several rewrites' offers |
+| `broken` | mistakes that show without running the code, such as a lost semicolon |
+| `choosing` | samples from several operators that change a side |
 | `spans` | device code as tokens with positions, for textual changes |
 | `wrong` | mistakes that people and models make in kernels, one at a time |
 | `numbers_in_scope` | the numeric parameters and variables of a function |
-| `plan_ablations` | plans without one of their parts that might be needless |
+| `plan_ablations` | plans without one part that might be needless |
 """

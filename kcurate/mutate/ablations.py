@@ -1,11 +1,11 @@
 """Parts of a side that might be needless, and the side without each of them, one part at a time.
 
-Of the code: statements and runs of them, loops and their later rounds, branches, barriers, values that are
-computed and calls that could be skipped, found in the syntax tree; attributes and launch bounds. Parts that
-need each other go together where an earlier value (a variable's, a load's, a call's argument) takes a later
-one's place. One text has all parts of the code, each behind a guard, so that a single compilation serves for
-all of them. Not covered: parts of the plan (`kcurate.mutate.plan_ablations`), whether a side stays right
-(`kcurate.judge.needless`), code in macros' definitions.
+Parts of the code: statements and runs of statements, loops and their later iterations, branches, barriers,
+computed values and calls, all found in the syntax tree; attributes and launch bounds. A part may also be a
+chain of computation, whose result is replaced by an earlier value (a variable, a load, an argument of a
+call). One text has all parts of the code, each behind a guard, so that a single compilation serves for all.
+Not covered: parts of the plan (`kcurate.mutate.plan_ablations`), whether a side stays correct
+(`kcurate.judge.needless`), code in macro definitions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcurate.mutate.numbers_in_scope import ARITHMETIC, NEAREST, Scope, is_real
 from kcurate.mutate.plan_ablations import HALF_GRID, LONGEST_RUN, MOST_RUNS, plans_without_a_part, shortened
 from kcurate.records import Buffer, Side
 
-# What the guards compare: the number of the part that is left out, 0 for none.
+# The variable that guards compare with their part's number; 0: no part is left out.
 SWITCH = "kcu_ablated"
 _CONSTANT = "part_left_out"
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
@@ -35,20 +35,20 @@ _ATTRIBUTE = re.compile(
 )
 _IN_ORDER = (b"blockIdx.x * blockDim.x + threadIdx.x", b"threadIdx.x")
 _ASSIGNS = ("declaration", "expression_statement")
-# How many values and places of a side are tried with earlier ones.
+# How many values and indices of a side are replaced by earlier ones.
 MOST_REPLACED = 40
-# Calls inside calls, through variables too, that are left out together.
+# How many nested calls (also through variables) are left out together.
 DEEPEST_CALLS = 4
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """A side without one part: what and, in the code, where.
+    """A side without one part: a description of the part and its line in the code (None: it is in the plan).
 
-    `number`: its guard's in `guarded`; 0 where the side differs in its plan or its attributes. `counted`: the
-    counts of the emulator show what the part costs. `regridded`: a few of its blocks are other ones than the
-    whole side's. `replaced`: an earlier value is in a later one's place, perhaps as an index, so that a block
-    may work at other places.
+    `number`: that of the part's guard in `guarded`; 0 if the plan or an attribute changed. `counted`: the
+    emulator's counts show what the part costs. `regridded`: the grid changed, so its blocks differ from those
+    of the whole side. `replaced`: an earlier value replaces a later one, perhaps an index, so a block may
+    access other elements.
     """
 
     what: str
@@ -62,7 +62,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class _Guard:
-    """`before` and `after`, inserted around the bytes `start` to `end`; `{}` is the part's number."""
+    """Texts to insert before and after the bytes `start` to `end`; `{}` stands for the part's number."""
 
     start: int
     end: int
@@ -72,7 +72,7 @@ class _Guard:
 
 @dataclass(frozen=True)
 class _Part:
-    """The guards that leave out a part, the one that its line is told by first."""
+    """The guards that leave out a part (the first determines its line). A lower `rank` may cost more."""
 
     what: str
     guards: tuple[_Guard, ...]
@@ -82,7 +82,7 @@ class _Part:
 
 
 def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[Ablation, ...]:
-    """The side without each of its parts, those first that may cost the most. `buffers`: the problem's."""
+    """The side without each of its parts; parts that may cost most come first. `buffers`: of the problem."""
     source = side.code.encode()
     numbered = list(enumerate(_parts(source), 1))
     numbered.sort(key=lambda item: item[1].rank)
@@ -101,7 +101,7 @@ def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[
 
 
 def _without(code: str, number: int) -> str:
-    """The code without one part, for any compiler: a constant in place of the emulator's switch."""
+    """The code without one part, for any compiler: with a constant instead of the emulator's switch."""
     return (
         f"enum : unsigned {{ {_CONSTANT} = {number} }};\n{guarded(code, {number}).replace(SWITCH, _CONSTANT)}"
     )
@@ -110,7 +110,8 @@ def _without(code: str, number: int) -> str:
 def guarded(code: str, numbers: Collection[int]) -> str:
     """The code with a guard around each of these parts."""
     source = code.encode()
-    inserts: list[tuple[int, bool, int, int, str]] = []  # at one place inner ends first, outer starts first
+    # Sorted by position; at equal positions ends come before starts, inner ends first, outer starts first.
+    inserts: list[tuple[int, bool, int, int, str]] = []
     for number, part in enumerate(_parts(source), 1):
         for guard in part.guards if number in numbers else ():
             before, after = (text.replace("{}", str(number)) for text in (guard.before, guard.after))
@@ -130,7 +131,7 @@ def _parts(source: bytes) -> tuple[_Part, ...]:
 
 def _parts_of(source: bytes) -> Iterator[_Part]:
     """All parts, outer before inner."""
-    # Between a loop's head and its body a pragma would be its body.
+    # Blank out pragmas: between the head and the body of a loop, the parser would take one for the body.
     tree = tree_of(_PRAGMA.sub(lambda match: b" " * len(match[0]), source))
     yield from islice(_runs(tree), MOST_RUNS)
     yield from islice(_replacements(tree), MOST_REPLACED)
@@ -164,23 +165,23 @@ def _skipped(node: Node) -> _Guard:
 
 
 def _instead(node: Node, text: str) -> _Guard:
-    """Another expression in an expression's place."""
+    """Replace an expression by another."""
     return _Guard(node.start_byte, node.end_byte, f"({SWITCH} == {{}} ? {text} : (", "))")
 
 
 def _left_out(tree: Tree, statements: Sequence[Node], rank: int) -> _Part:
-    """Statements that do not run."""
-    what = _shown(tree, statements[0])
+    """Leave out statements."""
+    description = _shown(tree, statements[0])
     if len(statements) > 1:
-        what += f" to {_shown(tree, statements[-1])}"
+        description += f" to {_shown(tree, statements[-1])}"
     counted = not all(_is_barrier(tree, node) for node in statements)
-    return _Part(what, tuple(map(_skipped, statements)), counted, rank)
+    return _Part(description, tuple(map(_skipped, statements)), counted, rank)
 
 
 def _runs(tree: Tree) -> Iterator[_Part]:
-    """Neighbouring statements of a block, since what one does the other may undo; declarations stay.
+    """Runs of neighbouring statements in a block, since one may undo what another did; declarations stay.
 
-    Short ones of all blocks first, so that no block hides another's.
+    Short runs of all blocks come first, so that no block uses up the limit.
     """
     blocks = [
         [node for node in block.named_children if _can_be_skipped(node)]
@@ -199,14 +200,14 @@ def _can_be_skipped(node: Node) -> bool:
 
 
 def _is_costly(tree: Tree, node: Node) -> bool:
-    """Whether a statement has a loop or calls a function: others cost little."""
+    """Whether a statement has a loop or a call; others cost little."""
     return not _is_barrier(tree, node) and any(
         True for _ in tree.nodes(*_LOOPS, "call_expression", within=node)
     )
 
 
 def _replacements(tree: Tree) -> Iterator[_Part]:
-    """Values, and earlier values of the same function in their place, of all functions in turn."""
+    """Values replaced by earlier values of the same function; functions take turns."""
     of_functions = [_replaced_in(Scope(tree, function)) for function in tree.functions()]
     return (part for parts in zip_longest(*of_functions) for part in parts if part is not None)
 
@@ -222,12 +223,12 @@ def _replaced_in(scope: Scope) -> Iterator[_Part]:
 
 
 def _replaced_values(scope: Scope, node: Node) -> Iterator[_Part]:
-    """An earlier value in place of one that a variable gets."""
+    """Replace the value that a variable is set to by an earlier value."""
     for target, value in _assigned(scope, node):
         if value.type in ("identifier", "number_literal", "call_expression", "initializer_list"):
-            continue  # one that is copied costs nothing; calls have parts of their own
+            continue  # copying a value costs nothing; calls are separate parts
         texts = [text for text, _ in scope.earlier(node, target)]
-        if b"threadIdx" in scope.tree.text(value):  # of threads' own numbers only their order can be needless
+        if b"threadIdx" in scope.tree.text(value):  # only the order of thread indices can be needless
             texts = [] if is_real(target) else list(_IN_ORDER)
         for text in texts:
             yield _replaced(scope.tree, target, text, value, (_instead(value, _cast(target, text)),))
@@ -235,8 +236,8 @@ def _replaced_values(scope: Scope, node: Node) -> Iterator[_Part]:
 
 def _replaced(tree: Tree, target: Declared, text: bytes, at: Node, guards: tuple[_Guard, ...]) -> _Part:
     name = target.name.decode()
-    what = f"the value of {name} in {_shown(tree, _statement(at))}, where {text.decode()} serves"
-    return _Part(what, guards, counted=True, rank=2, replaced=True)
+    description = f"the value of {name} in {_shown(tree, _statement(at))}, where {text.decode()} serves"
+    return _Part(description, guards, counted=True, rank=2, replaced=True)
 
 
 def _statement(node: Node) -> Node:
@@ -248,12 +249,12 @@ def _cast(target: Declared, text: bytes) -> str:
 
 
 def _assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
-    """The numbers that a statement declares or assigns, with the expressions of their values."""
+    """The numeric variables that a statement declares or assigns, with the expressions assigned to them."""
     if node.type == "declaration":
-        for one in scope.numbers:
-            fixed = one.qualifiers & {b"constexpr", b"static", b"__shared__"}
-            if one.declaration.id == node.id and one.value is not None and not fixed:
-                yield one, one.value
+        for number in scope.numbers:
+            fixed = number.qualifiers & {b"constexpr", b"static", b"__shared__"}
+            if number.declaration.id == node.id and number.value is not None and not fixed:
+                yield number, number.value
         return
     assignment = node.named_children[0] if node.named_children else None
     if assignment is None or assignment.type != "assignment_expression":
@@ -265,7 +266,7 @@ def _assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
 
 
 def _replaced_uses(scope: Scope, node: Node) -> Iterator[_Part]:
-    """An earlier value where a statement reads a variable, and nothing of what ran between the two."""
+    """Where a statement reads a variable, read an earlier value instead and skip what ran in between."""
     for use in _reads(scope.tree, node):
         target = scope.named(use)
         if target is None or target in scope.function.params:
@@ -283,7 +284,7 @@ def _replaced_uses(scope: Scope, node: Node) -> Iterator[_Part]:
 
 
 def _replaced_places(scope: Scope) -> Iterator[_Part]:
-    """A variable for an index that is computed from it, wherever the function has that index, and for all."""
+    """Replace a computed index by a variable in it, at every use of that index; then all indices at once."""
     places: dict[bytes, list[Node]] = {}
     for node in scope.tree.nodes("subscript_argument_list", within=scope.function.body):
         index = node.named_children[0] if node.named_children else None
@@ -294,18 +295,18 @@ def _replaced_places(scope: Scope) -> Iterator[_Part]:
         uses = scope.tree.nodes("identifier", within=nodes[0])
         uniform = scope.function.params if scope.function.kernel else ()
         named = [scope.named(use) for use in uses]
-        names = dict.fromkeys(one.name for one in named if one is not None and one not in uniform)
+        names = dict.fromkeys(number.name for number in named if number is not None and number not in uniform)
         for name in [*names, *(_IN_ORDER if b"threadIdx" in text else ())][:NEAREST]:
             of_name = tuple(_instead(node, f"({name.decode()})") for node in nodes)
-            what = f"the place {_shown(scope.tree, nodes[0])}, where {name.decode()} serves"
-            yield _Part(what, of_name, True, 2, replaced=True)
+            description = f"the place {_shown(scope.tree, nodes[0])}, where {name.decode()} serves"
+            yield _Part(description, of_name, True, 2, replaced=True)
             guards += of_name if name == next(iter(names), None) else ()
     if len(places) > 1 and guards:
         yield _Part("the order of all places", tuple(guards), True, 2, replaced=True)
 
 
 def _reads(tree: Tree, node: Node) -> Iterator[Node]:
-    """The variables that the value of a declaration or an assignment reads, each once, outside calls."""
+    """The variables that a declared or assigned value reads outside calls, each once."""
     inner = node.named_children[-1] if node.named_children else None
     value = inner.child_by_field_name("value" if node.type == "declaration" else "right") if inner else None
     names: set[bytes] = set()
@@ -318,59 +319,58 @@ def _reads(tree: Tree, node: Node) -> Iterator[Node]:
 
 
 def _own_round(scope: Scope, loop: Node) -> Iterator[_Part]:
-    """A loop in which each thread waits for its round, and that round alone, at once.
+    """If each thread waits in a loop for its own iteration, run only that iteration, at once.
 
-    What the rounds hand on may go with it: an earlier value for each variable that a round declares.
+    Also together with an earlier value for each variable that iterations pass on.
     """
     tree, body = scope.tree, loop.child_by_field_name("body")
     start = loop.child_by_field_name("initializer")
-    counters = [one for one in scope.numbers if start is not None and one.declaration.id == start.id]
+    counters = [number for number in scope.numbers if start is not None and number.declaration.id == start.id]
     if body is None or len(counters) != 1 or counters[0].value is None:
         return
     for turn in _turns(tree, counters[0].name, body):
         text = tree.text(turn)
         first = _instead(counters[0].value, _cast(counters[0], text))
         once = _Guard(body.start_byte, body.end_byte, "{ ", f" if ({SWITCH} == {{}}) break; }}")
-        what = f"the order of the rounds of {_shown(tree, loop)}"
-        yield _Part(what, (first, once), True, 1)
+        order = f"the order of the rounds of {_shown(tree, loop)}"
+        yield _Part(order, (first, once), True, 1)
         for node in tree.nodes(*_ASSIGNS, within=body):
             for target, value in _assigned(scope, node):
                 for earlier, _ in scope.earlier(loop, target):
                     guards = (first, once, _instead(value, _cast(target, earlier)))
-                    yield _Part(
-                        f"{what}, with {earlier.decode()} for {target.name.decode()}", guards, True, 1
-                    )
+                    names = f"{earlier.decode()} for {target.name.decode()}"
+                    yield _Part(f"{order}, with {names}", guards, True, 1)
 
 
 def _turns(tree: Tree, counter: bytes, body: Node) -> Iterator[Node]:
-    """What conditions inside a loop compare its counter with."""
+    """The expressions with which conditions inside a loop compare its counter for equality."""
     for node in tree.nodes("binary_expression", within=body):
         if tree.text(node.child_by_field_name("operator")) != b"==":
             continue
         sides = [node.child_by_field_name(field) for field in ("left", "right")]
-        for one, other in (sides, sides[::-1]):
-            if tree.text(one) == counter and not any(True for _ in tree.uses(counter, within=other)):
+        for side, other in (sides, sides[::-1]):
+            if tree.text(side) == counter and not any(True for _ in tree.uses(counter, within=other)):
                 yield other
 
 
 def _of_loop(tree: Tree, node: Node) -> Iterator[_Part]:
-    """A loop that does not run, runs once, or only to half of its bound."""
+    """A loop that does not run, runs once, or runs only to half its bound."""
     yield _left_out(tree, (node,), 0)
     body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
     if node.type == "do_statement":
         if condition is not None:
-            what = f"all but one round of {_shown(tree, node)}"
+            description = f"all but one round of {_shown(tree, node)}"
             guard = _Guard(condition.start_byte, condition.end_byte, f"({SWITCH} != {{}} && ", ")")
-            yield _Part(what, (guard,), True, 1)
+            yield _Part(description, (guard,), True, 1)
         return
     if body is not None:
-        what = f"all but one round of {_shown(tree, node)}"
+        description = f"all but one round of {_shown(tree, node)}"
         leave = f" if ({SWITCH} == {{}}) break; }}"
-        yield _Part(what, (_Guard(body.start_byte, body.end_byte, "{ ", leave),), True, 0)
+        yield _Part(description, (_Guard(body.start_byte, body.end_byte, "{ ", leave),), True, 0)
     right = condition.child_by_field_name("right") if condition is not None else None
     if node.type == "for_statement" and right is not None and _compares(condition):
-        what, half = f"half the rounds of {_shown(tree, node)}", f") / ({SWITCH} == {{}} ? 2 : 1))"
-        yield _Part(what, (_Guard(right.start_byte, right.end_byte, "((", half),), True, 1)
+        description, half = f"half the rounds of {_shown(tree, node)}", f") / ({SWITCH} == {{}} ? 2 : 1))"
+        yield _Part(description, (_Guard(right.start_byte, right.end_byte, "((", half),), True, 1)
 
 
 def _compares(condition: Node) -> bool:
@@ -379,7 +379,7 @@ def _compares(condition: Node) -> bool:
 
 
 def _of_declaration(tree: Tree, node: Node) -> Iterator[_Part]:
-    """A number that is computed or read by a call, an atomic or a load, and 0 in its place."""
+    """Replace a number that a call returns (a load, an atomic) by 0."""
     kind = node.child_by_field_name("type")
     head = tree.source[node.start_byte : kind.end_byte] if kind is not None else b"constexpr"
     if kind is None or kind.type not in ARITHMETIC or re.search(rb"constexpr|static|__shared__", head):
@@ -389,12 +389,12 @@ def _of_declaration(tree: Tree, node: Node) -> Iterator[_Part]:
         if value is None or name is None or name.type != "identifier" or value.type == "initializer_list":
             continue
         if any(True for _ in tree.nodes("call_expression", within=value)):
-            what, zero = f"the value of {_shown(tree, declared)}", f"({tree.text(kind).decode()})0"
-            yield _Part(what, (_instead(value, zero),), True, 2)
+            description, zero = f"the value of {_shown(tree, declared)}", f"({tree.text(kind).decode()})0"
+            yield _Part(description, (_instead(value, zero),), True, 2)
 
 
 def _keeps_its_type(tree: Tree, function: Function) -> bool:
-    """Whether a function answers a value of its first parameter's type."""
+    """Whether a function returns the type of its first parameter."""
     kind = function.node.child_by_field_name("type")
     if kind is None or not function.params or tree.text(kind) == b"void":
         return False
@@ -403,15 +403,15 @@ def _keeps_its_type(tree: Tree, function: Function) -> bool:
 
 
 def _of_call(tree: Tree, node: Node, numeric: Collection[bytes]) -> Iterator[_Part]:
-    """Calls of functions of the side's own, and the innermost one's first argument in place of the answer."""
+    """Replace a call of the side's own functions by its first argument; also several nested calls."""
     first = _first_argument(tree, node, numeric)
     for depth in range(DEEPEST_CALLS):
         if first is None:
             return
-        what = f"the call{'s' if depth else ''} {_shown(tree, node)}"
+        description = f"the call{'s' if depth else ''} {_shown(tree, node)}"
         if depth:
-            what += f", where {_shown(tree, first)} serves"
-        yield _Part(what, (_instead(node, f"({tree.text(first).decode()})"),), True, 1)
+            description += f", where {_shown(tree, first)} serves"
+        yield _Part(description, (_instead(node, f"({tree.text(first).decode()})"),), True, 1)
         first = _first_argument(tree, _origin(tree, first), numeric)
 
 
@@ -428,19 +428,20 @@ def _first_argument(tree: Tree, node: Node, numeric: Collection[bytes]) -> Node 
 
 
 def _origin(tree: Tree, node: Node) -> Node:
-    """The expression that a variable was declared with; any other expression itself."""
+    """The expression that initialises a variable; other expressions are returned unchanged."""
     body = next((parent for parent in ancestors(node) if parent.type == "function_definition"), None)
     if node.type != "identifier" or body is None:
         return node
     values = [
-        one.value for one in tree.declared(body) if one.name == tree.text(node) and one.value is not None
-        and one.declaration.end_byte <= node.start_byte
+        variable.value for variable in tree.declared(body)
+        if variable.name == tree.text(node) and variable.value is not None
+        and variable.declaration.end_byte <= node.start_byte
     ]  # fmt: skip
     return values[-1] if values else node
 
 
 def _without_attributes(side: Side) -> Iterator[Ablation]:
-    """Launch bounds, `__noinline__`, `volatile` and the like; only a GPU shows what they cost."""
+    """Leave out launch bounds, `__noinline__`, `volatile` and the like; only a GPU shows their cost."""
     for match in _ATTRIBUTE.finditer(side.code):
         code = side.code[: match.start()] + side.code[match.end() :]
         line = side.code.count("\n", 0, match.start()) + 1
@@ -448,8 +449,8 @@ def _without_attributes(side: Side) -> Iterator[Ablation]:
 
 
 def _without_steps(side: Side, buffers: Mapping[str, Buffer]) -> Iterator[Ablation]:
-    """The plan without a step, with one round of a loop, with half the blocks or less shared memory."""
-    for what, counted, plan in plans_without_a_part(side.plan, buffers):
-        regridded = what.startswith(HALF_GRID)
+    """The plan without a step, with one iteration of a loop, half the blocks or less shared memory."""
+    for text, counted, plan in plans_without_a_part(side.plan, buffers):
+        regridded = text.startswith(HALF_GRID)
         side_without = replace(side, plan=plan)
-        yield Ablation(f"in the plan: {what}", None, side_without, counted=counted, regridded=regridded)
+        yield Ablation(f"in the plan: {text}", None, side_without, counted=counted, regridded=regridded)

@@ -1,4 +1,4 @@
-"""Mistakes of a writer that no test size is needed to see: code that does not compile, plans that do not fit.
+"""Mistakes that show at every size: code that does not compile, plans that do not match the code.
 
 Not covered: mistakes in what is computed (`kcurate.mutate.wrong`).
 """
@@ -16,7 +16,7 @@ from kcurate.records import Launch, Side
 
 
 def lost_declaration(code: Code) -> Changes:
-    """A local variable is used and nowhere declared."""
+    """A local variable is used but not declared."""
     for i in code.words("int", "float", "unsigned", "double"):
         name = code.at(i + 1)
         if code.tokens[i + 1].kind == "word" and code.at(i + 2) == "=" and code.at(i - 1) in (";", "{", "}"):
@@ -26,7 +26,7 @@ def lost_declaration(code: Code) -> Changes:
 
 
 def misspelt_call(code: Code) -> Changes:
-    """A call of a function that does not exist."""
+    """A call to a function that does not exist."""
     for i, token in enumerate(code.tokens):
         name = token.text
         if (
@@ -39,14 +39,14 @@ def misspelt_call(code: Code) -> Changes:
 
 
 def lost_semicolon(code: Code) -> Changes:
-    """A statement without its end."""
+    """A missing semicolon."""
     for i, token in enumerate(code.tokens):
         if token.text == ";" and code.at(i + 1) not in ("", "}", ")") and code.at(i - 1) in (")", "]"):
             yield f"{code.at(i - 2)}{code.at(i - 1)};", (Edit(token.start, token.end, ""),)
 
 
 def debug_print(code: Code) -> Changes:
-    """A `printf` left over."""
+    """A leftover `printf`."""
     for i in code.words("if", "for"):
         if code.at(i - 1) in (";", "{", "}"):
             at = code.tokens[i].start
@@ -54,7 +54,7 @@ def debug_print(code: Code) -> Changes:
 
 
 def endless_loop(code: Code) -> Changes:
-    """A loop whose variable stays."""
+    """A loop whose variable never changes."""
     for i in code.words("for"):
         parts = code.text_of((i + 1, code.partner[i + 1])) if i + 1 in code.partner else ""
         match = re.search(r";([^;]*(?:\+\+|\+=)[^;]*)\)$", parts)
@@ -64,13 +64,13 @@ def endless_loop(code: Code) -> Changes:
 
 
 def _launches(change: Callable[[Launch], Launch | None]) -> Change:
-    """A change of one launch step of the plan, outside loops."""
+    """Apply a change to each launch of the plan, outside loops, one at a time."""
 
     def changed(side: Side) -> Iterator[tuple[str, Side]]:
         for at, step in enumerate(side.plan):
-            made = change(step) if isinstance(step, Launch) else None
-            if isinstance(step, Launch) and made is not None:
-                yield step.launch, replace(side, plan=(*side.plan[:at], made, *side.plan[at + 1 :]))
+            launch = change(step) if isinstance(step, Launch) else None
+            if isinstance(step, Launch) and launch is not None:
+                yield step.launch, replace(side, plan=(*side.plan[:at], launch, *side.plan[at + 1 :]))
 
     return changed
 

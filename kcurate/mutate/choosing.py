@@ -1,4 +1,4 @@
-"""Samples from several rewrites' offers: one of each in turn, without duplicates, reproducible by seed."""
+"""Samples from several changes to a side, one of each in turn, without duplicates, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = Callable[[Side], Iterator[tuple[str, Side]]]
 
 @dataclass(frozen=True)
 class Changed:
-    """A changed side: by which change, and what that changed."""
+    """A changed side: the name of the change, and what it changed."""
 
     change: str
     what: str
@@ -24,12 +24,12 @@ class Changed:
 
 
 _EMPTY = re.compile(r"([;{}][ \t]*\n)(?:[ \t]*(?:\(void\)0)?;[ \t]*\n)+")
-# Every change of a side begins with the same tokens.
+# All changes to a side share its tokens.
 _tokenised = lru_cache(maxsize=4)(Code.of)
 
 
 def of_text(change: Callable[[Code], Changes]) -> Change:
-    """A change of the text as one of a side."""
+    """Turn a change to text into a change to a side."""
 
     def changed(side: Side) -> Iterator[tuple[str, Side]]:
         for what, edits in change(_tokenised(side.code)):
@@ -39,20 +39,20 @@ def of_text(change: Callable[[Code], Changes]) -> Change:
 
 
 def tidied(text: str) -> str:
-    """A text without lines that hold an empty statement alone, which only a removed one leaves.
+    """The text without lines that hold only an empty statement, which a removed statement leaves behind.
 
-    What a line before it may begin (a loop, a branch, a label) keeps its empty statement.
+    An empty statement stays if it may be the body of a loop or branch, or belong to a label.
     """
     return _EMPTY.sub(r"\1", text)
 
 
 def every(side: Side, changes: Mapping[str, Change], name: str) -> tuple[Changed, ...]:
-    """All that one change makes of a side, in the order of the text.
+    """All results of one change to a side, in the order of the text.
 
     Raises:
         KeyError: there is no such change.
     """
-    return tuple(Changed(name, what, made) for what, made in changes[name](side))
+    return tuple(Changed(name, what, changed_side) for what, changed_side in changes[name](side))
 
 
 def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -> tuple[Changed, ...]:
@@ -63,11 +63,11 @@ def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -
         rng.shuffle(stock)
     order = [name for name, stock in stocks.items() if stock]
     rng.shuffle(order)
-    kept: list[Changed] = []
-    while len(kept) < count and any(stocks[name] for name in order):
+    chosen: list[Changed] = []
+    while len(chosen) < count and any(stocks[name] for name in order):
         for name in order:
-            if stocks[name] and len(kept) < count:
-                one = stocks[name].pop()
-                if all(one.side != other.side for other in kept):
-                    kept.append(one)
-    return tuple(kept)
+            if stocks[name] and len(chosen) < count:
+                changed = stocks[name].pop()
+                if all(changed.side != other.side for other in chosen):
+                    chosen.append(changed)
+    return tuple(chosen)

@@ -1,4 +1,4 @@
-"""The numbers that a function has as parameters and variables, and which of them a place in it can name.
+"""The numeric parameters and variables of a function, and which of them are in scope at a node.
 
 Not covered: values of arrays, structs and pointers.
 """
@@ -11,59 +11,63 @@ from itertools import islice
 
 from kcurate.cuda_source.parse.syntax_tree import Declared, Function, Node, Tree, ancestors
 
-# Types of numbers, as the grammar calls them.
+# The grammar's node types for types of numbers.
 ARITHMETIC = ("primitive_type", "sized_type_specifier")
-# How many earlier values are tried in a later one's place, the nearest first.
+# How many earlier values are tried as a replacement, the nearest first.
 NEAREST = 3
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The numbers that a function has as parameters and variables."""
+    """The numeric parameters and variables of a function."""
 
     tree: Tree
     function: Function
 
     @cached_property
     def numbers(self) -> tuple[Declared, ...]:
-        """Parameters and variables that are one number each, in order."""
+        """All of them, in order; arrays and pointers are left out."""
         declared = (*self.function.params, *self.tree.declared(self.function.body))
-        return tuple(one for one in declared if not one.stars and not one.sizes and _is_number(one))
+        return tuple(
+            number for number in declared if not number.stars and not number.sizes and _is_number(number)
+        )
 
-    def seen_from(self, node: Node) -> list[Declared]:
-        """Those declared before a node, in a block around it, the nearest first."""
+    def visible_from(self, node: Node) -> list[Declared]:
+        """Those declared before a node in an enclosing block, the nearest first."""
         around = {parent.id for parent in ancestors(node)}
         before = [
-            one
-            for one in self.numbers
-            if one in self.function.params
-            or (one.declaration.end_byte <= node.start_byte and one.declaration.parent.id in around)
+            number
+            for number in self.numbers
+            if number in self.function.params
+            or (number.declaration.end_byte <= node.start_byte and number.declaration.parent.id in around)
         ]
         return before[::-1]
 
     def named(self, node: Node) -> Declared | None:
-        """The number that an identifier names."""
+        """The parameter or variable that an identifier refers to."""
         name = self.tree.text(node)
-        return next((one for one in self.seen_from(node) if one.name == name), None)
+        return next((number for number in self.visible_from(node) if number.name == name), None)
 
     def earlier(self, node: Node, like: Declared, *, first: bool = False) -> list[tuple[bytes, Declared]]:
-        """Values that were known before a node and could be in the place of `like`, and where each is from.
+        """Values known before a node that could replace `like`, each with the variable that it comes from.
 
-        They are variables (with `first` those that were declared before `like`), then loads that began one.
+        First variables (with `first`, only those declared before `like`), then loads in their initialisers.
         """
-        # A kernel's parameters are no place and no value of a thread's own.
+        # A kernel's parameters are equal in all threads, so they replace no thread's own value.
         uniform = self.function.params if self.function.kernel else ()
-        seen = [one for one in self.seen_from(node) if one not in uniform]
+        visible = [number for number in self.visible_from(node) if number not in uniform]
         if first:
-            seen = [one for one in seen if one.node.start_byte < like.node.start_byte]
-        alike = [one for one in seen if one.name != like.name and is_real(one) == is_real(like)]
-        loads = [
-            (self.tree.text(load), one)
-            for one in alike
-            if one.value is not None
-            for load in islice(self.tree.nodes("subscript_expression", within=one.value), 1)
+            visible = [number for number in visible if number.node.start_byte < like.node.start_byte]
+        alike = [
+            number for number in visible if number.name != like.name and is_real(number) == is_real(like)
         ]
-        return [(one.name, one) for one in alike[:NEAREST]] + loads[:NEAREST]
+        loads = [
+            (self.tree.text(load), number)
+            for number in alike
+            if number.value is not None
+            for load in islice(self.tree.nodes("subscript_expression", within=number.value), 1)
+        ]
+        return [(number.name, number) for number in alike[:NEAREST]] + loads[:NEAREST]
 
 
 def _is_number(declared: Declared) -> bool:

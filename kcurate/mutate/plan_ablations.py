@@ -1,8 +1,8 @@
-"""Plans without one of their parts that might be needless.
+"""Plans without one part that might be needless.
 
-Steps, alone and with their neighbours; rounds of loops, blocks, shared memory. What a run of steps leaves in
-a buffer may be what another one holds already, which then takes its place. Not covered: parts of the code
-(`kcurate.mutate.ablations`).
+Parts are steps, alone or with their neighbours; iterations of loops, blocks, shared memory. If the buffer
+that a run of steps fills might equal another buffer, the run is left out and the other buffer used instead.
+Not covered: parts of the code (`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.records import Buffer, For, Launch, Step, Swap, WhileNonzero
 
 _T = TypeVar("_T")
 HALF_GRID = "half the blocks of "
-# The longest run of steps (or statements) that goes together, and how many runs a side may have.
+# The longest run of steps (or statements) that is left out together, and how many runs are tried.
 LONGEST_RUN, MOST_RUNS = 6, 30
 
 
@@ -30,7 +30,7 @@ def shortened(text: str) -> str:
 def plans_without_a_part(
     plan: Sequence[Step], buffers: Mapping[str, Buffer]
 ) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
-    """What is left out, whether counts show what it costs, and the plan without it; `buffers` by name."""
+    """For each part: a description, whether the emulator's counts show its cost, and the plan without it."""
     yield from islice(_plans_without_runs(plan, buffers), MOST_RUNS)
     for at, step in enumerate(plan):
         before, after = tuple(plan[:at]), tuple(plan[at + 1 :])
@@ -38,33 +38,37 @@ def plans_without_a_part(
             yield _step_text(step), True, (*before, *after)
         if isinstance(step, For | WhileNonzero):
             yield f"all but one round of {_step_text(step)}", True, (*before, *_one_round(step), *after)
-            for what, counted, inner in plans_without_a_part(step.do, buffers):
-                yield what, counted, (*before, replace(step, do=inner), *after)
+            for description, counted, inner in plans_without_a_part(step.do, buffers):
+                yield description, counted, (*before, replace(step, do=inner), *after)
         if isinstance(step, Launch):
             half = replace(step, grid=(f"ceil_div({step.grid[0]}, 2)", *step.grid[1:]))
             if step.grid[0] not in (1, "1"):
                 yield f"{HALF_GRID}{step.launch}", True, (*before, half, *after)
         if isinstance(step, Launch) and step.shared_bytes != 0:
             for share, bytes_ in (("", 0), ("half of ", f"ceil_div({step.shared_bytes}, 2)")):
-                what = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
-                yield what, False, (*before, replace(step, shared_bytes=bytes_), *after)
+                description = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
+                yield description, False, (*before, replace(step, shared_bytes=bytes_), *after)
 
 
 def _plans_without_runs(
     plan: Sequence[Step], buffers: Mapping[str, Buffer]
 ) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
-    """The plan without neighbouring steps, or with a buffer that they use in place of one that they fill."""
+    """The plan without a run of steps, or also with a buffer that they use in place of one that they fill."""
     for length in range(1, min(LONGEST_RUN, len(plan) - 1) + 1):
         for first in range(len(plan) - length + 1):
             run, after = plan[first : first + length], tuple(plan[first + length :])
             before, used = tuple(plan[:first]), _buffers_of(run, buffers)
-            what = _step_text(run[0]) + (f" to {_step_text(run[-1])}" if length > 1 else "")
+            steps = _step_text(run[0]) + (f" to {_step_text(run[-1])}" if length > 1 else "")
             if length > 1:
-                yield what, True, (*before, *after)
+                yield steps, True, (*before, *after)
             for late in [name for name in _buffers_of(after, buffers) if name in used]:
                 for early in used:
                     if early != late and _alike(buffers[early], buffers[late]):
-                        yield f"{what}, where {early} serves", True, (*before, *_renamed(after, late, early))
+                        yield (
+                            f"{steps}, where {early} serves",
+                            True,
+                            (*before, *_renamed(after, late, early)),
+                        )
 
 
 def _alike(first: Buffer, second: Buffer) -> bool:
@@ -72,7 +76,7 @@ def _alike(first: Buffer, second: Buffer) -> bool:
 
 
 def _buffers_of(part: object, buffers: Mapping[str, Buffer]) -> tuple[str, ...]:
-    """The buffers that steps, a step or one of its fields name, in order."""
+    """The buffers named in steps, in a step or in one of its fields, in order."""
     if isinstance(part, str):
         return (part,) if part in buffers else ()
     parts = part if isinstance(part, tuple | list) else _fields(part).values()
@@ -80,7 +84,7 @@ def _buffers_of(part: object, buffers: Mapping[str, Buffer]) -> tuple[str, ...]:
 
 
 def _renamed(part: _T, late: str, early: str) -> _T:
-    """Steps, or a part of one, with a buffer in another's place."""
+    """Steps, or a part of a step, with one buffer replaced by another."""
     if isinstance(part, str):
         return early if part == late else part  # type: ignore[return-value]
     if isinstance(part, tuple):

@@ -1,4 +1,4 @@
-"""Device code as tokens with positions, for textual changes; no grammar, no semantics.
+"""Device code as tokens with positions, for textual changes; knows neither grammar nor semantics.
 
 Comments, strings and directives are single tokens, so nothing inside them is changed. Not covered: the
 changes (`kcurate.mutate.wrong`, benchmarks/harmless_changes.py).
@@ -85,16 +85,16 @@ class Code:
 
     def parts(self, opening: int) -> list[tuple[int, int]]:
         """(first, last) token of each comma-separated part inside a bracket."""
-        found, first, at = [], opening + 1, opening + 1
+        parts, first, at = [], opening + 1, opening + 1
         end = self.partner.get(opening, opening)
         while at < end:
             if self.at(at) == ",":
-                found.append((first, at - 1))
+                parts.append((first, at - 1))
                 first = at + 1
             at = self.partner[at] + 1 if self.at(at) in CLOSING and at in self.partner else at + 1
         if first < end:
-            found.append((first, end - 1))
-        return [(a, b) for a, b in found if a <= b]
+            parts.append((first, end - 1))
+        return [(a, b) for a, b in parts if a <= b]
 
     def words(self, *names: str) -> Iterator[int]:
         """Indices of the words with these names."""
@@ -106,7 +106,7 @@ class Code:
         return self.text[self.tokens[part[0]].start : self.tokens[part[1]].end]
 
     def instead(self, first: int, text: str, last: int | None = None) -> Edit:
-        """The edit that replaces a token, or all from `first` to `last`."""
+        """The edit that replaces a token, or those from `first` to `last`, by a text."""
         return Edit(self.tokens[first].start, self.tokens[first if last is None else last].end, text)
 
     def ending(self, index: int, *texts: str) -> int | None:
@@ -140,6 +140,6 @@ KEYWORDS = _words(
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text with all edits applied; they must not overlap."""
-    for edit in sorted(edits, key=lambda one: one.start, reverse=True):
+    for edit in sorted(edits, key=lambda change: change.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text

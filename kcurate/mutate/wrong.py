@@ -1,8 +1,9 @@
-"""Mistakes that people and models make in kernels, one at a time: what a judge must refuse.
+"""Mistakes that people and models make in kernels, one at a time, which the judge must refuse.
 
-An operator yields every place in the code where it applies. A mistake may turn out harmless (a guard that is
-never reached, a barrier that orders nothing) or fail to compile; statistics must exclude those. Not covered:
-harmless changes (benchmarks/harmless_changes.py), choosing among the operators (`kcurate.mutate.choosing`).
+An operator yields an edit for every place in the code where it applies. A mistake may turn out to be harmless
+(a guard that always holds, a barrier that orders nothing) or may not compile; statistics must exclude those.
+Not covered: harmless changes (benchmarks/harmless_changes.py), choosing among the operators
+(`kcurate.mutate.choosing`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ RELATIONS = ("<", "<=", ">", ">=")
 COMMUTATIVE = frozenset(
     {"min", "max", "fminf", "fmaxf", "fmin", "fmax", "__fadd_rn", "__fmul_rn", "__mul24", "hypotf"}
 )
-# Changing a mask is not wrong; numbers that affect only speed (unrolling, alignment) are in directives.
-# An index that one can be added to as it is.
+# An index to which one can be added without parentheses.
 _SUM = re.compile(r"[\w\s+\-*/%.\[\]()]*")
+# A mask of all ones, which is often longer than needed, so that changing it would not be wrong.
 _MASK = re.compile(r"0[xX][fF]+[uUlL]*$")
 
 
@@ -36,7 +37,7 @@ def index_off_by_one(code: Code) -> Changes:
 
 
 def missing_guard(code: Code) -> Changes:
-    """`if (i < n)` and `if (i >= n) return` are not there; before an `else` they always hold, or never."""
+    """Remove `if (i < n)` and `if (i >= n) return`; if an `else` follows, make the condition constant."""
     for i in code.words("if"):
         if code.at(i + 1) != "(" or i + 1 not in code.partner:
             continue
@@ -67,7 +68,7 @@ def dropped_barrier(code: Code) -> Changes:
 
 
 def wrong_operator(code: Code) -> Changes:
-    """`+` for `-`, `-` for `+`, `+` for `*`, in values; also `+=`."""
+    """Swap `+` and `-`, write `+` for `*`, and similar for `+=`, `|`, `&`, `^` and `<<`."""
     other = {"+": "-", "-": "+", "*": "+", "+=": "-=", "*=": "+=", "|": "&", "&": "|", "^": "|", "<<": ">>"}
     for i, token in enumerate(code.tokens):
         if token.text in other and code.is_operand(i - 1) and not _declares(code, i):
@@ -86,7 +87,7 @@ def _declares(code: Code, i: int) -> bool:
 
 
 def _scaled(code: Code, i: int) -> bool:
-    """Whether `a * b` is inside a call's or subscript's brackets, where nothing is declared."""
+    """Whether `a * b` is inside the brackets of a call or subscript, where it cannot be a declaration."""
     return code.at(i - 2) in ("(", ",") and code.at(i + 2) in ("+", "-", ")", "]") and code.at(i - 3) != ")"
 
 
@@ -129,7 +130,7 @@ def narrower_accumulate(code: Code) -> Changes:
 
 
 def swapped_arguments(code: Code) -> Changes:
-    """Swap two arguments of a call, or two subscripts."""
+    """Swap the first two arguments of a call, or two subscripts."""
     for i, token in enumerate(code.tokens):
         if token.text == "(" and code.tokens[i - 1].kind == "word" and code.at(i - 1) not in COMMUTATIVE:
             parts = code.parts(i)
@@ -138,15 +139,15 @@ def swapped_arguments(code: Code) -> Changes:
                 yield from _swap(code, code.at(i - 1), parts[0], parts[1])
         elif token.text == "[" and code.at(code.partner.get(i, 0) + 1) == "[" and code.is_operand(i - 1):
             second = code.partner[i] + 1
-            one, two = code.parts(i), code.parts(second)
-            if len(one) == len(two) == 1:
-                yield from _swap(code, code.at(i - 1), one[0], two[0])
+            first_parts, second_parts = code.parts(i), code.parts(second)
+            if len(first_parts) == len(second_parts) == 1:
+                yield from _swap(code, code.at(i - 1), first_parts[0], second_parts[0])
 
 
-def _swap(code: Code, name: str, one: tuple[int, int], two: tuple[int, int]) -> Changes:
-    first, second = code.text_of(one), code.text_of(two)
+def _swap(code: Code, name: str, part: tuple[int, int], other_part: tuple[int, int]) -> Changes:
+    first, second = code.text_of(part), code.text_of(other_part)
     if first != second and not re.match(r"(?:const |float|int|double|unsigned)", first):
-        edits = code.instead(one[0], second, one[1]), code.instead(two[0], first, two[1])
+        edits = code.instead(part[0], second, part[1]), code.instead(other_part[0], first, other_part[1])
         yield f"{name}: {first} and {second}", edits
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `addresses` | tables of pointers |
 | `answered` | turns a model's answer into the side that it was asked for |
-| `bind_once` | the programs bound last, so that the stages of one judgement share them |
+| `bind_once` | a cache of bound programs, shared by the stages of one judgement |
 | `bound_buffers` | a side's buffers bound to sizes |
 | `c_types` | C types as problem dtypes |
 | `calls` | a PyTorch module call bound to sizes |
@@ -15,13 +15,13 @@
 | `groups` | groups of an output's elements, and how far each group is off |
 | `inputs/` | the contents of input buffers: seeded generators, by name |
 | `layout` | converts logical arrays to a side's own layout and back |
-| `lessons` | which pairs teach, and what each prompt asks for |
-| `neutral` | a candidate as it is published |
+| `lessons` | which pairs become training examples, and what each prompt asks for |
+| `neutral` | a candidate as it is published: no comments, no names that reveal the slow or fast side |
 | `ops` | a plan bound to sizes, as plain data |
-| `outputs` | what a problem says of its buffers' sizes, and of how each output may be checked |
+| `outputs` | sizes of buffers, and how each output is checked |
 | `program` | binds a plan to sizes |
 | `shown` | sides and problems as a model sees them |
-| `size_gaps` | what the test sizes of a problem leave untested, and the value that would mend it |
+| `size_gaps` | what the test sizes of a problem leave untested, and test sizes that would cover it |
 | `techniques` | optimisation techniques |
 | `tensor_maps` | TMA tensor maps |
 | `triton_launch` | launches of a side in Triton |

@@ -21,7 +21,7 @@ from kcurate.problem.ops import BoundBuffer
 
 _FIELD = re.compile(r"(=|[A-Za-z_]\w*)\s*(.*)", re.S)
 KIND = "addresses"
-# A table is evaluated whenever a plan is bound, to see where it points.
+# Every bind evaluates the whole table, to check that its pointers stay inside their buffers.
 MAX_MEMBERS = 1 << 20
 
 
@@ -43,15 +43,15 @@ def fields(text: str) -> tuple[tuple[str | None, str], ...]:
     """For each member, the buffer that it points into (None: a plain number) and its expression.
 
     Raises:
-        ProblemError: a member is neither.
+        ProblemError: a member has neither form.
     """
-    found = []
+    members = []
     for member in text.split(";"):
         match = _FIELD.fullmatch(member.strip())
         if match is None or (match[1] == "=" and not match[2]):
             raise ProblemError(f"{member.strip()!r} is not a member", hint="BUFFER [OFFSET], or = VALUE")
-        found.append((None if match[1] == "=" else match[1], match[2] or "0"))
-    return tuple(found)
+        members.append((None if match[1] == "=" else match[1], match[2] or "0"))
+    return tuple(members)
 
 
 def is_table(buffer: BoundBuffer) -> bool:
@@ -63,7 +63,7 @@ def check_tables(bound: Mapping[str, BoundBuffer]) -> None:
     """Check that every table of pointers can be evaluated and points into existing buffers.
 
     Raises:
-        ProblemError: one does not.
+        ProblemError: a table that cannot be evaluated, or a pointer outside its buffer.
     """
     for name, buffer in bound.items():
         if not is_table(buffer):

@@ -18,43 +18,46 @@ from kcurate.prompts import Answer
 from kcurate.records import Buffer, Candidate, Language, Problem, Side
 from kcurate.triton_source import bare_python
 
-# No legitimate plan is longer or deeper (a loop in a loop has depth 9).
+# Far above any real plan; a loop in a loop has depth 9.
 MAX_PLAN_CHARS = 20_000
 MAX_PLAN_DEPTH = 24
 # In Rodinia and Parboil, the longest kernel with its dependencies has 50 KB, the longest statement 8 KB.
 MAX_CODE_BYTES = 64 * 1024
 MAX_STATEMENT_CHARS = 12_000
 MAX_SHARED_IN_A_STATEMENT = 20
-# A degenerate completion repeats itself endlessly: of this many tokens, few runs of five are distinct.
+# A degenerate completion repeats itself: it has more than `MANY_TOKENS` tokens, and fewer than this share of
+# its runs of five tokens are distinct.
 MANY_TOKENS = 4000
-FEWEST_NEW = 0.02
+LEAST_DISTINCT = 0.02
 
 
-def side_of(answer: Answer, given: Side, problem: Problem, language: Language = "cuda") -> Side | str:
-    """The side in an answer to a prompt that shows `given`, without comments; or why there is none.
+def side_of(answer: Answer, shown_side: Side, problem: Problem, language: Language = "cuda") -> Side | str:
+    """The side that an answer describes, without comments; or the reason why the answer is refused.
 
-    Its own buffers can only be scratch: a model supplies no inputs and names no files. Its code is in
-    `language`, whatever the given side's is.
+    The prompt showed `shown_side`. The answer's code is in `language`, which may differ from that side's.
+    Buffers that the answer adds can only be scratch: a model supplies no inputs and names no files.
     """
     if (lost := _lost(answer.code)) is not None:
         return lost
     try:
         text = answer.code.encode().decode()
         code = shown.shown_code(text) if language == "cuda" else bare_python(text)
-        made = replace(given, code=code, nondeterministic=loose_outputs(code, problem), language=language)
-        if answer.plan is None and given.language != language:
+        side = replace(
+            shown_side, code=code, nondeterministic=loose_outputs(code, problem), language=language
+        )
+        if answer.plan is None and shown_side.language != language:
             return "no plan: the given side has none to keep"
         if answer.plan is None:
-            return "buffers without a plan" if answer.buffers else made
+            return "buffers without a plan" if answer.buffers else side
         text = json.dumps(answer.plan)
         if len(text) > MAX_PLAN_CHARS:
             return "the plan is too long"
         if _depth(answer.plan) > MAX_PLAN_DEPTH:
             return "the plan is nested too deeply"
-        own = {name: _scratch(name, data, problem) for name, data in (answer.buffers or {}).items()}
-        kept = {name: buffer for name, buffer in given.buffers.items() if f'"{name}"' in text}
+        scratch = {name: _scratch(name, data, problem) for name, data in (answer.buffers or {}).items()}
+        still_used = {name: buffer for name, buffer in shown_side.buffers.items() if f'"{name}"' in text}
         data = {"code": code, "plan": list(answer.plan), "language": language}
-        return replace(made, plan=codec.from_data(Side, data).plan, buffers={**kept, **own})
+        return replace(side, plan=codec.from_data(Side, data).plan, buffers=still_used | scratch)
     except UnicodeError:
         return "the code is not text"
     except SyntaxError as error:
@@ -66,7 +69,7 @@ def side_of(answer: Answer, given: Side, problem: Problem, language: Language = 
 
 
 def _lost(code: str) -> str | None:
-    """Why code is not worth parsing: too long or repetitive; None if it is."""
+    """Why code is refused without parsing it: too long or repetitive; None if it is neither."""
     if len(code) > MAX_CODE_BYTES:
         return "the code is too long"
     for part in re.split(r"[;{}]", code):
@@ -74,7 +77,7 @@ def _lost(code: str) -> str | None:
             return "a statement is too long"
     tokens = re.findall(r"\w+|\S", code)
     runs = set(zip(*(tokens[i:] for i in range(5)), strict=False))
-    if len(tokens) > MANY_TOKENS and len(runs) < FEWEST_NEW * len(tokens):
+    if len(tokens) > MANY_TOKENS and len(runs) < LEAST_DISTINCT * len(tokens):
         return "the code repeats itself"
     return None
 
@@ -86,7 +89,7 @@ def _depth(data: object) -> int:
         item, depth = waiting.pop()
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
         deepest = max(deepest, depth)
-        waiting += [(one, depth + 1) for one in inner]
+        waiting += [(child, depth + 1) for child in inner]
     return deepest
 
 

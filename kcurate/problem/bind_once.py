@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from kcurate.problem.program import Program, bind
+from kcurate.problem.ops import Program
+from kcurate.problem.program import bind
 from kcurate.records import Problem, Side
 
-# Two sides at the sizes of most problems.
-KEPT = 16
+# Enough for both sides at every size of most problems.
+MAX_PROGRAMS = 16
 _recent: OrderedDict[tuple[int, int, tuple[tuple[str, int], ...]], tuple[Problem, Side, Program]] = (
     OrderedDict()
 )
 
 
 def bind_once(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str = "plan") -> Program:
-    """As `bind`; the same program for the same records.
+    """As `bind`, but returns the cached program for records that were bound before.
 
     Raises:
         ProblemError: as `bind`.
@@ -30,7 +31,7 @@ def bind_once(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: 
         _recent.move_to_end(key)
         return _recent[key][2]
     program = bind(problem, side, sizes, where=where)
-    _recent[key] = (problem, side, program)  # the records live as long as their ids are in use
-    while len(_recent) > KEPT:
+    _recent[key] = (problem, side, program)  # holding the records keeps their ids from being reused
+    while len(_recent) > MAX_PROGRAMS:
         _recent.popitem(last=False)
     return program

@@ -1,4 +1,4 @@
-"""A side's buffers bound to sizes: extents, layouts, and the limits on what all of them take.
+"""A side's buffers bound to sizes: extents, layouts, and limits on their total size.
 
 Not covered: plans (`kcurate.problem.program`).
 """
@@ -16,7 +16,8 @@ from kcurate.records import Buffer, Problem, Side, View
 MAX_BUFFER_BYTES = 1 << 36
 # Inputs are generated on the host, sometimes twice.
 MAX_INPUT_BYTES = 1 << 33
-# A side's own inputs are tables: the judge makes them, outside the measured time.
+# Inputs that a side adds are lookup tables. The judge fills them outside the measured time, so a large one
+# could hold precomputed results.
 MAX_OWN_INPUT_BYTES = 1 << 28
 
 
@@ -30,15 +31,15 @@ def bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dict
     for name, record in {**problem.buffers, **side.buffers}.items():
         with at(f"buffers.{name}"):
             bound[name] = _bind_buffer(name, record, side.views.get(name), sizes, name in side.buffers)
-    inputs = sum(b.size_bytes for b in bound.values() if b.record.role in ("in", "inout"))
-    own = sum(b.size_bytes for b in bound.values() if b.record.role == "in" and b.extra)
-    for what, size, most in (
-        ("the side's own inputs", own, MAX_OWN_INPUT_BYTES),
-        ("inputs", inputs, MAX_INPUT_BYTES),
+    input_bytes = sum(b.size_bytes for b in bound.values() if b.record.role in ("in", "inout"))
+    own_input_bytes = sum(b.size_bytes for b in bound.values() if b.record.role == "in" and b.extra)
+    for label, size, most in (
+        ("the side's own inputs", own_input_bytes, MAX_OWN_INPUT_BYTES),
+        ("inputs", input_bytes, MAX_INPUT_BYTES),
         ("all", sum(b.size_bytes for b in bound.values()), MAX_BUFFER_BYTES),
     ):
         if size > most:
-            raise ProblemError(f"{what} together have {size} bytes, more than {most}", where="buffers")
+            raise ProblemError(f"{label} together have {size} bytes, more than {most}", where="buffers")
     check_tables(bound)
     return bound
 

@@ -1,8 +1,8 @@
 """C types as problem dtypes: built-in types and enumerations, vectors as a last axis, structs.
 
-A struct of one type is that many lanes of it, one of several types its bytes. Members of structs and arrays
-inside count as members of their own; pointers are members of structs by value alone. Not covered: classes,
-half-precision vectors wider than two.
+A struct whose members all have one type becomes that many lanes of the type; a struct of several types
+becomes its bytes. Nested structs and arrays are flattened. Pointers inside a struct are supported only where
+the struct is passed by value. Not covered: classes, half-precision vectors wider than two.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])"
 _DROPPED = re.compile(
     r"\b(?:const|volatile|static|extern|__constant__|__grid_constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
 )
-# What a pointer in a struct by value is to a plan.
+# A plan passes a pointer inside a struct by value as this dtype.
 POINTER = "uint64"
-# More numbers in a struct are data, not arguments.
+# A struct with more numbers is data rather than a kernel argument.
 MAX_INSIDE = 1024
 MAX_DEPTH = 8
 _LANES = "xyzw"
@@ -56,8 +56,8 @@ _LANES = "xyzw"
 class Element:
     """What a pointer points to: `lanes` values of `dtype`.
 
-    Of a struct of several types they are its bytes; `fields` are its numbers, in order: how code reaches
-    each, such as `box.low`, and its dtype. Bytes between them are a field without a way.
+    For a struct of several types `dtype` is `uint8`, and `fields` lists its numbers in order: the path by
+    which code reaches each, such as `box.low`, and its dtype. Padding is a field with an empty path.
     """
 
     dtype: str
@@ -71,17 +71,17 @@ class Element:
 
 
 def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element | None:
-    """The element behind a type, ignoring stars; `names` are typedefs, macros and template arguments.
+    """The element type of a C type, ignoring stars; None: no problem dtype fits.
 
-    `code` is where structs are looked up. None: no problem dtype fits.
+    `names` maps typedefs, macros and template arguments to their meaning; structs are looked up in `code`.
     """
     text = type_text
     for _ in range(MAX_DEPTH):
         if text.endswith("]"):
             base, *sizes = re.split(r"\s*\[", text.replace("]", ""))
-            each, extents = element(base, names, code), [_extent(size, names) for size in sizes]
+            item, extents = element(base, names, code), [_extent(size, names) for size in sizes]
             lanes = math.prod(extent or 0 for extent in extents)
-            return Element(each.dtype, each.lanes * lanes) if each is not None and lanes else None
+            return Element(item.dtype, item.lanes * lanes) if item is not None and lanes else None
         text = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())
         words = text.split()
         if "signed" in words and text != "signed char":
@@ -100,13 +100,13 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
         text = names[text]
     if not re.fullmatch(r"\w+", text):
         return None
-    behind = declarations.enumerations(code).get(text) if "enum" in code else None
-    return element(behind, names) if behind is not None else _struct(text, names, code)
+    underlying = declarations.enumerations(code).get(text) if "enum" in code else None
+    return element(underlying, names) if underlying is not None else _struct(text, names, code)
 
 
 def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
-    """A struct whose members, structs inside included, all have one builtin type: that many lanes."""
-    others = {other_name: meant for other_name, meant in names.items() if other_name != name}
+    """A struct whose members, nested ones included, all have one built-in type, as lanes of that type."""
+    others = {other_name: type_text for other_name, type_text in names.items() if other_name != name}
     lanes, dtype = 0, None
     for member in members(name, names, code) or ():
         definition = (
@@ -119,7 +119,7 @@ def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
 
 
 def _extent(text: str, names: Mapping[str, str]) -> int | None:
-    """An array's extent over constants; None: not known."""
+    """An array's extent, computed from constants; None: unknown."""
     for _ in range(MAX_DEPTH):
         text = re.sub(r"[A-Za-z_]\w*", lambda word: f"({names.get(word[0], word[0])})", text)
     try:
@@ -130,7 +130,7 @@ def _extent(text: str, names: Mapping[str, str]) -> int | None:
 
 @dataclass(frozen=True)
 class Member:
-    """A data member of a struct: an array where `count` is above one. Pointers have stars in their type."""
+    """A data member of a struct: an array if `count` is above one. A pointer's `type` ends with stars."""
 
     type: str
     name: str
@@ -138,26 +138,26 @@ class Member:
 
 
 def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...] | None:
-    """The data members of the struct that a type names, in order; None: not found, or of unknown extents."""
+    """The data members of the struct that a type names, in order; None: unknown struct or array extent."""
     bare = " ".join(_DROPPED.sub(" ", name).split())
     declared, full = declarations.members(code), names.get(bare, bare)
     inside = declared.get(full)
     if inside is None and declared.get(full.partition("<")[0].strip()) == ():
-        inside = ()  # a functor's template, whatever its arguments
+        inside = ()  # a functor template has no data, whatever its arguments
     listed = []
     for type_text, member_name, sizes in inside or ():
         count = 1
         for size in sizes:
-            known = _extent(size, names)
-            if known is None:
+            extent = _extent(size, names)
+            if extent is None:
                 return None
-            count *= known
+            count *= extent
         listed.append(Member(type_text, member_name, count))
     return tuple(listed) if inside is not None else None
 
 
 def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
-    """Whether a type is a struct without data, such as a functor: one byte, of any value."""
+    """Whether a type is a struct without data, such as a functor: it is passed as one byte of any value."""
     return members(type_text, names, code) == ()
 
 
@@ -165,7 +165,7 @@ def empty(type_text: str, names: Mapping[str, str], code: str) -> bool:
 class Inside:
     """A number or pointer in a struct: `path` is how code reaches it, such as `box.low[1]`.
 
-    `at` is its offset in bytes, `pointer` a pointer's type.
+    `at` is its offset in bytes; `pointer` is its type if it is a pointer, else empty.
     """
 
     path: str
@@ -182,9 +182,9 @@ class Inside:
 def layout(
     type_text: str, names: Mapping[str, str], code: str, *, pointers: bool = False
 ) -> tuple[Inside, ...] | None:
-    """Every number in a struct, in order; None: it holds something else, or a plan packs it otherwise.
+    """Every number in a struct, in order; None: it holds anything else, or a plan would pack it differently.
 
-    With `pointers` it may hold these too, as numbers of 8 bytes.
+    With `pointers` it may also hold pointers, as 8-byte numbers.
     """
     placed = _layout(type_text, names, code, "", 0, pointers)
     if placed is None or not placed[0]:
@@ -197,17 +197,18 @@ def layout(
 def pointee(
     type_text: str, names: Mapping[str, str], code: str = "", *, aligned: bool = False
 ) -> Element | None:
-    """What a pointer points to, or what a type is; also a struct of several types.
+    """The element that a pointer points to, or that a type is; as `element`, and structs of several types.
 
-    `aligned`: structs in the code are aligned or packed by hand, and none of several types is found.
+    `aligned`: the code aligns or packs structs by hand, so the layout of a struct of several types is
+    unknown.
     """
     plain = element(type_text, names, code)
     if plain is not None or type_text.count("*") > 1 or aligned:
         return plain
-    known = _layout(type_text.replace("*", " "), names, code, "", 0)
-    if known is None or not known[0]:
+    placed = _layout(type_text.replace("*", " "), names, code, "", 0)
+    if placed is None or not placed[0]:
         return None
-    inside, size, _ = known
+    inside, size, _ = placed
     fields, end = [], 0
     for member in inside:
         fields += [("", f"uint8*{member.at - end}")] if member.at > end else []
@@ -225,12 +226,12 @@ def size_of(inside: tuple[Inside, ...]) -> int:
 def _layout(
     type_text: str, names: Mapping[str, str], code: str, path: str, depth: int, pointers: bool = False
 ) -> tuple[list[Inside], int, int] | None:
-    """The numbers, with `pointers` these too, from offset 0 on, and size and alignment in bytes."""
-    meant = _meant(type_text, names)
-    if path and "*" in meant:
+    """The numbers in a type (and its pointers, with `pointers`), then its size and alignment in bytes."""
+    resolved = _meant(type_text, names)
+    if path and "*" in resolved:
         width = numpy_dtype(POINTER).itemsize
-        inner = Inside(path, StructField(_flat(path), POINTER), 0, meant)
-        return ([inner], width, width) if pointers and not set("([{") & set(meant) else None
+        inner = Inside(path, StructField(_flat(path), POINTER), 0, resolved)
+        return ([inner], width, width) if pointers and not set("([{") & set(resolved) else None
     inside = members(type_text, names, code)
     if inside is None:
         whole = element(type_text, names, code)
@@ -240,7 +241,8 @@ def _layout(
         lanes = _LANES if whole.lanes <= len(_LANES) else [str(lane) for lane in range(whole.lanes)]
         paths = [path] if whole.lanes == 1 else [_joined(path, lane) for lane in lanes[: whole.lanes]]
         parts = [
-            Inside(each, StructField(_flat(each), whole.dtype), i * width) for i, each in enumerate(paths)
+            Inside(part_path, StructField(_flat(part_path), whole.dtype), i * width)
+            for i, part_path in enumerate(paths)
         ]
         size = width * whole.lanes
         return parts, size, min(16, size) if whole.lanes in (2, 4) else width
@@ -262,7 +264,7 @@ def _layout(
 
 
 def _meant(type_text: str, names: Mapping[str, str]) -> str:
-    """A type with its stars, those of what its name stands for included."""
+    """A type with its typedefs resolved, and with the stars of both."""
     text = type_text
     for _ in range(MAX_DEPTH):
         base = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())

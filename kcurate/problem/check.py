@@ -1,14 +1,16 @@
 """Checks a candidate before anything runs: its problem and both plans, bound at every size.
 
-Not covered: the code itself (`kcurate.judge.checks.static`) and errors that only show in a run.
+Not covered: the code itself (`kcurate.judge.checks.static`) and errors that appear only at run time.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
@@ -16,10 +18,10 @@ from kcurate.problem.bind_once import bind_once
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
-from kcurate.problem.inputs.promises import keeps
+from kcurate.problem.inputs.draws import Array
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
-from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side, Tolerance
+from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Promise, Side, Tolerance
 
 # Size of a by-value parameter of a built-in type (CUDA C++ on 64-bit Linux).
 SCALAR_BYTES: Mapping[str, int] = {
@@ -27,11 +29,16 @@ SCALAR_BYTES: Mapping[str, int] = {
     "size_t": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "int8_t": 1, "uint8_t": 1,
     "int16_t": 2, "uint16_t": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "longlong": 8,
 }  # fmt: skip
-# Generators without random numbers. Others could fill a side's own buffer with what the problem's inputs are
-# made from, so also with the answer.
+# Generators without random numbers. A random generator with the seed of the problem's inputs could reproduce
+# them, and so put the answer into a buffer that the side adds.
 FIXED_KINDS = frozenset({"zeros", "ones", "constant", "arange", "formula", "sine", "addresses"})
-# A value of eight bytes that are all zero.
+# Marks an argument of eight zero bytes, which may be a number or a null pointer.
 NULL = -8
+# In a `varied` row the largest and the smallest value differ by more than this share of the largest
+# magnitude.
+LEAST_SPREAD = 1e-3
+# A buffer with shorter rows, such as points, counts as one row: two coordinates may be equal by chance.
+SHORTEST_ROW = 8
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 
@@ -50,12 +57,12 @@ def check(candidate: Candidate) -> tuple[Issue, ...]:
     """All errors in the problem and the plans; empty if they can be run."""
     if candidate.problem is None:
         return (Issue("problem", "the candidate has no problem"),)
-    found = [*_check_origin(candidate), *_check_problem(candidate.problem), *_check_sides(candidate)]
-    return tuple(dict.fromkeys(found))
+    issues = [*_check_origin(candidate), *_check_problem(candidate.problem), *_check_sides(candidate)]
+    return tuple(dict.fromkeys(issues))
 
 
 def _check_origin(candidate: Candidate) -> Iterator[Issue]:
-    """What rules and models made is judged more strictly, so a record must say which side that is."""
+    """A side made by a rule or model is judged more strictly, so the record must say which side that is."""
     if candidate.origin.kind in ("rule", "model") and candidate.origin.made is None:
         yield Issue("origin.made", f"a {candidate.origin.kind} made one of the sides: slow or fast?")
 
@@ -88,15 +95,15 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
 def _check_bench(problem: Problem) -> Iterator[Issue]:
     """Names of bench sizes must differ, and at most one may be the headline."""
     named = () if isinstance(problem.sizes.bench, Mapping) else problem.sizes.bench
-    for name, count in Counter(one.name for one in named).items():
+    for name, count in Counter(bench.name for bench in named).items():
         if count > 1:
             yield Issue("problem.sizes.bench", f"{count} sizes are named {name!r}")
-    if sum(one.headline for one in named) > 1:
+    if sum(bench.headline for bench in named) > 1:
         yield Issue("problem.sizes.bench", "more than one size is the headline")
 
 
 def _check_records(problem: Problem, outputs: list[str]) -> Iterator[Issue]:
-    """Members of a record are outputs of as many elements or rows, which come in one order."""
+    """Members of a record must be outputs with the same number of rows and the same order."""
     members = Counter(name for record in problem.records for name in record)
     for index, record in enumerate(problem.records):
         where = f"problem.records[{index}]"
@@ -127,7 +134,7 @@ def _check_members(problem: Problem, record: tuple[str, ...], where: str) -> Ite
             try:
                 lengths = [evaluate(buffer.shape[0], sizes) for buffer in (first, other)]
             except ProblemError:
-                break  # told where the plans are bound
+                break  # binding the plans reports it
             if lengths[0] != lengths[1]:
                 text = f"{record[0]!r} has {lengths[0]} rows and {name!r} {lengths[1]} at sizes {dict(sizes)}"
                 yield Issue(where, text)
@@ -149,7 +156,7 @@ def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]
 
 
 def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
-    """What a buffer promises must hold for what its generator makes."""
+    """The values that a buffer's generator makes must keep the buffer's promises."""
     buffer, where = problem.buffers[name], f"problem.buffers.{name}.promises"
     if buffer.promises and (buffer.role not in ("in", "inout") or buffer.init is None):
         yield Issue(where, f"a buffer with role {buffer.role} and no init has no values to promise")
@@ -157,7 +164,7 @@ def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
     for sizes in problem.sizes.test if buffer.promises else ():
         try:
             values = make(name, buffer, sizes, 0)
-        except ProblemError:  # `_check_init` says so
+        except ProblemError:  # `_check_init` reports it
             return
         for promise in buffer.promises:
             if not keeps(promise, values):
@@ -166,6 +173,36 @@ def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
                     where, f"init {kind} does not keep the promise {promise!r} at sizes {dict(sizes)}"
                 )
                 return
+
+
+def keeps(promise: Promise, values: Array) -> bool:
+    """Whether an input, of any shape and dtype, keeps a promise, in each row of its last axis."""
+    rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+    return not values.size or bool(_KEEPS[promise](rows))
+
+
+def _varied(rows: Array) -> bool:
+    reals = (rows if rows.shape[1] >= SHORTEST_ROW else rows.reshape(1, -1)).astype(np.float64)
+    if reals.size < 2:
+        return True
+    least, most = reals.min(axis=1), reals.max(axis=1)
+    return bool((most - least > LEAST_SPREAD * np.maximum(np.abs(least), np.abs(most))).all())
+
+
+def _distinct(rows: Array) -> bool:
+    ordered = np.sort(rows, axis=1)
+    return bool((ordered[:, 1:] != ordered[:, :-1]).all())
+
+
+_KEEPS: Mapping[Promise, Callable[[Array], bool]] = {
+    "finite": lambda rows: bool(np.isfinite(rows.astype(np.float64)).all()),
+    "positive": lambda rows: bool((rows > 0).all()),
+    "nonnegative": lambda rows: bool((rows >= 0).all()),
+    "nonzero": lambda rows: bool((rows != 0).all()),
+    "sorted": lambda rows: bool((rows[:, 1:] >= rows[:, :-1]).all()),
+    "distinct": _distinct,
+    "varied": _varied,
+}
 
 
 def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:
@@ -189,8 +226,8 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
             yield Issue(f"{side_name}.views.{name}", "there is no such buffer")
         if side.views and candidate.origin.kind == "model" and candidate.origin.made == side_name:
             yield Issue(f"{side_name}.views", "a side made by a model must not have views")
-        for what in check_language(candidate, side_name):
-            yield Issue(side_name, what)
+        for message in check_language(candidate, side_name):
+            yield Issue(side_name, message)
         yield from _check_own_buffers(problem, side, side_name)
         yield from _check_plan(problem, side, side_name)
 
@@ -215,7 +252,7 @@ def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]
 
 
 def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
-    """Check a side's own buffers: no outputs, no files, no random numbers."""
+    """Buffers that a side adds must not be outputs, come from files or hold random numbers."""
     for name, buffer in side.buffers.items():
         where = f"{side_name}.buffers.{name}"
         if buffer.role not in ("in", "scratch"):
@@ -233,7 +270,7 @@ def _check_program(
     launches = [op for op in flat(program.ops) if isinstance(op, LaunchOp)]
     if not launches:
         yield Issue(f"{side}.plan", "launches nothing")
-    # A long plan launches few kernels in few ways: the values of arguments do not matter here.
+    # Only kernel and argument sizes matter here, and a long plan has few combinations of them.
     for kernel, sizes in dict.fromkeys((op.kernel, tuple(map(_argument_bytes, op.args))) for op in launches):
         if kernel not in signatures:
             yield Issue(f"{side}.plan", f"the code has no kernel {kernel!r}")
@@ -242,7 +279,7 @@ def _check_program(
 
 
 def _argument_bytes(argument: BoundArg) -> int | None:
-    """Bytes of a value; None for a pointer, `NULL` for eight bytes of zeros, which may stand for one."""
+    """Bytes of a value; None for a pointer, `NULL` for eight zero bytes."""
     if isinstance(argument, BoundPointers):
         return len(argument.data)
     if isinstance(argument, BoundTensorMap):
@@ -256,21 +293,21 @@ def _check_arguments(where: str, params: tuple[Param, ...], sizes: tuple[int | N
     if len(params) != len(sizes):
         yield Issue(where, f"{len(sizes)} arguments for {len(params)} parameters")
         return
-    for index, (param, given) in enumerate(zip(params, sizes, strict=True)):
+    for index, (param, passed) in enumerate(zip(params, sizes, strict=True)):
         place = f"{where}.args[{index}]"
-        what = f"the parameter {param.name!r} ({param.type}) takes"
-        if given == NULL:
-            given = None if param.pointer else -NULL
-        if param.pointer != (given is None):
-            yield Issue(place, f"{what} {'a pointer' if param.pointer else 'a value'}")
-        elif given is not None:
+        subject = f"the parameter {param.name!r} ({param.type}) takes"
+        if passed == NULL:
+            passed = None if param.pointer else -NULL
+        if param.pointer != (passed is None):
+            yield Issue(place, f"{subject} {'a pointer' if param.pointer else 'a value'}")
+        elif passed is not None:
             size = scalar_bytes_of(param.type)
-            if size is not None and size != given:
-                yield Issue(place, f"{what} {size} bytes, not {given}")
+            if size is not None and size != passed:
+                yield Issue(place, f"{subject} {size} bytes, not {passed}")
 
 
 def scalar_bytes_of(type_text: str) -> int | None:
-    """Bytes of a by-value parameter of a built-in type; None for anything else (structs, template names)."""
+    """Bytes of a by-value parameter of a built-in type; None for any other type (structs, template names)."""
     words = [word for word in type_text.split() if word not in ("const", "volatile", "signed", "unsigned")]
     if "long" in words and set(words) <= {"long", "int"}:
         return 8

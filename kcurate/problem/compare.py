@@ -12,27 +12,27 @@ summation. In addition, the whole output must pass a norm-wise bound ||y - r|| /
 arithmetic (bf16 or tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities
 must be exactly where the reference has them.
 
-Comparison is local, so that small values count beside large ones. S is `tolerance.scale` where that is
-declared. Otherwise it is the root mean square of the element's row (of its block, in an output of one axis),
-times `room`, but no more than that of the whole output, and at least `Bound.least`: what a single rounding at
-the size of the largest value leaves behind where values cancel. Each row (the last axis), each block of
-`BLOCK` elements and each of `CLASSES` classes of elements (drawn by a secret hash of the index) must pass
+Comparison is local, so that errors in small values are not hidden by large ones. S is `tolerance.scale` where
+that is declared. Otherwise it is the root mean square of the element's row (of its block, in an output of one
+axis), times `room`, but no more than that of the whole output, and at least `Bound.least`: what a single
+rounding of the largest value leaves behind where values cancel. Each row (the last axis), each block of
+`BLOCK` elements and each of `CLASSES` classes of elements (chosen by a secret hash of the index) must pass
 
     ||y - r|| <= norm ||r|| + (C + KAPPA / sqrt(n)) w sqrt(||r||^2 + ||S||^2) + KAPPA u_out N sqrt(n)
 
-with `norm` as for the whole output, but at least `FEW_ROUNDINGS` unit roundoffs, since one element may be
-nearly all of a group, and n the number of its elements. The whole output has as much room beyond `norm` as
-its declared `tolerance.scale` exceeds its root mean square. `room` follows from the same n: sums of
-terms with either sign are about normal, and the root mean square of n such sums is less than their standard
-deviation over sqrt(e) * 10**(12 / n) in one group of 10**12 (Chernoff's bound of chi-squared).
+where n is the number of elements of the group, and `norm` is that of the whole output, but at least
+`FEW_ROUNDINGS` unit roundoffs, since a single element may dominate a group. The whole output may exceed
+`norm` by as much as its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums
+of terms with either sign are about normal, and only in one group of 10**12 is the root mean square of n such
+sums less than their standard deviation over sqrt(e) * 10**(12 / n) (Chernoff's bound of chi-squared).
 
-A row (or block) that passes because of `least` alone must be off by as much as a rounding of the largest
-value would be: small values in a narrower type, or left out, are off by less.
+A row (or block) that passes only because of `least` must be off by at least a rounding of the largest value:
+if small values were computed in a narrower type, or left out, the error is smaller than that.
 
-Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in all
-bounds. Then they cover the rounding of the side on trial alone, and no honest kernel adds more than that many
-terms one after the other: measured over N additions to one float32 accumulator of a growing sum, the error is
-0.22 to 0.25 sqrt(N) unit roundoffs, so a chain of 2**20 reaches 256 of the 2,000 that the norm allows.
+Where the reference's own rounding is known to be small (`exact`), K is at most `CHAIN_TERMS` in all bounds.
+Then they cover only the rounding of the side under test, and no honest kernel adds more than that many terms
+one after the other: measured over N additions to one float32 accumulator of a growing sum, the error is 0.22
+to 0.25 sqrt(N) unit roundoffs, so a chain of 2**20 reaches 256 of the 2,000 that the norm allows.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from kcurate.records import Tolerance
 
 Array = npt.NDArray[Any]
 
+# Factors of the bound in the module's docstring.
 KAPPA = 8.0
 C = 4.0
 # Norm-wise bounds by dtype before scaling: about 500 (fp32), 2 (fp16) and 1.5 (bf16, fp8) unit roundoffs.
@@ -62,19 +63,21 @@ NORM_BOUND = {
     "float8_e5m2": 0.18,
 }
 NORM_FREE_TERMS = 1 << 16
-# The longest chain of additions that a side may need, beside a reference whose own rounding is small.
+# The longest chain of additions allowed for, if the reference's own rounding is small.
 CHAIN_TERMS = 1 << 20
-# The least relative norm of a group's errors, in unit roundoffs of the output: two neighbouring numbers.
+# The least bound on a group's relative error, in unit roundoffs of the output: the distance of two
+# neighbours.
 FEW_ROUNDINGS = 4.0
-# The fewest elements of a row that has a bound of its own.
+# Shorter rows have no separate bound.
 ROW_LEAST = 8
-# How much larger terms may be than what is left of them in a whole row, unless that would excuse a lost row.
+# How much larger than the values of a row its cancelled terms may be, unless that would excuse a missing row.
 ROOM = 16.0
-# A row or block of more than this share of the whole's root mean square is never a rounding error alone.
+# A row or block above this share of the output's root mean square cannot consist of rounding errors.
 LARGEST_CANCELLED = 1 / 400
-# Of a unit roundoff of the largest value: the least root mean square of what roundings leave in a row.
+# The least root mean square that roundings leave in a row, as a share of a unit roundoff of the largest
+# value.
 LEAST_ROUNDING = 1 / 50
-# ln(10**12): how rarely chance alone makes a group small.
+# ln(10**12): one group in 10**12 may be small by chance.
 RARE = 12 * float(np.log(10))
 # Reported error ratios are capped at this.
 LARGEST_RATIO = 1e30
@@ -91,14 +94,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Of a whole reference: the largest absolute value and the root mean square."""
+    """The largest absolute value and the root mean square of a whole reference."""
 
     largest: float
     rms: float
 
     @classmethod
     def of(cls, reference: Array) -> Magnitudes:
-        """Of an array of any floating type; non-finite values count as zero."""
+        """The magnitudes of an array of any floating type; non-finite values count as zero."""
         parts = list(chunks(reference.size))
         largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
         if not largest:
@@ -112,11 +115,12 @@ class Magnitudes:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest allowed errors of an output's elements, and of groups of them (see the module).
+    """The largest allowed errors of an output's elements and of groups of them (see the module's docstring).
 
     `of_value` and `of_scale` are the factors of max(|r|, normal) and of max(|r|, S); S lies between `least`
-    and `scale`. `norm` is the share of a group's norm, `whole` that of all. `rounding`: what a rounding of
-    the largest value leaves in each element at least. `row`: elements of a row; 0: the output has no rows.
+    and `scale`. `norm` and `whole` are the allowed relative norms of the error, in a group and in the whole
+    output; `walk` is w. `rounding`: the least error that a rounding of the largest value leaves in an
+    element. `row`: elements of a row; 0: the output has no rows.
     """
 
     of_value: float
@@ -139,11 +143,11 @@ class Bound:
 
     @property
     def room(self) -> float:
-        """How much larger than a long row's root mean square S may be."""
+        """The largest ratio of S to the root mean square of a long row."""
         return min(ROOM, 1 / (4 * C * self.walk)) if self.walk else ROOM
 
     def scales(self, count: Array, values: Array) -> Array:
-        """S in groups of so many elements, from the norms of their values."""
+        """S of each group, from its number of elements and the norm of its values."""
         return np.maximum(self.least, self._own_scales(count, values))
 
     def _own_scales(self, count: Array, values: Array) -> Array:
@@ -151,13 +155,13 @@ class Bound:
         return np.asarray(np.minimum(self.scale, room * values / np.sqrt(count)))
 
     def of_whole(self, rms: float, count: int) -> float:
-        """The largest norm of all errors, from the root mean square of `count` elements."""
+        """The largest allowed norm of all errors, from the root mean square of `count` elements."""
         root = float(np.sqrt(max(1, count)))
         declared = (C + KAPPA / root) * self.walk * max(0.0, self.least - rms)
         return (self.whole * rms + declared) * root
 
     def of_groups(self, groups: Groups) -> Array:
-        """The largest norm of the errors in each group."""
+        """The largest allowed norm of the errors in each group."""
         return self._of(np.maximum(groups.count, 1), groups.norm("values"), groups.norm("scales"))
 
     def _of(self, count: Array, values: Array, scales: Array) -> Array:
@@ -166,21 +170,21 @@ class Bound:
         return np.asarray(self.norm * values + walk + self.of_value * self.normal * root)
 
     def narrow(self, groups: Groups) -> Array:
-        """Which rows (or blocks) are off by too little to be what cancelling leaves.
+        """Which rows (or blocks) have errors that cancellation does not explain.
 
-        Their own values explain less, and a rounding of the largest value would show more.
+        Their errors are larger than their own values allow, and smaller than a rounding of the largest value.
         """
         errors, root = groups.norm("errors"), np.sqrt(groups.count)
         return np.asarray((errors > self.own(groups)) & (errors < self.rounding * root))
 
     def own(self, groups: Groups) -> Array:
-        """As `of_groups`, as far as each group's own values explain errors."""
+        """As `of_groups`, but without `least`: the errors that each group's own values allow."""
         count, values = np.maximum(groups.count, 1), groups.norm("values")
         return self._of(count, values, self._own_scales(count, values) * np.sqrt(count))
 
 
 def row_of(shape: Sequence[int]) -> int:
-    """The elements of a row of an output; 0 if it has no rows with a bound of their own."""
+    """The elements of a row of an output; 0 if rows have no separate bound."""
     return shape[-1] if len(shape) > 1 and shape[-1] >= ROW_LEAST else 0
 
 
@@ -197,7 +201,9 @@ def bound_of(
     least = min(scale, whole.largest / (C * growth), LARGEST_CANCELLED * scale / (C * walk))
     if tolerance.scale is not None:  # terms that cancel leave a small sum with the rounding of a large one
         scale = least = float(np.sqrt(max(1, terms))) / growth * tolerance.scale
-    if tolerance.order == "any":  # sorted values: a block of small ones was chosen for that
+    if (
+        tolerance.order == "any"
+    ):  # the values are compared in sorted order, so a block may have only small ones
         least = scale
     rounding = LEAST_ROUNDING * walk / growth * whole.largest if least < scale else 0.0
     of_value, of_scale = KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk
@@ -206,7 +212,7 @@ def bound_of(
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = False) -> float:
-    """The largest allowed ||y - ref|| / ||ref||. Only the accumulator's share grows with the terms."""
+    """The largest allowed ||y - r|| / ||r||. Only the accumulator's part of it grows with the terms."""
     if tolerance.relative is not None:
         return tolerance.relative
     growth = max(1.0, float(np.sqrt(_chain(terms, exact=exact) / NORM_FREE_TERMS)))
@@ -214,7 +220,7 @@ def norm_bound(dtype: str, tolerance: Tolerance, terms: int, *, exact: bool = Fa
 
 
 def _chain(terms: int, *, exact: bool) -> int:
-    """How many additions one after the other the bounds allow for."""
+    """The length of the chain of additions that the bounds allow for."""
     return min(max(1, terms), CHAIN_TERMS) if exact else max(1, terms)
 
 
@@ -231,50 +237,54 @@ def compare(
     """Compare an output with its reference; both have the same shape and the buffer's own dtype.
 
     `terms` is `tolerance.terms` evaluated; `valid` the number of leading elements to compare (None: all);
-    `exact`: the reference's own rounding is known to be small. What may come in any order is in the same one
-    already (`kcurate.judge.agreement`).
+    `exact`: the reference's own rounding is known to be small. Outputs that may come in any order must have
+    been brought into the same order already (`kcurate.judge.agreement`).
     """
     rule = tolerance or Tolerance()
     row = row_of(np.shape(reference)) if rule.order == "exact" else 0
-    expected, got = np.asarray(reference).ravel(), np.asarray(actual).ravel()
-    if expected.size != got.size:
+    expected, computed = np.asarray(reference).ravel(), np.asarray(actual).ravel()
+    if expected.size != computed.size:
         return Comparison(False, float("inf"), "the sizes differ")
     if valid is not None:
         if not 0 <= valid <= expected.size:
             return Comparison(False, float("inf"), f"{valid} valid elements of {expected.size}")
-        expected, got = expected[:valid], got[:valid]
+        expected, computed = expected[:valid], computed[:valid]
     if not is_float(dtype):
-        return _report(expected, got, np.where(expected == got, np.float32(0.0), np.float32(np.inf)))
+        return _report(
+            expected, computed, np.where(expected == computed, np.float32(0.0), np.float32(np.inf))
+        )
     with np.errstate(over="ignore"):  # an overflowing error counts as infinite
         whole = Magnitudes.of(expected)
         bound = bound_of(dtype, rule, terms, whole, exact=exact, row=row)
-        return _compare_floats(expected, got, bound, whole.largest or 1.0)
+        return _compare_floats(expected, computed, bound, whole.largest or 1.0)
 
 
-def _compare_floats(expected: Array, got: Array, bound: Bound, unit: float) -> Comparison:
-    ratio, partitions = deviation(expected, got, bound, unit)
-    comparison = _report(expected, got, ratio)
+def _compare_floats(expected: Array, actual: Array, bound: Bound, unit: float) -> Comparison:
+    ratio, partitions = deviation(expected, actual, bound, unit)
+    comparison = _report(expected, actual, ratio)
     if not comparison.ok:
         return comparison
     whole = partitions["block"]
-    size, distance = (float(np.linalg.norm(whole.norm(what))) for what in ("values", "errors"))
+    size, distance = (float(np.linalg.norm(whole.norm(quantity))) for quantity in ("values", "errors"))
     allowed = bound.of_whole(size / float(np.sqrt(max(1, expected.size))), expected.size)
     if distance > allowed:
         return _too_far("the whole output", distance, size, allowed)
-    for what, groups in partitions.items():
+    for name, groups in partitions.items():
         far = groups.norm("errors") > bound.of_groups(groups)
-        if what == ("row" if bound.row else "block"):
+        if name == ("row" if bound.row else "block"):
             far |= bound.narrow(groups)
         if far.any():
-            return _far_group(what, groups, bound, int(np.flatnonzero(far)[0]))
+            return _far_group(name, groups, bound, int(np.flatnonzero(far)[0]))
     return comparison
 
 
-def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[Array, Mapping[str, Groups]]:
-    """How far outputs are off: each element's error as a share of its bound, and the groups of them.
+def deviation(
+    expected: Array, actual: Array, bound: Bound, unit: float
+) -> tuple[Array, Mapping[str, Groups]]:
+    """Each element's error as a share of its bound, and sums over rows, blocks and classes of elements.
 
-    Works in chunks that fit in cache: a whole output in float64 would take many times its size. `unit`: sums
-    of squares are in this unit, as the square of a large number would overflow.
+    Works in chunks that fit in cache: a whole output in float64 would take many times its size. Values are
+    divided by `unit` before they are squared, since the square of a large number would overflow.
     """
     ratio, size = np.empty(expected.size, np.float32), expected.size
     rows, blocks, classes = Groups(size, bound.row, unit), Groups(size, BLOCK, unit), Classes(unit)
@@ -285,36 +295,36 @@ def deviation(expected: Array, got: Array, bound: Bound, unit: float) -> tuple[A
     scales = bound.scales(around.count, around.norm("values"))
     around.squares["values"][:] = 0.0
     for part in chunks(size):
-        wanted, seen = widened(expected[part]), widened(got[part])
-        finite = np.isfinite(wanted) & np.isfinite(seen)
-        safe = _finite(wanted)
-        off = np.where(finite, seen, safe) - safe
+        reference, side = widened(expected[part]), widened(actual[part])
+        finite = np.isfinite(reference) & np.isfinite(side)
+        safe = _finite(reference)
+        off = np.where(finite, side, safe) - safe
         error, scale = np.abs(off), scales[around.index(part)]
         allowed = bound.of(np.abs(safe), scale)
         share = np.divide(error, allowed, out=np.where(error > 0, np.inf, 0.0), where=allowed > 0)
-        same = (wanted == seen) | (np.isnan(wanted) & np.isnan(seen))
+        same = (reference == side) | (np.isnan(reference) & np.isnan(side))
         ratio[part] = np.minimum(np.where(finite, share, np.where(same, 0.0, np.inf)), LARGEST_RATIO)
         classes.draw(off.size)
-        for what, values in (("errors", off), ("values", safe), ("scales", scale)):
+        for quantity, values in (("errors", off), ("values", safe), ("scales", scale)):
             for groups in partitions.values():
-                groups.add(what, part, values)
+                groups.add(quantity, part, values)
     return ratio, partitions
 
 
-def _far_group(what: str, groups: Groups, bound: Bound, at: int) -> Comparison:
-    distance, size = (float(groups.norm(what)[at]) for what in ("errors", "values"))
+def _far_group(kind: str, groups: Groups, bound: Bound, at: int) -> Comparison:
+    distance, size = (float(groups.norm(quantity)[at]) for quantity in ("errors", "values"))
     allowed = min(float(bound.of_groups(groups)[at]), float(bound.own(groups)[at]))
-    return _too_far(f"{what} {at}", distance, size, allowed)
+    return _too_far(f"{kind} {at}", distance, size, allowed)
 
 
-def _too_far(what: str, distance: float, size: float, allowed: float) -> Comparison:
+def _too_far(place: str, distance: float, size: float, allowed: float) -> Comparison:
     relative, share = (part / size if size else float("inf") for part in (distance, allowed))
     worst = distance / allowed if allowed else float("inf")
-    return Comparison(False, worst, f"{what} is off by {relative:.2e} of its norm, more than {share:.0e}")
+    return Comparison(False, worst, f"{place} is off by {relative:.2e} of its norm, more than {share:.0e}")
 
 
 def widened(values: Array) -> Array:
-    """As float64; unwritten memory may hold signalling NaNs, about which numpy would warn."""
+    """As float64; unwritten memory may hold signalling NaNs, which would make numpy warn."""
     with np.errstate(invalid="ignore"):
         return np.asarray(values.astype(np.float64))
 
@@ -325,12 +335,12 @@ def _finite(values: Array) -> Array:
     return values if finite.all() else np.where(finite, values, 0.0)
 
 
-def _report(expected: Array, got: Array, ratio: Array) -> Comparison:
+def _report(expected: Array, actual: Array, ratio: Array) -> Comparison:
     bad = np.flatnonzero(ratio > 1.0)
     worst = float(ratio.max()) if ratio.size else 0.0
     if not bad.size:
         return Comparison(True, worst)
-    shown = ", ".join(f"[{i}] {_text(got[i])} instead of {_text(expected[i])}" for i in bad[:3])
+    shown = ", ".join(f"[{i}] {_text(actual[i])} instead of {_text(expected[i])}" for i in bad[:3])
     return Comparison(False, worst, f"{bad.size} of {ratio.size} elements are wrong: {shown}")
 
 

@@ -1,8 +1,8 @@
 """Maps dtype names in `pair.json` to NumPy dtypes; packs values by C layout rules.
 
-Types NumPy lacks come from `ml_dtypes`: bfloat16, 8-bit floats (`float8_e4m3` has no infinities, as in CUDA's
-`__nv_fp8_e4m3`), and `float8_e8m0`, the powers of two that scale a block. Packed types hold two 4-bit values
-a byte, the first in the low half; an element is a byte, and is compared exactly.
+Types that NumPy lacks come from `ml_dtypes`: bfloat16, 8-bit floats (`float8_e4m3` has no infinities, as in
+CUDA's `__nv_fp8_e4m3`), and `float8_e8m0`, the powers of two that scale a block. Packed types hold two 4-bit
+values per byte, the first in the low half; an element is a byte and is compared exactly.
 """
 
 from __future__ import annotations
@@ -20,20 +20,10 @@ from kcurate.records import StructField
 DTYPES: Mapping[str, np.dtype[Any]] = {
     **{
         name: np.dtype(name)
-        for name in (
-            "bool",
-            "int8",
-            "uint8",
-            "int16",
-            "uint16",
-            "int32",
-            "uint32",
-            "int64",
-            "uint64",
-            "float16",
-            "float32",
-            "float64",
-        )
+        for name in [
+            *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+            *("float16", "float32", "float64"),
+        ]
     },
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "float8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
@@ -136,6 +126,6 @@ def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> byt
             raise ProblemError(
                 f"the struct member {member.name!r} takes {member.count} values, not {len(items)}"
             )
-        made = b"".join(scalar_bytes(member.dtype, item) for item in items)
-        data[at : at + len(made)] = made
+        packed = b"".join(scalar_bytes(member.dtype, item) for item in items)
+        data[at : at + len(packed)] = packed
     return bytes(data)

@@ -61,7 +61,7 @@ def _divisor(b: int) -> int:
 def language(
     least: Compute, most: Compute, log2: Compute, pow2: Compute, divisor: Compute
 ) -> tuple[Functions, Operators]:
-    """The functions and operators over one kind of value; `divisor` gives back what may be divided by."""
+    """The functions and operators over one kind of value; `divisor` refuses zero and returns other values."""
     functions: Functions = {
         "min": (None, least),
         "max": (None, most),
@@ -98,12 +98,12 @@ class _Parser:
         self.depth = 0
         self.used: set[str] = set()
 
-    def fail(self, what: str) -> ProblemError:
+    def fail(self, fault: str) -> ProblemError:
         position = (
             self.tokens[self.at].start(self.tokens[self.at].lastindex or 0) if self.more() else len(self.text)
         )
         return ProblemError(
-            f"{what} at character {position + 1} of {self.text!r}", hint="see docs/problems.md"
+            f"{fault} at character {position + 1} of {self.text!r}", hint="see docs/problems.md"
         )
 
     def more(self) -> bool:
@@ -112,9 +112,9 @@ class _Parser:
     def peek(self) -> str:
         return self.tokens[self.at].group().strip() if self.more() else ""
 
-    def take(self, wanted: str) -> None:
-        if self.peek() != wanted:
-            raise self.fail(f"expected {wanted!r}")
+    def take(self, token: str) -> None:
+        if self.peek() != token:
+            raise self.fail(f"expected {token!r}")
         self.at += 1
 
     def whole(self) -> Node:
@@ -196,9 +196,9 @@ class _Parser:
         limited = self.limited
         return lambda names: limited(function(*(argument(names) for argument in arguments)))
 
-    def binary(self, sign: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
+    def binary(self, apply: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
         limited = self.limited
-        return lambda names: limited(sign(left(names), right(names)))
+        return lambda names: limited(apply(left(names), right(names)))
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
-"""Groups of an output's elements, and how far each group is off: rows, blocks and a random partition.
+"""Groups of an output's elements (rows, blocks, a random partition), and the error of each group.
 
-Not covered: how far they may be off (`kcurate.problem.compare`).
+Not covered: the largest allowed errors (`kcurate.problem.compare`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# Consecutive elements that form a block.
+# Elements of a block.
 BLOCK = 256
-# Classes of a random partition, and the elements of a line, in which each class has one.
+# Classes of the random partition. Each class has one of every `CLASSES` consecutive elements.
 CLASSES = 32
 # Elements per chunk: 64 KiB in float64, which stays in cache and in the allocator's free lists (2-core x86-64
 # machine, 16M elements: 0.2 s of CPU time, against 1.2 to 3.8 s with chunks of 128 KiB to 1 MiB).
@@ -24,35 +24,36 @@ CHUNK = 1 << 13
 
 
 class Groups:
-    """Groups of `width` consecutive elements (0: there are none).
+    """Groups of `width` consecutive elements (0: no groups).
 
-    `count`: the elements of each; `squares`: sums of squares of errors, values and S, divided by `unit`**2.
+    `count`: the elements of each group; `squares`: sums of squares of its errors, values and S, each divided
+    by `unit` first.
     """
 
     def __init__(self, size: int, width: int, unit: float) -> None:
         self.width, self._unit = width, unit
         edges = np.r_[0:size:width, size] if width else np.zeros(1, np.int64)
         self.count = np.diff(edges)
-        self.squares = {what: np.zeros(self.count.size) for what in ("errors", "values", "scales")}
+        self.squares = {quantity: np.zeros(self.count.size) for quantity in ("errors", "values", "scales")}
 
     def index(self, part: slice) -> Array:
         """The group of each element of a part."""
         return np.arange(part.start, part.stop) // self.width
 
-    def add(self, what: str, part: slice, values: Array) -> None:
+    def add(self, quantity: str, part: slice, values: Array) -> None:
         """Add the squares of a part's values."""
         if self.width:
             index = self.index(part)
             sums = np.bincount(index - index[0], (values / self._unit) ** 2)
-            self.squares[what][index[0] : index[-1] + 1] += sums
+            self.squares[quantity][index[0] : index[-1] + 1] += sums
 
-    def norm(self, what: str) -> Array:
-        """Of each group, the norm of its errors, values or S."""
-        return np.asarray(self._unit * np.sqrt(self.squares[what]))
+    def norm(self, quantity: str) -> Array:
+        """The norm of each group's errors, values or S."""
+        return np.asarray(self._unit * np.sqrt(self.squares[quantity]))
 
 
 class Classes(Groups):
-    """A random partition: of each line of `CLASSES` consecutive elements, every class has one."""
+    """A random partition: every class has one of each `CLASSES` consecutive elements."""
 
     def __init__(self, unit: float) -> None:
         super().__init__(CLASSES, 1, unit)
@@ -61,16 +62,16 @@ class Classes(Groups):
         self._drawn = np.zeros(0, np.int64)
 
     def draw(self, size: int) -> None:
-        """Draw the classes of the next part."""
+        """Choose the classes of the next `size` elements."""
         turns = self._rng.integers(CLASSES, size=-(-size // CLASSES)).repeat(CLASSES)[:size]
         self._drawn = (np.arange(size) + turns) % CLASSES
         self.count += np.bincount(self._drawn, minlength=CLASSES)
 
-    def add(self, what: str, part: slice, values: Array) -> None:
+    def add(self, quantity: str, part: slice, values: Array) -> None:
         """See `Groups.add`."""
-        self.squares[what] += np.bincount(self._drawn, (values / self._unit) ** 2, CLASSES)
+        self.squares[quantity] += np.bincount(self._drawn, (values / self._unit) ** 2, CLASSES)
 
 
 def chunks(size: int) -> Iterator[slice]:
-    """An array of this size in slices of at most `CHUNK` elements."""
+    """Slices of at most `CHUNK` elements that cover an array of `size` elements."""
     return (slice(start, min(size, start + CHUNK)) for start in range(0, size, CHUNK))

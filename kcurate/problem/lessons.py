@@ -1,7 +1,8 @@
-"""Which pairs teach, and what each prompt asks for: one selection for datasets and training.
+"""Which pairs become training examples, and what each prompt asks for; shared by datasets and training.
 
-A prompt stands once, with the fastest answer known. Other answers to it (rungs of a ladder) ask for a
-technique by name. Not covered: which pairs are proved (`kcurate.verdicts`), the words (`kcurate.prompts`).
+A prompt occurs once, with the fastest known answer. Other answers to it (rungs of a ladder) get a prompt that
+asks for a technique by name. Not covered: which pairs are proved (`kcurate.verdicts`), the text of prompts
+(`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -20,22 +21,23 @@ from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Technique
 from kcurate.records import Candidate, Prompt
 
-# What sides made by rules must gain to be taught; a fifth of them are of one rule at most, a third are local
-# edits at most, `FEW` of each in any case.
+# Pairs whose slow side was made by a rule become examples from this speedup on. At most a fifth of them come
+# from one rule and at most a third are local edits, but `FEW` of each are always allowed.
 RULE_GAIN = 1.5
 FEW = 4
-# The share of an answer's lines in the given code from which the answer is a local edit.
+# An answer is a local edit if more than this share of its lines occurs in the given code.
 LOCAL = 0.85
 _ARCHITECTURE = re.compile(r"\bsm_(\d+)(\d)[a-z]?\b")
 
 
 class Untaught(StrEnum):
-    """Why a proved pair is in no prompt.
+    """Why a proved pair is not a training example.
 
-    `layout`: no prompt shows how its given side lays buffers out. `same_prompt`: another answer to the same
-    prompt is faster, and no technique tells the two apart. Of given sides that rules made: `small_gain`: the
-    speedup is below `RULE_GAIN`; `many_of_a_rule`, `many_local_edits`: their share is reached. `local_edit`:
-    most of the answer is given, and the pair would be in the test split.
+    `layout`: prompts do not show how its given side lays out buffers. `single_size`: its problem has one
+    size. `same_prompt`: another answer to the same prompt is faster, and no technique distinguishes the two.
+    `local_edit`: the answer is a local edit, and the pair would be in the test split. For pairs made by a
+    rule: `small_gain`: the speedup is below `RULE_GAIN`; `many_of_a_rule`, `many_local_edits`: their share is
+    used up.
     """
 
     LAYOUT = "layout"
@@ -49,9 +51,9 @@ class Untaught(StrEnum):
 
 @dataclass(frozen=True)
 class Proved:
-    """A pair as it is published, with its measured speedup (None: not timed) and the GPU of that verdict.
+    """A pair as it is published, with its measured speedup (None: not timed) and the GPU of the measurement.
 
-    `interval`: the speedup's lower and upper end.
+    `interval`: the speedup's confidence interval.
     """
 
     pair: Candidate
@@ -61,14 +63,14 @@ class Proved:
 
     @classmethod
     def of_row(cls, pair: Candidate, row: Mapping[str, Any]) -> Proved:
-        """The pair in a published row, with what the row says of its verdict."""
+        """The pair in a published row, with the measurement in that row."""
         interval = None if row["speedup"] is None else (row["speedup_low"], row["speedup_high"])
         return cls(pair, row["speedup"], gpu_named(row["device"], row.get("compiler")), interval)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A proved pair with its fast side as a completion (None: the form of answers cannot express it)."""
+    """A proved pair with its fast side as a completion (None: the answer format cannot express it)."""
 
     of: Proved
     answer: str | None
@@ -76,11 +78,11 @@ class Answered:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A prompt with its answer. `technique`: what the prompt asks for by name; None: the fastest side known.
+    """A prompt with its answer. `technique`: what the prompt asks for by name; None: the fastest known side.
 
-    `pair` has the answer as its fast side, as if a model had made it. `answer` is None where the form of
-    answers cannot express that side: such a prompt can be asked, and not taught. `local_edit`: more than
-    `LOCAL` of the answer's lines stand in the given code.
+    `pair` has the answer as its fast side, as if a model had made it. `answer` is None if the answer format
+    cannot express that side: the prompt can then be used for rollouts, but not as a training example.
+    `local_edit`: more than `LOCAL` of the answer's lines occur in the given code.
     """
 
     pair: Candidate
@@ -93,9 +95,9 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Lessons:
-    """The lessons by id of their pair, in order of the ids, and why other pairs teach nothing.
+    """The training examples (`taught`), sorted by the id of their pair, and why other pairs are none.
 
-    `answers`: all of each prompt, the fastest first.
+    `answers`: all answers to each prompt, the fastest first.
     """
 
     taught: tuple[Lesson, ...]
@@ -104,48 +106,58 @@ class Lessons:
 
 
 def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
-    """The selection. Of equally fast answers to a prompt the pair whose id sorts first stays."""
+    """Select the training examples.
+
+    Of equally fast answers to a prompt, the pair whose id sorts first wins.
+    """
     groups, untaught = _answers(proved)
     taught = []
     for group in groups:
-        asked: dict[str | None, str | None] = {}
+        answers: dict[str | None, str | None] = {}
         for answered in group:
-            technique = _technique(answered.of.pair, asked.keys()) if asked else None
-            if asked and (technique is None or answered.answer is None or answered.answer in asked.values()):
+            technique = _technique(answered.of.pair, answers.keys()) if answers else None
+            if answers and (
+                technique is None or answered.answer is None or answered.answer in answers.values()
+            ):
                 untaught[answered.of.pair.id] = Untaught.SAME_PROMPT
                 continue
-            asked[technique.name if technique else None] = answered.answer
+            answers[technique.name if technique else None] = answered.answer
             taught.append(_lesson(answered, technique, brief=brief))
-    kept = _of_rules(taught, untaught)
-    return Lessons(tuple(sorted(kept, key=lambda lesson: lesson.pair.id)), untaught, groups)
+    selected = _of_rules(taught, untaught)
+    return Lessons(tuple(sorted(selected, key=lambda lesson: lesson.pair.id)), untaught, groups)
 
 
 def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[Lesson]:
-    """The lessons without those that would teach the inverse of a few rules, the largest speedups first."""
-    kept = [lesson for lesson in taught if not lesson.pair.origin.rules]
+    """Drop pairs made by rules that gain little or are too similar, keeping the largest speedups.
+
+    Otherwise a model would learn to invert a few rules.
+    """
+    selected = [lesson for lesson in taught if not lesson.pair.origin.rules]
     by_rules = sorted(
         (lesson for lesson in taught if lesson.pair.origin.rules),
         key=lambda lesson: (-(lesson.speedup or 0.0), lesson.pair.id),
     )
-    worth = [lesson for lesson in by_rules if lesson.speedup is None or lesson.speedup >= RULE_GAIN]
-    untaught |= {lesson.pair.id: Untaught.SMALL_GAIN for lesson in by_rules if lesson not in worth}
-    most = {rule: max(FEW, len(worth) // 5) for lesson in worth for rule in lesson.pair.origin.rules}
-    local = max(FEW, len(worth) // 3)
-    for lesson in worth:
+    large_gain = [lesson for lesson in by_rules if lesson.speedup is None or lesson.speedup >= RULE_GAIN]
+    untaught |= {lesson.pair.id: Untaught.SMALL_GAIN for lesson in by_rules if lesson not in large_gain}
+    room = {
+        rule: max(FEW, len(large_gain) // 5) for lesson in large_gain for rule in lesson.pair.origin.rules
+    }
+    edit_room = max(FEW, len(large_gain) // 3)
+    for lesson in large_gain:
         rules = lesson.pair.origin.rules
-        if any(most[rule] == 0 for rule in rules):
+        if any(room[rule] == 0 for rule in rules):
             untaught[lesson.pair.id] = Untaught.MANY_OF_A_RULE
-        elif lesson.local_edit and local == 0:
+        elif lesson.local_edit and edit_room == 0:
             untaught[lesson.pair.id] = Untaught.MANY_LOCAL_EDITS
         else:
-            most |= {rule: most[rule] - 1 for rule in rules}
-            local -= lesson.local_edit
-            kept.append(lesson)
-    return kept
+            room |= {rule: room[rule] - 1 for rule in rules}
+            edit_room -= lesson.local_edit
+            selected.append(lesson)
+    return selected
 
 
 def _answers(proved: Iterable[Proved]) -> tuple[tuple[tuple[Answered, ...], ...], dict[str, Untaught]]:
-    """The answers to each prompt, the fastest first, and why other pairs have no prompt."""
+    """The answers to each prompt, the fastest first, and the pairs that have no prompt."""
     untaught: dict[str, Untaught] = {}
     groups: dict[Prompt, list[Answered]] = {}
     for proof in sorted(proved, key=lambda proof: proof.pair.id):
@@ -169,39 +181,37 @@ def _answer(pair: Candidate) -> str | None:
     """The fast side as a completion, if that reads back as the fast side."""
     assert pair.problem is not None, "a prompt shows it"
     answer = shown.answer_of(pair.fast, pair.slow)
-    read = side_of(answer, pair.slow, pair.problem)
-    if isinstance(read, str):
+    side = side_of(answer, pair.slow, pair.problem)
+    if isinstance(side, str):
         return None
-    wanted = replace(pair.fast, code=read.code, nondeterministic=read.nondeterministic)
-    return prompts.write_answer(answer) if read == wanted else None
+    published = replace(pair.fast, code=side.code, nondeterministic=side.nondeterministic)
+    return prompts.write_answer(answer) if side == published else None
 
 
-def _technique(pair: Candidate, asked: Collection[str | None]) -> Technique | None:
-    """The first of the pair's techniques that no other answer to its prompt is asked for by."""
-    known = vocabulary()
-    return next((known[name] for name in pair.techniques if name in known and name not in asked), None)
+def _technique(pair: Candidate, used: Collection[str | None]) -> Technique | None:
+    """The first of the pair's techniques by which no other answer to its prompt is asked for."""
+    techniques = vocabulary()
+    return next(
+        (techniques[name] for name in pair.techniques if name in techniques and name not in used), None
+    )
 
 
 def _lesson(answered: Answered, technique: Technique | None, *, brief: bool) -> Lesson:
     pair = answered.of.pair
     template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
     prompt = shown.request(template, brief=brief, technique=technique, gpu=answered.of.gpu)
-    name = technique.name if technique else None
-    return Lesson(
-        template,
-        prompt,
-        answered.answer,
-        name,
-        answered.of.speedup,
-        _is_local(pair.slow.code, pair.fast.code),
-    )
+    name, local_edit = technique.name if technique else None, _is_local(pair.slow.code, pair.fast.code)
+    return Lesson(template, prompt, answered.answer, name, answered.of.speedup, local_edit)
 
 
 def _is_local(start: str, answer: str) -> bool:
-    """Whether more than `LOCAL` of an answer's lines stand in the given code."""
-    known = {"".join(line.split()) for line in start.splitlines()}
+    """Whether more than `LOCAL` of an answer's lines occur in the given code.
+
+    Ignores spaces and lone braces.
+    """
+    given_lines = {"".join(line.split()) for line in start.splitlines()}
     lines = [text for line in answer.splitlines() if (text := "".join(line.split())) not in ("", "{", "}")]
-    return sum(line in known for line in lines) > LOCAL * len(lines)
+    return sum(line in given_lines for line in lines) > LOCAL * len(lines)
 
 
 def gpu_named(device: str, compiler: str | None) -> str:
@@ -214,7 +224,7 @@ def gpu_named(device: str, compiler: str | None) -> str:
 
 
 def together(codes: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """The families that belong in one split, by family: those of which one holds a function of the other.
+    """For each family, the families that belong in its split, because they share a function.
 
     `codes`: a family and one side's code, for every side.
     """

@@ -18,8 +18,8 @@ from kcurate.records import Buffer, PointersArg, View
 
 @dataclass(frozen=True)
 class BoundBuffer:
-    """A buffer with concrete extents: its logical `shape`, and its `physical` shape on the device (after the
-    view)."""
+    """A buffer with concrete extents: its logical `shape`, and its `physical` shape on the device, which the
+    side's view decides. `extra`: the side added it. `pad`: elements before and after the contents."""
 
     name: str
     record: Buffer
@@ -83,10 +83,10 @@ class BoundPointers:
 def bind_pointers(
     argument: PointersArg, data: bytes | None, pointers: tuple[BoundPointer, ...]
 ) -> BoundPointers:
-    """A struct with its pointers in place; `data` is the rest of it, None for one of pointers alone.
+    """A struct with its pointers in place; `data`: the struct's bytes (None: it holds only pointers).
 
     Raises:
-        ProblemError: a pointer without its place, outside of the struct, or over another one.
+        ProblemError: a pointer without an offset, outside the struct, or overlapping another.
     """
     size = POINTER_BYTES * len(pointers)
     places = argument.at if data is not None else tuple(range(0, size, POINTER_BYTES))
@@ -106,7 +106,7 @@ BoundArg = BoundPointer | BoundScalar | BoundPointers | BoundTensorMap
 
 @dataclass(frozen=True)
 class LaunchOp:
-    """One launch."""
+    """A kernel launch with all extents as numbers."""
 
     kernel: str
     template: tuple[str, ...]
@@ -191,7 +191,7 @@ Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp | Call
 
 
 def flat(ops: Iterable[Op]) -> Iterator[Op]:
-    """Every operation, each loop before those inside it."""
+    """Every operation, a loop before its body."""
     for op in ops:
         yield op
         if isinstance(op, WhileOp):

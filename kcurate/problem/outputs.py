@@ -1,4 +1,4 @@
-"""What a problem says of its buffers' sizes, and of how each output may be checked in device memory.
+"""Sizes of a problem's buffers, and how each output is checked.
 
 Not covered: deciding whether two outputs agree (`kcurate.judge.agreement`).
 """
@@ -46,7 +46,7 @@ def unordered(buffer: Buffer) -> bool:
 
 
 def together(problem: Problem, name: str) -> tuple[str, ...]:
-    """The outputs that are put in order together with this one: the members of its record, else itself."""
+    """The outputs that are sorted together with this one: the members of its record, or only itself."""
     if unordered(problem.buffers[name]):
         for record in problem.records:
             if name in record:
@@ -56,12 +56,12 @@ def together(problem: Problem, name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Checked:
-    """How each output of a side is checked: every output is in one of the three.
+    """How each output of a side is checked: every output is in exactly one of the three.
 
-    `by_fingerprint`: the same in every run (in any order, where the problem allows it), so a fingerprint,
-    computed in device memory, stands for it. `by_element`: its rounding may differ, so each element is
-    compared with the reference's, in device memory. `read_back`: its rounding and its order may differ, or
-    those of a member of its record, so the host compares it.
+    `by_fingerprint`: equal in every run (up to order, where the problem allows any), so its fingerprint is
+    compared, computed in device memory. `by_element`: its rounding may differ, so each element is compared
+    with the reference's in device memory. `read_back`: both its rounding and its order may differ, or those
+    of a member of its record, so the host compares it.
     """
 
     by_fingerprint: tuple[str, ...]
@@ -70,7 +70,7 @@ class Checked:
 
 
 def checked(problem: Problem, side: Side) -> Checked:
-    """How each output of a side is checked."""
+    """Decide how each output of a side is checked."""
     names = output_names(problem)
     loose = [n for n in names if n in side.nondeterministic and is_float(problem.buffers[n].dtype)]
     by_element = tuple(n for n in loose if not unordered(problem.buffers[n]))
@@ -80,7 +80,7 @@ def checked(problem: Problem, side: Side) -> Checked:
 
 
 def with_companions(problem: Problem, names: Sequence[str]) -> list[str]:
-    """`names`, plus what is compared together with them, plus the buffers that hold their valid counts."""
+    """`names`, the outputs that are compared together with them, and the buffers with their valid counts."""
     names = list(dict.fromkeys(member for name in names for member in together(problem, name)))
     tolerances = [problem.buffers[name].tolerance for name in names]
     counts = [t.valid for t in tolerances if t is not None and t.valid is not None]

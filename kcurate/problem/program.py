@@ -11,48 +11,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kcurate import records
 from kcurate.errors import ProblemError, at
+from kcurate.problem import ops
 from kcurate.problem.bound_buffers import MAX_BUFFER_BYTES, bind_buffers
 from kcurate.problem.calls import bind_call
 from kcurate.problem.dtypes import pack_struct, scalar_bytes
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.ops import (
-    BoundArg,
-    BoundBuffer,
-    BoundPointer,
-    BoundScalar,
-    CopyOp,
-    FillOp,
-    LaunchOp,
-    Op,
-    Program,
-    SwapOp,
-    TextureOp,
-    UploadOp,
-    WhileOp,
-    bind_pointers,
-)
 from kcurate.problem.tensor_maps import bind_tensor_map
 from kcurate.problem.triton_launch import constants_of, passed_arguments, refuse_for_language
-from kcurate.records import (
-    BindTexture,
-    BufferArg,
-    Call,
-    Copy,
-    Expr,
-    Fill,
-    For,
-    Launch,
-    PointersArg,
-    Problem,
-    Side,
-    Step,
-    Swap,
-    TensorMapArg,
-    Upload,
-    ValueArg,
-    WhileNonzero,
-)
 from kcurate.triton_source import Specialised
 
 MAX_OPERATIONS = 100_000
@@ -63,16 +30,14 @@ MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
 WARP = 32
-# Of a pipelined loop in Triton; more only takes longer to compile.
+# Stages of a pipelined loop in Triton; more only take longer to compile.
 MAX_STAGES = 12
-# Blocks in a cluster; more than 8 are not portable, which the launch then allows.
+# Blocks in a cluster. More than 8 need the kernel attribute for non-portable sizes, which the launch sets.
 MAX_CLUSTER = 16
 
-__all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind", "launch_count", "names_of"]
 
-
-def names_of(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes and the integer scalars."""
+def names_of(problem: records.Problem, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The values of the sizes and of the integer scalars."""
     names = dict(sizes)
     for name, scalar in problem.scalars.items():
         if isinstance(scalar.dtype, str) and isinstance(scalar.value, int | str) and "int" in scalar.dtype:
@@ -80,9 +45,9 @@ def names_of(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
     return names
 
 
-def loop_values(step: For, names: Mapping[str, int]) -> range:
+def loop_values(step: records.For, names: Mapping[str, int]) -> range:
     """The values of a loop's variable; raises ProblemError for an unknown name or a step of zero."""
-    start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
+    start, stop, stride = (evaluate(bound, names) for bound in (step.from_, step.to, step.step))
     if stride == 0:
         raise ProblemError("the step of a loop is zero")
     return range(start, stop, stride)
@@ -91,33 +56,33 @@ def loop_values(step: For, names: Mapping[str, int]) -> range:
 class _Binder:
     """Walks one plan; tracks the names in scope and counts operations."""
 
-    def __init__(self, problem: Problem, side: Side, sizes: Mapping[str, int]) -> None:
+    def __init__(self, problem: records.Problem, side: records.Side, sizes: Mapping[str, int]) -> None:
         self.problem, self.side = problem, side
         self.names = names_of(problem, sizes)
         self.buffers = bind_buffers(problem, side, sizes)
         self.entries: dict[tuple[str, tuple[str, ...]], None] = {}
         self.symbols: dict[str, None] = {}
-        self.extents: dict[tuple[str, tuple[Expr, ...]], tuple[int, int, int]] = {}
+        self.extents: dict[tuple[str, tuple[records.Expr, ...]], tuple[int, int, int]] = {}
         self.count = 0
 
-    def number(self, expression: Expr, what: str, low: int = 0, high: int = MAX_BUFFER_BYTES) -> int:
+    def number(self, expression: records.Expr, name: str, low: int = 0, high: int = MAX_BUFFER_BYTES) -> int:
         value = evaluate(expression, self.names)
         if not low <= value <= high:
-            raise ProblemError(f"{what} is {value}, outside {low}..{high}")
+            raise ProblemError(f"{name} is {value}, outside {low}..{high}")
         return value
 
-    def buffer(self, name: str) -> BoundBuffer:
+    def buffer(self, name: str) -> ops.BoundBuffer:
         if name not in self.buffers:
             raise ProblemError(f"unknown buffer {name!r}", hint=f"known: {', '.join(sorted(self.buffers))}")
         return self.buffers[name]
 
-    def written(self, name: str) -> BoundBuffer:
+    def written(self, name: str) -> ops.BoundBuffer:
         buffer = self.buffer(name)
         if buffer.record.role == "in":
             raise ProblemError(f"the plan writes the input {name!r}")
         return buffer
 
-    def steps(self, steps: tuple[Step, ...], where: str) -> Iterator[Op]:
+    def steps(self, steps: tuple[records.Step, ...], where: str) -> Iterator[ops.Op]:
         if where.count(".do") > MAX_NESTING:
             raise ProblemError("steps are nested too deeply", where=where)
         for index, step in enumerate(steps):
@@ -130,20 +95,20 @@ class _Binder:
         if self.count > MAX_OPERATIONS:
             raise ProblemError(f"the plan has more than {MAX_OPERATIONS} operations")
 
-    def step(self, step: Step, where: str) -> Iterator[Op]:
+    def step(self, step: records.Step, where: str) -> Iterator[ops.Op]:
         self.tick()
-        if isinstance(step, For):
+        if isinstance(step, records.For):
             yield from self.loop(step, where)
-        elif isinstance(step, WhileNonzero):
+        elif isinstance(step, records.WhileNonzero):
             flag = self.buffer(step.while_nonzero)
             if flag.record.dtype not in ("int32", "uint32"):
                 raise ProblemError(f"the flag {flag.name!r} must be int32 or uint32")
             limit = self.number(step.max, "max", 1)
-            yield WhileOp(flag.name, limit, tuple(self.steps(step.do, f"{where}.do")))
+            yield ops.WhileOp(flag.name, limit, tuple(self.steps(step.do, f"{where}.do")))
         else:
             yield self.simple(step, where)
 
-    def loop(self, step: For, where: str) -> Iterator[Op]:
+    def loop(self, step: records.For, where: str) -> Iterator[ops.Op]:
         values = loop_values(step, self.names)
         if step.for_ in self.names:
             raise ProblemError(f"the loop variable {step.for_!r} shadows another name")
@@ -155,28 +120,28 @@ class _Binder:
         finally:
             self.names.pop(step.for_, None)
 
-    def simple(self, step: Step, where: str) -> Op:
-        if isinstance(step, Launch):
+    def simple(self, step: records.Step, where: str) -> ops.Op:
+        if isinstance(step, records.Launch):
             return self.launch(step, where)
-        if isinstance(step, Fill):
+        if isinstance(step, records.Fill):
             return self.fill(step)
-        if isinstance(step, Copy):
+        if isinstance(step, records.Copy):
             return self.copy(step)
-        if isinstance(step, Upload):
+        if isinstance(step, records.Upload):
             return self.upload(step)
-        if isinstance(step, BindTexture):
+        if isinstance(step, records.BindTexture):
             buffer = self.buffer(step.buffer)
             width = buffer.count if step.width is None else self.number(step.width, "width", 1)
             height = 0 if step.height is None else self.number(step.height, "height", 0)
             if width * max(1, height) > buffer.count:
                 raise ProblemError(f"the texture reads past {buffer.name!r}")
-            return TextureOp(step.bind_texture, buffer.name, width, height)
-        if isinstance(step, Call):
+            return ops.TextureOp(step.bind_texture, buffer.name, width, height)
+        if isinstance(step, records.Call):
             return bind_call(step, self.problem, self.side, self.buffers, self.names)
-        assert isinstance(step, Swap)
+        assert isinstance(step, records.Swap)
         return self.swap(step)
 
-    def launch(self, step: Launch, where: str) -> LaunchOp:
+    def launch(self, step: records.Launch, where: str) -> ops.LaunchOp:
         refuse_for_language(step, self.side.language)
         if self.side.language == "triton":
             return self.triton_launch(step, where)
@@ -191,10 +156,12 @@ class _Binder:
                 args.append(self.argument(argument))
         shared = self.number(step.shared_bytes, "shared_bytes", 0, MAX_SHARED_BYTES)
         cluster = self.cluster(step.cluster, grid) if step.cluster else None
-        return LaunchOp(step.launch, template, grid, block, shared, step.cooperative, tuple(args), cluster)
+        return ops.LaunchOp(
+            step.launch, template, grid, block, shared, step.cooperative, tuple(args), cluster
+        )
 
-    def triton_launch(self, step: Launch, where: str) -> LaunchOp:
-        """A launch whose entry point says what it is compiled for; constants are not among its arguments."""
+    def triton_launch(self, step: records.Launch, where: str) -> ops.LaunchOp:
+        """A launch whose `template` is its specialisation; arguments that equal one become constants."""
         grid = self.extent(step.grid, "grid", MAX_GRID)
         args = []
         for index, argument in enumerate(step.args):
@@ -206,59 +173,61 @@ class _Binder:
         constants = constants_of(step, self.names)
         template = Specialised(parameters, constants, warps, stages).template
         self.entries[(step.launch, template)] = None
-        given = tuple(arg for arg, parameter in zip(args, parameters, strict=True) if not parameter.one)
-        return LaunchOp(step.launch, template, grid, (warps * WARP, 1, 1), 0, False, given)
+        passed = tuple(arg for arg, parameter in zip(args, parameters, strict=True) if not parameter.one)
+        return ops.LaunchOp(step.launch, template, grid, (warps * WARP, 1, 1), 0, False, passed)
 
-    def cluster(self, values: tuple[Expr, ...], grid: tuple[int, int, int]) -> tuple[int, int, int]:
-        found = self.extent(values, "cluster", (MAX_CLUSTER,) * 3)
-        if (count := math.prod(found)) > MAX_CLUSTER:
+    def cluster(self, values: tuple[records.Expr, ...], grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        cluster = self.extent(values, "cluster", (MAX_CLUSTER,) * 3)
+        if (count := math.prod(cluster)) > MAX_CLUSTER:
             raise ProblemError(f"{count} blocks per cluster, more than {MAX_CLUSTER}")
-        if any(blocks % size for blocks, size in zip(grid, found, strict=True)):
-            raise ProblemError(f"a grid of {grid} blocks cannot be divided into clusters of {found}")
-        return found
+        if any(blocks % size for blocks, size in zip(grid, cluster, strict=True)):
+            raise ProblemError(f"a grid of {grid} blocks cannot be divided into clusters of {cluster}")
+        return cluster
 
     def extent(
-        self, values: tuple[Expr, ...], what: str, limits: tuple[int, int, int]
+        self, values: tuple[records.Expr, ...], name: str, limits: tuple[int, int, int]
     ) -> tuple[int, int, int]:
         if not 1 <= len(values) <= 3:
-            raise ProblemError(f"{what} takes one to three values")
-        if (what, values) in self.extents:
-            return self.extents[what, values]
+            raise ProblemError(f"{name} takes one to three values")
+        if (name, values) in self.extents:
+            return self.extents[name, values]
         padded = (*values, 1, 1)[:3]
-        x, y, z = (self.number(v, f"{what}.{a}", 1, m) for v, a, m in zip(padded, "xyz", limits, strict=True))
+        x, y, z = (self.number(v, f"{name}.{a}", 1, m) for v, a, m in zip(padded, "xyz", limits, strict=True))
         if all(isinstance(value, int) for value in values):
-            self.extents[what, values] = x, y, z
+            self.extents[name, values] = x, y, z
         return x, y, z
 
     def template_argument(self, text: str) -> str:
         """Evaluate sizes in braces in a template argument: `{n/32}`."""
         return str(evaluate(text[1:-1], self.names)) if text.startswith("{") and text.endswith("}") else text
 
-    def pointer(self, argument: BufferArg) -> BoundPointer:
+    def pointer(self, argument: records.BufferArg) -> ops.BoundPointer:
         buffer = self.buffer(argument.buffer)
         low, high = -buffer.pad[0], buffer.count + buffer.pad[1]
-        return BoundPointer(buffer.name, self.number(argument.offset, "offset", low, high) * buffer.itemsize)
+        return ops.BoundPointer(
+            buffer.name, self.number(argument.offset, "offset", low, high) * buffer.itemsize
+        )
 
-    def argument(self, argument: Any) -> BoundArg:
-        if isinstance(argument, BufferArg):
+    def argument(self, argument: Any) -> ops.BoundArg:
+        if isinstance(argument, records.BufferArg):
             return self.pointer(argument)
-        if isinstance(argument, TensorMapArg):
+        if isinstance(argument, records.TensorMapArg):
             buffer = self.buffer(argument.tensor_map)
-            place = self.pointer(BufferArg(buffer.name, argument.offset))
+            place = self.pointer(records.BufferArg(buffer.name, argument.offset))
             room_bytes = buffer.size_bytes - place.offset_bytes + buffer.pad[1] * buffer.itemsize
             return bind_tensor_map(argument, buffer.record.dtype, place.offset_bytes, room_bytes, self.names)
-        if isinstance(argument, PointersArg) and argument.pointers:
+        if isinstance(argument, records.PointersArg) and argument.pointers:
             members = tuple(self.pointer(member) for member in argument.pointers)
-            rest = self.scalar(argument.scalar) if argument.scalar is not None else None
-            return bind_pointers(argument, rest, members)
-        if isinstance(argument, ValueArg):
-            return BoundScalar(scalar_bytes(argument.dtype, self.value(argument.value)))
+            data = self.scalar(argument.scalar) if argument.scalar is not None else None
+            return ops.bind_pointers(argument, data, members)
+        if isinstance(argument, records.ValueArg):
+            return ops.BoundScalar(scalar_bytes(argument.dtype, self.value(argument.value)))
         if argument in self.buffers:
-            return BoundPointer(argument)
+            return ops.BoundPointer(argument)
         if argument in self.problem.scalars:
-            return BoundScalar(self.scalar(argument))
+            return ops.BoundScalar(self.scalar(argument))
         if argument in self.names:
-            return BoundScalar(scalar_bytes("int32", self.names[argument]))
+            return ops.BoundScalar(scalar_bytes("int32", self.names[argument]))
         raise ProblemError(
             f"unknown argument {argument!r}", hint="a buffer, a scalar, a size or a loop variable"
         )
@@ -278,7 +247,9 @@ class _Binder:
     def value(self, value: Any) -> Any:
         return evaluate(value, self.names) if isinstance(value, str) else value
 
-    def range_bytes(self, buffer: BoundBuffer, offset: Expr, count: Expr | None) -> tuple[int, int]:
+    def range_bytes(
+        self, buffer: ops.BoundBuffer, offset: records.Expr, count: records.Expr | None
+    ) -> tuple[int, int]:
         """Offset and size in bytes of `count` elements (None: to the end), within the buffer."""
         start = self.number(offset, "offset", 0, buffer.count)
         length = buffer.count - start if count is None else self.number(count, "count", 0)
@@ -288,35 +259,39 @@ class _Binder:
             )
         return start * buffer.itemsize, length * buffer.itemsize
 
-    def fill(self, step: Fill) -> FillOp:
+    def fill(self, step: records.Fill) -> ops.FillOp:
         buffer = self.written(step.fill)
         offset, size = self.range_bytes(buffer, step.offset, step.count)
-        return FillOp(buffer.name, offset, size, scalar_bytes(buffer.record.dtype, self.value(step.value)))
+        return ops.FillOp(
+            buffer.name, offset, size, scalar_bytes(buffer.record.dtype, self.value(step.value))
+        )
 
-    def copy(self, step: Copy) -> CopyOp:
+    def copy(self, step: records.Copy) -> ops.CopyOp:
         source, to = self.buffer(step.copy), self.written(step.to)
         offset, size = self.range_bytes(source, step.offset, step.count)
         to_offset = self.number(step.to_offset, "to_offset", 0, to.count) * to.itemsize
         if to_offset + size > to.size_bytes:
             raise ProblemError(f"the copy ends past {to.name!r}")
-        return CopyOp(source.name, offset, to.name, to_offset, size)
+        return ops.CopyOp(source.name, offset, to.name, to_offset, size)
 
-    def upload(self, step: Upload) -> UploadOp:
+    def upload(self, step: records.Upload) -> ops.UploadOp:
         source = self.buffer(step.from_)
         offset, size = self.range_bytes(source, step.offset, step.count)
         self.symbols[step.upload] = None
         to_offset = self.number(step.to_offset, "to_offset") * source.itemsize
-        return UploadOp(step.upload, to_offset, source.name, offset, size)
+        return ops.UploadOp(step.upload, to_offset, source.name, offset, size)
 
-    def swap(self, step: Swap) -> SwapOp:
+    def swap(self, step: records.Swap) -> ops.SwapOp:
         first, second = (self.buffer(name) for name in step.swap)
-        kinds = {(one.physical, one.record.dtype, one.pad) for one in (first, second)}
+        kinds = {(buffer.physical, buffer.record.dtype, buffer.pad) for buffer in (first, second)}
         if len(kinds) > 1:
             raise ProblemError(f"{first.name!r} and {second.name!r} differ in shape, dtype or pad")
-        return SwapOp(first.name, second.name)
+        return ops.SwapOp(first.name, second.name)
 
 
-def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str = "plan") -> Program:
+def bind(
+    problem: records.Problem, side: records.Side, sizes: Mapping[str, int], *, where: str = "plan"
+) -> ops.Program:
     """The program for one side at one size setting.
 
     Raises:
@@ -324,22 +299,30 @@ def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str =
             names the place, such as `plan[0].args[3]`.
     """
     bound = _Binder(problem, side, sizes)
-    ops, records = tuple(bound.steps(side.plan, where)), problem.records
-    return Program(bound.buffers, ops, tuple(bound.entries), tuple(bound.symbols), dict(sizes), records)
+    return ops.Program(
+        buffers=bound.buffers,
+        ops=tuple(bound.steps(side.plan, where)),  # fills in `entries` and `symbols`
+        entry_points=tuple(bound.entries),
+        symbols=tuple(bound.symbols),
+        sizes=dict(sizes),
+        records=problem.records,
+    )
 
 
-def launch_count(plan: Iterable[Step], names: Mapping[str, int]) -> int | None:
-    """How many launches a plan has, without binding them (`names`: `names_of`); None: data decides.
+def launch_count(plan: Iterable[records.Step], names: Mapping[str, int]) -> int | None:
+    """The number of launches of a plan, without binding them; None: it depends on data.
+
+    `names`: see `names_of`.
 
     Raises:
         ProblemError: an unknown name in the bounds of a loop, or a step of zero.
     """
     total = 0
     for step in plan:
-        if isinstance(step, WhileNonzero):
+        if isinstance(step, records.WhileNonzero):
             return None
-        total += isinstance(step, Launch)
-        if isinstance(step, For):
+        total += isinstance(step, records.Launch)
+        if isinstance(step, records.For):
             for value in loop_values(step, names):
                 inner = launch_count(step.do, {**names, step.for_: value})
                 if inner is None:

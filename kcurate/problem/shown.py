@@ -1,7 +1,7 @@
-"""Sides and problems as a model sees them: the single form shared by deopt, training and evaluation.
+"""Sides and problems as a model sees them; shared by deopt, training and evaluation.
 
-Owns what is shown (code without comments; plan and buffers of a side; the problem, all as JSON). Not covered:
-the surrounding text (`kcurate.prompts`).
+A side is shown as code without comments, its plan and buffers as JSON, a problem as JSON. Not covered: the
+surrounding text (`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kcurate.prompts import Answer, Earlier, Material, Technique
 from kcurate.records import Candidate, Language, Problem, Prompt, Side, SideName
 from kcurate.triton_source import bare_python
 
-_TELLS_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
+_NAMES_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 
 
 def material_of(
-    problem: Problem, given: Side, makes: SideName, family: str, gpu: str = "", wants: Language = "cuda"
+    problem: Problem, side: Side, makes: SideName, family: str, gpu: str = "", wants: Language = "cuda"
 ) -> Material:
-    """What a prompt shows of a computation: the given side, and which one in which language is wanted."""
+    """What a prompt shows of a computation: one side, and which side (`makes`) it wants in which language."""
     return Material(
         makes=makes,
         family=family,
-        code=_bare(given),
-        plan=_shown_launch(given),
+        code=_bare(side),
+        plan=_shown_launch(side),
         problem=json_text.pretty(codec.to_data(problem)),
-        language=given.language,
+        language=side.language,
         gpu=gpu,
         wants=wants,
     )
@@ -56,35 +56,35 @@ def request(
 
 
 def words_of(candidate: Candidate) -> str:
-    """What a candidate computes, in words: its description before it tells how the sides differ."""
-    what = candidate.description.partition(";")[0].strip().rstrip(".")
-    return "" if _TELLS_A_SIDE.search(what) else what
+    """What a candidate computes: the part of its description before the difference between the sides."""
+    words = candidate.description.partition(";")[0].strip().rstrip(".")
+    return "" if _NAMES_A_SIDE.search(words) else words
 
 
 def first_request(problem: Problem, family: str, words: str, gpu: str = "") -> Prompt:
-    """The prompt that shows a problem alone, in words and as data."""
+    """The prompt that shows a problem without any side, in words and as data."""
     return prompts.write(family, f"{words}.", json_text.pretty(codec.to_data(problem)), gpu)
 
 
-def whole_answer(made: Side) -> Answer:
-    """A side as the answer to a prompt that shows none: with its plan and buffers."""
-    data = launch_data(made)
-    return Answer(shown_code(made.code), data["plan"], data.get("buffers"))
+def whole_answer(side: Side) -> Answer:
+    """A side as the answer to a prompt that shows no side: with its plan and buffers."""
+    data = launch_data(side)
+    return Answer(shown_code(side.code), data["plan"], data.get("buffers"))
 
 
-def answer_of(made: Side, given: Side) -> Answer:
-    """A side as the answer to a prompt that shows `given`: plan and buffers only if they differ."""
-    return Answer(shown_code(made.code)) if _launches_alike(made, given) else whole_answer(made)
+def answer_of(side: Side, shown_side: Side) -> Answer:
+    """A side as the answer to a prompt that shows `shown_side`; with plan and buffers only if they differ."""
+    return Answer(shown_code(side.code)) if _launches_alike(side, shown_side) else whole_answer(side)
 
 
-def earlier(made: Side, given: Side, findings: str) -> Earlier:
-    """A side as an earlier answer to a prompt that shows `given`, with what was found about it."""
-    plan = None if _launches_alike(made, given) else _shown_launch(made)
-    return Earlier(_bare(made), plan, findings, made.language)
+def earlier(side: Side, shown_side: Side, findings: str) -> Earlier:
+    """A side as an earlier answer to a prompt that shows `shown_side`, with the findings about it."""
+    plan = None if _launches_alike(side, shown_side) else _shown_launch(side)
+    return Earlier(_bare(side), plan, findings, side.language)
 
 
-def _launches_alike(made: Side, given: Side) -> bool:
-    return made.plan == given.plan and made.buffers == given.buffers
+def _launches_alike(side: Side, other: Side) -> bool:
+    return side.plan == other.plan and side.buffers == other.buffers
 
 
 def _bare(side: Side) -> str:

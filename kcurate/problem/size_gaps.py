@@ -1,8 +1,9 @@
-"""What the test sizes of a problem leave untested, and the value that would mend it.
+"""What the test sizes of a problem leave untested, and test sizes that would cover it.
 
-A grid axis that never has two blocks, or never ends within a block; a size that no trial varies; two sizes
-that are equal at every trial. A division without a remainder at every size is a requirement (`n / 16`), and
-no remainder is then asked for. Not covered: paths that data or the bench size alone takes.
+A gap is a grid axis that never has two blocks, or never has a partial last block; a size that has one value
+in all tests; two sizes that are equal in all tests. If a division has no remainder at any size (`n / 16`),
+that counts as a requirement, and no size with a remainder is asked for. Not covered: paths that depend on
+data, or that only the bench size takes.
 """
 
 from __future__ import annotations
@@ -24,38 +25,39 @@ from kcurate.problem.program import bind, loop_values, names_of
 from kcurate.records import For, Launch, Problem, Side, Step, ValueArg, WhileNonzero, steps
 
 Setting = Mapping[str, int]
-# What only a setting with a buffer of so many elements would show is no gap: the emulator would take seconds,
-# and the bench size shows it.
+# Settings with a buffer of this many elements are not proposed: the emulator would take seconds, and the
+# bench size covers them.
 MOST_ELEMENTS = 1 << 17
-# Likewise above this product of all sizes, which is how many steps a kernel may take.
+# Nor are settings whose sizes multiply to more than this, which is how many steps a kernel may take.
 MOST_STEPS = 1 << 21
-# And with more threads in a launch than this: about 0.3 s on the emulator.
+# Nor settings with more threads in a launch: these take about 0.3 s on the emulator.
 MOST_THREADS = 1 << 17
-# Settings whose sizes multiply to less are all quick.
+# Settings whose sizes multiply to less are all equally quick; among them, sizes of at least `SMALL` are
+# preferred.
 QUICK = 1 << 13
 SMALL = 8
-# Values tried for a size: all below DENSE, then multiples of STRIDE, then powers of two; each with its
-# successor.
+# Values tried for a size: all below `DENSE`, then multiples of `STRIDE` below `NEAR`, then powers of two;
+# each with its successor.
 DENSE = 320
 STRIDE = 32
 NEAR = 4096
 COARSE = tuple((1 << bits) + more for bits in range(17) for more in (0, 1))
-# Settings that are bound, of all candidates: plans may have many launches.
+# The most settings that are bound in a search: plans may have many launches.
 MOST_BINDS = 100
-# Trips of a loop around launches that are looked at.
+# The most iterations of a loop around launches that are evaluated.
 TRIPS = 64
 
 
 @dataclass(frozen=True)
 class SizeGap:
-    """What no test size shows, in words; and the test setting that would (None: none was found)."""
+    """A description of what no test size covers, and a setting that would cover it (None: not found)."""
 
     what: str
     mend: Setting | None = None
 
 
 def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...]:
-    """Everything that the test sizes leave untested, at most one gap for each axis, size and pair of sizes.
+    """Everything that the test sizes leave untested; at most one gap for each axis, size and pair of sizes.
 
     Raises:
         ProblemError: an expression of a plan cannot be evaluated.
@@ -67,9 +69,9 @@ def size_gaps(problem: Problem, sides: Mapping[str, Side]) -> tuple[SizeGap, ...
 
 
 def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
-    """The problem with the test settings that close its gaps, as far as settings were found."""
+    """The problem with additional test settings that close its gaps, if such settings were found."""
     while mends := [gap.mend for gap in size_gaps(problem, sides) if gap.mend is not None]:
-        # What shows the largest tile shows smaller ones too.
+        # A setting that covers the largest tile often covers smaller ones too.
         largest = max(mends, key=lambda setting: math.prod(setting.values()))
         if largest in problem.sizes.test:
             break
@@ -78,19 +80,19 @@ def mended(problem: Problem, sides: Mapping[str, Side]) -> Problem:
 
 
 def advice(problem: Problem, sides: Mapping[str, Side]) -> str | None:
-    """One line on what the test sizes leave untested, and the settings to add; None: nothing."""
+    """One line that says what the test sizes leave untested and which to add; None: there is no gap."""
     gaps = size_gaps(problem, sides)
     if not gaps:
         return None
     more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
     settings = mended(problem, sides).sizes.test[len(problem.sizes.test) :]
-    wanted = "; ".join(", ".join(f"{name}={value}" for name, value in one.items()) for one in settings)
-    return f"{gaps[0].what}{more}{f': add the test size {wanted}' if wanted else ''}"
+    added = "; ".join(", ".join(f"{name}={value}" for name, value in setting.items()) for setting in settings)
+    return f"{gaps[0].what}{more}{f': add the test size {added}' if added else ''}"
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis of a launch: its place, the expression, and the loops around it from the outermost on."""
+    """A grid axis of a launch: its place, its expression, and the loops around it, the outermost first."""
 
     where: str
     expression: str
@@ -98,7 +100,7 @@ class _Axis:
 
 
 class _Trials:
-    """A problem's settings, the axes that depend on a size, and what any setting must keep."""
+    """A problem's test settings, the axes that depend on a size, and those whose divisions must be exact."""
 
     def __init__(self, problem: Problem, sides: Mapping[str, Side]) -> None:
         self.problem, self.sides = problem, sides
@@ -107,14 +109,10 @@ class _Trials:
             name: names_in(scalar.value) if isinstance(scalar.value, int | str) else frozenset[str]()
             for name, scalar in problem.scalars.items()
         }
-        self.axes = [
-            axis
-            for name, side in sides.items()
-            for axis in _axes(side.plan, f"{name}.plan")
-            if self.sizes(axis)
-        ]
+        axes = (axis for name, side in sides.items() for axis in _axes(side.plan, f"{name}.plan"))
+        self.axes = [axis for axis in axes if self.sizes(axis)]
         every = problem.sizes.all
-        self.exact = [one for one in self.axes if all(self._divides(one, setting) for setting in every)]
+        self.exact = [axis for axis in self.axes if all(self._divides(axis, setting) for setting in every)]
 
     def sizes(self, axis: _Axis) -> frozenset[str]:
         """The sizes that an axis depends on."""
@@ -126,22 +124,21 @@ class _Trials:
         return used & self.problem.sizes.headline.keys()
 
     def shows(self, axis: _Axis, setting: Setting) -> tuple[bool, bool]:
-        """Whether an axis has two blocks at a setting, and whether two or more and a ragged end at once."""
+        """Whether an axis has several blocks at a setting, and whether the last of them is partial."""
         several = ragged = False
-        with contextlib.suppress(ProblemError):  # a setting at which the plan cannot be bound
+        with contextlib.suppress(ProblemError):  # the plan cannot be bound at this setting
             for names in _scopes(axis.loops, names_of(self.problem, setting)):
                 blocks, divisions = _divided(axis.expression, names)
                 several |= blocks > 1
-                ragged |= blocks > 1 and all(one.remainder for one in divisions if one.up)
+                ragged |= blocks > 1 and all(division.remainder for division in divisions if division.up)
         return several, ragged
 
     def has_end(self, axis: _Axis) -> bool:
-        """Whether blocks of the axis can end beyond the size: it is divided upwards."""
-        scopes = _scopes(axis.loops, names_of(self.problem, self.test[0]))
-        return any(one.up and one.by > 1 for names in scopes for one in _divided(axis.expression, names)[1])
+        """Whether the axis can have a partial last block: its expression divides and rounds up."""
+        return any(division.up and division.by > 1 for division in self._divisions(axis, self.test[0]))
 
     def fits(self, setting: Setting) -> bool:
-        """Whether a trial at a setting is quick."""
+        """Whether a test at a setting is quick."""
         if math.prod(setting.values()) > MOST_STEPS:
             return False
         try:
@@ -151,7 +148,7 @@ class _Trials:
             return False
 
     def possible(self, setting: Setting) -> bool:
-        """Whether a setting can be run, and quickly, with the divisions exact that always are."""
+        """Whether a setting can be bound, runs quickly, and keeps exact divisions exact."""
         self.binds += 1
         try:
             if self.binds > MOST_BINDS or not all(self._divides(axis, setting) for axis in self.exact):
@@ -167,10 +164,12 @@ class _Trials:
         return all(math.prod((*op.grid, *op.block)) <= MOST_THREADS for op in launches)
 
     def _divides(self, axis: _Axis, setting: Setting) -> bool:
-        scopes = _scopes(axis.loops, names_of(self.problem, setting))
-        return not any(
-            one.remainder and not one.up for names in scopes for one in _divided(axis.expression, names)[1]
-        )
+        return not any(part.remainder and not part.up for part in self._divisions(axis, setting))
+
+    def _divisions(self, axis: _Axis, setting: Setting) -> Iterator[_Division]:
+        """The divisions in an axis at a setting, in each iteration of the loops around it."""
+        for names in _scopes(axis.loops, names_of(self.problem, setting)):
+            yield from _divided(axis.expression, names)[1]
 
 
 def _gaps_of_axes(trials: _Trials) -> Iterator[SizeGap]:
@@ -180,18 +179,18 @@ def _gaps_of_axes(trials: _Trials) -> Iterator[SizeGap]:
     for axis in different.values():
         shown = [trials.shows(axis, setting) for setting in trials.test]
         alone = not any(several for several, _ in shown)
-        what = "one block" if alone else "no ragged end"
+        problem = "one block" if alone else "no ragged end"
         for ragged in (True, False) if trials.has_end(axis) else (False,):
-            if any(one[ragged] for one in shown):
+            if any(covered[ragged] for covered in shown):
                 break
             mend = _mend(trials, axis, ragged=ragged)
             if mend is not None:
-                yield SizeGap(f"{axis.where} ({axis.expression}) has {what} at every test size", mend)
+                yield SizeGap(f"{axis.where} ({axis.expression}) has {problem} at every test size", mend)
                 break
 
 
 def _mend(trials: _Trials, axis: _Axis, *, ragged: bool) -> Setting | None:
-    """A small setting near a test setting with which the axis is shown; None: there is none small enough."""
+    """A small setting near a test setting that covers the axis; None: no small setting does."""
     sizes = sorted(trials.sizes(axis))
     near = (_values(trials.problem, name, multiple=multiple) for multiple in (True, False) for name in sizes)
     nearby = [({name: value} for value in values) for name, values in zip(sizes * 2, near, strict=True)]
@@ -205,13 +204,13 @@ def _mend(trials: _Trials, axis: _Axis, *, ragged: bool) -> Setting | None:
 
 
 def _preference(setting: Setting) -> tuple[int, int, int]:
-    """Of all quick settings one without very small sizes; else the quickest."""
+    """A sort key: quick settings first, among them those without very small sizes, then the quickest."""
     product = math.prod(setting.values())
     return max(product, QUICK), -min(*setting.values(), SMALL), product
 
 
 def _values(problem: Problem, name: str, *, multiple: bool) -> Iterator[int]:
-    """Values for a size; `multiple`: of what divides all that it has, if that is not one."""
+    """Values to try for a size; `multiple`: only multiples of the greatest common divisor of its values."""
     unit = math.gcd(*(setting[name] for setting in problem.sizes.all)) if multiple else 1
     if unit < 1 or (multiple and unit == 1):
         return
@@ -223,8 +222,8 @@ def _gaps_of_sizes(trials: _Trials) -> Iterator[SizeGap]:
     sizes = trials.problem.sizes
     fixed = {name for name in sizes.headline if len({setting[name] for setting in sizes.test}) < 2}
     for name in sorted(fixed - _constants(trials)):
-        what = f"test sizes leave {name} at {sizes.test[0][name]}"
-        yield SizeGap(what, _other(trials, name, ()))
+        problem = f"test sizes leave {name} at {sizes.test[0][name]}"
+        yield SizeGap(problem, _other(trials, name, ()))
     for first, second in combinations([name for name in sizes.headline if name not in fixed], 2):
         if all(setting[first] == setting[second] for setting in sizes.test):
             mend = _other(trials, second, (first,)) or _other(trials, first, (second,))
@@ -232,40 +231,43 @@ def _gaps_of_sizes(trials: _Trials) -> Iterator[SizeGap]:
 
 
 def _other(trials: _Trials, name: str, unlike: Sequence[str]) -> Setting | None:
-    """The first test setting at which both plans can be bound with another value of one size."""
+    """The first test setting with another value of one size, if all plans can be bound at it.
+
+    The value differs from those of the sizes `unlike`.
+    """
     setting = trials.test[0]
-    taken = {one[name] for one in trials.test} | {setting[one] for one in unlike}
+    used = {tested[name] for tested in trials.test} | {setting[other_name] for other_name in unlike}
     for multiple in (True, False):
-        values = {*_values(trials.problem, name, multiple=multiple)} - taken
-        for value in sorted(values, key=lambda one: (one < setting[name], abs(one - setting[name]))):
+        values = {*_values(trials.problem, name, multiple=multiple)} - used
+        for value in sorted(values, key=lambda value: (value < setting[name], abs(value - setting[name]))):
             if trials.possible(other := {**setting, name: value}):
                 return other
     return None
 
 
 def _constants(trials: _Trials) -> set[str]:
-    """Sizes of one value everywhere that the code is compiled for, or that no launch is told."""
+    """Sizes with a single value that are compile-time constants or are passed to no launch."""
     sizes = trials.problem.sizes
     launches = [
         step for side in trials.sides.values() for step in steps(side.plan) if isinstance(step, Launch)
     ]
-    compiled_for, told = set[str](), set[str]()
+    compiled_for, passed = set[str](), set[str]()
     for launch in launches:
-        braced = (one[1:-1] for one in launch.template if one.startswith("{"))
+        braced = (argument[1:-1] for argument in launch.template if argument.startswith("{"))
         fixed: list[Any] = [*braced, *launch.block, *launch.constexprs.values()]
         for expression in fixed:
             compiled_for |= _names(expression)
         for arg in launch.args:
             name = arg.value if isinstance(arg, ValueArg) else arg
-            told |= trials.reach.get(name, _names(name)) if isinstance(name, str) else set()
+            passed |= trials.reach.get(name, _names(name)) if isinstance(name, str) else set()
     same = {name for name in sizes.headline if len({setting[name] for setting in sizes.all}) == 1}
-    return {name for name in same if name in compiled_for or name not in told}
+    return {name for name in same if name in compiled_for or name not in passed}
 
 
 def _names(expression: Any) -> frozenset[str]:
     try:
         return names_in(expression)
-    except ProblemError:  # text that is no expression: a type, a quoted constant
+    except ProblemError:  # not an expression: a type or a quoted constant
         return frozenset()
 
 
@@ -283,7 +285,7 @@ def _axes(plan: Sequence[Step], where: str, loops: tuple[For, ...] = ()) -> Iter
 
 
 def _scopes(loops: Sequence[For], names: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
-    """The names in scope at every trip of the loops."""
+    """The names in scope in each iteration of the loops, at most about `TRIPS` per loop."""
     if not loops:
         yield names
         return
@@ -294,7 +296,7 @@ def _scopes(loops: Sequence[For], names: Mapping[str, int]) -> Iterator[Mapping[
 
 @dataclass(frozen=True)
 class _Division:
-    """One division inside an expression; `up`: rounded up, as `ceil_div(n, b)` and `(n + b - 1) / b` are."""
+    """A division in an expression; `up`: it rounds up, as `ceil_div(n, b)` and `(n + b - 1) / b` do."""
 
     up: bool
     by: int
@@ -318,7 +320,7 @@ def _divided(expression: str, names: Mapping[str, int]) -> tuple[int, list[_Divi
 
 
 class _Recorder:
-    """An expression that notes its divisions while it is evaluated."""
+    """An expression that records its divisions while it is evaluated."""
 
     def __init__(self, expression: str) -> None:
         self._noted: list[tuple[bool, int, int]] = []
@@ -326,13 +328,13 @@ class _Recorder:
         self._node = compiled(expression, functions, {**OPERATORS, "/": self._divide})
 
     def divisions(self, names: Mapping[str, int]) -> list[tuple[bool, int, int]]:
-        """Whether up, the dividend and the divisor of each, from left to right."""
+        """For each division from left to right: whether it rounds up, its dividend and its divisor."""
         self._noted.clear()
         self._node(names)
         return [*self._noted]
 
     def _divide(self, above: int, by: int, *, up: bool = False) -> int:
-        by = by or 1  # with every name at zero
+        by = by or 1  # zero when all names are set to zero
         self._noted.append((up, -above if up else above, by))
         return above // by
 

@@ -1,8 +1,8 @@
 """Optimisation techniques: their names and meanings, and which of them an answer may show.
 
 Follows the stages of Mikasa et al. (arXiv:2602.12049): a stage permits some techniques, and code that shows
-another is refused. Techniques are detected in the text (`kcurate.cuda_source`): coalescing and register
-blocking, which take a run or the author's intent to tell, are never detected.
+another is refused. Techniques are detected in the text (`kcurate.cuda_source`). Coalescing and register
+blocking are never detected, since only a run or the author's intent could show them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ def shown_in(code: str) -> frozenset[str]:
     return frozenset(techniques(code.encode("utf-8", "replace")))
 
 
-def permitted(given: str, stage: Iterable[str], made: SideName) -> frozenset[str]:
-    """What an answer may show: the given code's techniques and the stage's; for a slow side the given code's
-    without the stage's.
+def permitted(code: str, stage: Iterable[str], written_side: SideName) -> frozenset[str]:
+    """The techniques that an answer may show.
+
+    For a fast side: those of the given code and of the stage. For a slow side: those of the given code except
+    those of the stage.
     """
-    shown, named = shown_in(given), frozenset(stage)
-    return shown - named if made == "slow" else shown | named
+    shown, named = shown_in(code), frozenset(stage)
+    return shown - named if written_side == "slow" else shown | named
 
 
 def not_permitted(code: str, allowed: frozenset[str]) -> tuple[str, ...]:

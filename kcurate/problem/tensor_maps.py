@@ -1,4 +1,4 @@
-"""TMA tensor maps: an argument of a plan bound to numbers, and the rules that the driver's encoder has.
+"""TMA tensor maps: an argument of a plan bound to numbers, and the rules of the driver's encoder.
 
 Source of the rules: CUDA Driver API, cuTensorMapEncodeTiled. Not covered: encoding
 (`kcurate.backends.cuda.tensor_maps`, `kcurate.backends.emulator.tensor_maps`).
@@ -27,7 +27,7 @@ _SPAN_BYTES = {"none": 0, "16B": 16, "32B": 32, "64B": 64, "128B": 128}
 
 @dataclass(frozen=True)
 class BoundTensorMap:
-    """A tensor map over `buffer` from `offset_bytes` on; innermost axis first, `strides` in bytes."""
+    """A tensor map over `buffer` from `offset_bytes` on; the innermost axis first, `strides` in bytes."""
 
     buffer: str
     offset_bytes: int
@@ -44,7 +44,7 @@ class BoundTensorMap:
 def bind_tensor_map(
     arg: TensorMapArg, dtype: str, offset_bytes: int, room_bytes: int, names: Mapping[str, int]
 ) -> BoundTensorMap:
-    """The map with every expression evaluated; `room_bytes` are those of the buffer after its offset.
+    """The map with every expression evaluated; `room_bytes`: bytes of the buffer after the offset.
 
     Raises:
         ProblemError: the driver would refuse it, or it reaches past the buffer.
@@ -70,13 +70,13 @@ def bind_tensor_map(
 
 
 def check_rules(bound: BoundTensorMap) -> None:
-    """Raise what the driver's encoder would refuse.
+    """Check a map by the rules of the driver's encoder.
 
     Raises:
-        ProblemError: it would.
+        ProblemError: the encoder would refuse it.
     """
     rank, itemsize = len(bound.shape), numpy_dtype(bound.dtype).itemsize
-    for what, values, most in (
+    for name, values, most in (
         ("shape", bound.shape, MAX_EXTENT),
         ("box", bound.box, MAX_BOX),
         ("element_strides", bound.element_strides, MAX_ELEMENT_STRIDE),
@@ -84,7 +84,7 @@ def check_rules(bound: BoundTensorMap) -> None:
     ):
         for axis, value in enumerate(values):
             if not 1 <= value <= most:
-                raise ProblemError(f"the tensor map's {what}[{axis}] is {value}, outside 1..{most}")
+                raise ProblemError(f"the tensor map's {name}[{axis}] is {value}, outside 1..{most}")
     low = 1 if bound.interleave == "none" else 3
     if not low <= rank <= MAX_RANK:
         raise ProblemError(f"a tensor map has {low} to {MAX_RANK} axes here, not {rank}")

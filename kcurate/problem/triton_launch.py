@@ -1,7 +1,7 @@
-"""Launches of a side in Triton: the types and alignment of their arguments, their compile-time constants.
+"""Launches of a side in Triton: the types and alignment of their arguments, and their compile-time constants.
 
-A pointer's type is its buffer's, a scalar's that of its record; sizes and loop variables are `int32`. Not
-covered: what a launch is compiled for, as text (`kcurate.triton_source.specialised`).
+A pointer has the type of its buffer, a scalar that of its record; sizes and loop variables are `int32`. Not
+covered: specialisations as text (`kcurate.triton_source.specialised`).
 """
 
 from __future__ import annotations
@@ -17,54 +17,50 @@ from kcurate.records.problem import BindTexture, Call, Language, Upload
 from kcurate.triton_source import Parameter, kernels
 from kcurate.triton_source.specialised import DIVISOR, Constant
 
-# Buffers start at multiples of 256 bytes, so only the offset decides whether 16 divides an address.
+# Triton's names of our dtypes.
 TYPES: Mapping[str, str] = {
     "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
     "uint16": "u16", "uint32": "u32", "uint64": "u64", "float16": "fp16", "bfloat16": "bf16",
     "float32": "fp32", "float64": "fp64", "float8_e4m3": "fp8e4nv", "float8_e5m2": "fp8e5",
     "int4x2": "u8", "uint4x2": "u8", "float4_e2m1x2": "u8", "float8_e8m0": "u8",
 }  # fmt: skip
-# What C++ calls the types of Triton.
+# The C++ names of Triton's types.
 C_TYPES: Mapping[str, str] = {
     "i1": "bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
     "u8": "unsigned char", "u16": "unsigned short", "u32": "unsigned int", "u64": "unsigned long long",
     "fp16": "__half", "bf16": "__nv_bfloat16", "fp32": "float", "fp64": "double",
     "fp8e4nv": "__nv_fp8_e4m3", "fp8e5": "__nv_fp8_e5m2",
 }  # fmt: skip
-# A constant that is text or a type (`'tl.float32'`), in quotes; other text is an expression.
+# A constant in quotes is text or a type (`'tl.float32'`); without quotes it is an expression.
 TEXT = re.compile(r"'(?:tl\.)?\w*'")
-# The types of numbers that a launch can pass.
+# The types of number that a launch can pass.
 SCALARS = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 
 
 def refuse_for_language(step: Launch, language: Language) -> None:
-    """Check that a launch has what launches in its side's language have, and nothing else.
+    """Check that a launch has no fields of the other language.
 
     Raises:
-        ProblemError: it does not.
+        ProblemError: it has one.
     """
     plain = Launch(step.launch, step.grid, step.block)
+    defaults = (plain.constexprs, plain.num_warps, plain.num_stages, plain.nulls)
     if language == "triton":
         if step.block or step.template or step.shared_bytes or step.cooperative or step.cluster:
             other = "block, template, shared_bytes, cooperative or cluster"
             raise ProblemError(f"a launch in Triton has no {other}", hint="num_warps says how many threads")
-    elif (step.constexprs, step.num_warps, step.num_stages, step.nulls) != (
-        plain.constexprs,
-        plain.num_warps,
-        plain.num_stages,
-        plain.nulls,
-    ):
+    elif (step.constexprs, step.num_warps, step.num_stages, step.nulls) != defaults:
         raise ProblemError("constexprs, num_warps, num_stages and nulls are for launches in Triton")
 
 
 def constants_of(step: Launch, names: Mapping[str, int]) -> dict[str, Constant]:
-    """The values of a launch's compile-time constants, and of parameters that get `None`.
+    """The values of a launch's compile-time constants, including parameters that are `None`.
 
     Raises:
         ProblemError: an expression cannot be evaluated.
     """
-    known = {name: _constant(value, names) for name, value in step.constexprs.items()}
-    return known | dict.fromkeys(step.nulls)
+    constants = {name: _constant(value, names) for name, value in step.constexprs.items()}
+    return constants | dict.fromkeys(step.nulls)
 
 
 def _constant(value: Expr | float | bool, names: Mapping[str, int]) -> Constant:
@@ -81,7 +77,7 @@ def passed_arguments(
     Raises:
         ProblemError: Triton has no such argument.
     """
-    return tuple(_parameter(arg, one, problem, buffers) for arg, one in zip(args, bound, strict=True))
+    return tuple(_parameter(arg, value, problem, buffers) for arg, value in zip(args, bound, strict=True))
 
 
 def _parameter(arg: Arg, bound: BoundArg, problem: Problem, buffers: Mapping[str, BoundBuffer]) -> Parameter:
@@ -89,6 +85,7 @@ def _parameter(arg: Arg, bound: BoundArg, problem: Problem, buffers: Mapping[str
         element = TYPES.get(buffers[bound.buffer].record.dtype)
         if element is None or not isinstance(arg, str | BufferArg):
             raise ProblemError(f"Triton has no pointers to {buffers[bound.buffer].record.dtype}")
+        # Buffers are aligned to 256 bytes, so the offset alone decides whether 16 divides the address.
         return Parameter(f"*{element}", divisible=bound.offset_bytes % DIVISOR == 0)
     dtype: object = "int32"
     if isinstance(arg, ValueArg):
@@ -104,11 +101,11 @@ def _parameter(arg: Arg, bound: BoundArg, problem: Problem, buffers: Mapping[str
 
 
 def check_triton(side: Side) -> Iterator[str]:
-    """Errors in a side in Triton that show in its text and its plan alone."""
+    """Errors of a side in Triton that its text and plan show."""
     try:
-        known = kernels(side.code)
+        kernels_by_name = kernels(side.code)
     except ProblemError:
-        return  # the static checks say what is wrong with the text
+        return  # the static checks report what is wrong with the text
     launches = 0
     for step in steps(side.plan):
         if isinstance(step, Upload | BindTexture | Call):
@@ -116,7 +113,7 @@ def check_triton(side: Side) -> Iterator[str]:
         if not isinstance(step, Launch):
             continue
         launches += 1
-        kernel = known.get(step.launch)
+        kernel = kernels_by_name.get(step.launch)
         if kernel is None:
             yield f"the code has no function {step.launch!r}"
             continue

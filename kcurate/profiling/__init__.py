@@ -1,13 +1,13 @@
-"""`kcurate profile`: counters of the sides of pairs, and what they say of a label.
+"""`kcurate profile`: counters of the sides of pairs, and whether they support technique labels.
 
 | module | owns |
 |---|---|
 | `stage` | the command: which sides are profiled, and their items |
-| `profiler` | Nsight Compute on many sides, in a sandboxed process |
-| `ncu` | its command line, and what it prints |
-| `counters` | which counters there are, and how several launches become one side |
+| `profiler` | runs Nsight Compute on many sides, in a sandboxed process |
+| `ncu` | Nsight Compute's command line and output |
+| `counters` | the counters, and how those of several launches are combined into those of a side |
 | `on_file` | profiles on file |
-| `technique_counters` | which counters a technique moves, and which way |
+| `technique_counters` | the counters that a technique changes, and in which direction |
 | `label_check` | `--check-labels`: technique labels checked against stored profiles |
 | `settings` | the settings of `kcurate profile` |
 

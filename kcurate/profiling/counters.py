@@ -1,6 +1,6 @@
-"""The counters of a profile: of which metrics each is made, and by which rule several launches are one side.
+"""The counters of a profile: the metrics of each, and the rule that combines several launches into a side.
 
-Metric names are Nsight Compute's (its Profiling Guide, "Metrics Decoder"). Not covered: what the tool prints
+Metric names are those of Nsight Compute (Profiling Guide, "Metrics Decoder"). Not covered: the tool's output
 (`kcurate.profiling.ncu`), counting (`kcurate.profiling.profiler`).
 """
 
@@ -12,18 +12,19 @@ from enum import StrEnum
 
 from kcurate.records import Profile, SideName
 
-# Part of every profile's key: a change in what is counted, or how, makes older profiles stale.
+# Part of every profile's key; change it with the counters, so that older profiles become stale.
 VERSION = "1"
 DURATION, INSTRUCTIONS = "gpu__time_duration.sum", "smsp__inst_executed.sum"
 SECTOR_BYTES = 32
+# Significant digits that a profile keeps.
 _DIGITS = 6
 
 
 class Rule(StrEnum):
-    """How the values of several launches become that of the side.
+    """How the values of several launches are combined.
 
-    `sum`: added. `ratio`: the sum of one metric over the sum of another. `by_time`, `by_instructions`: the
-    mean of the launches, each weighted by its duration or by its warp instructions.
+    `sum`: they are added. `ratio`: the sum of one metric over the sum of another. `by_time`,
+    `by_instructions`: the mean, weighted by the duration or the warp instructions of each launch.
     """
 
     SUM = "sum"
@@ -34,9 +35,9 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter: the sum of `metrics` (of a ratio: over the sum of `over`), times `factor`.
+    """One counter: the sum of `metrics` (for a ratio, over the sum of `over`), times `factor`.
 
-    `instead`: a metric that stands for `metrics` where the GPU lacks one of them.
+    `fallback`: a metric to use instead of `metrics` if the GPU lacks one of them.
     """
 
     name: str
@@ -46,16 +47,16 @@ class Counter:
     metrics: tuple[str, ...]
     over: tuple[str, ...] = ()
     factor: float = 1.0
-    instead: str | None = None
+    fallback: str | None = None
 
     @property
-    def wanted(self) -> tuple[str, ...]:
-        """All metrics that it may need."""
-        return (*self.metrics, *self.over, *([self.instead] if self.instead else []))
+    def needed(self) -> tuple[str, ...]:
+        """All metrics that it may read."""
+        return (*self.metrics, *self.over, *([self.fallback] if self.fallback else []))
 
 
 def _share(name: str) -> str:
-    """The metric of a unit's use: percent of the cycles in which its multiprocessor has work."""
+    """The metric for the use of a unit, in percent of the cycles in which its multiprocessor has work."""
     return f"{name}.avg.pct_of_peak_sustained_active"
 
 
@@ -68,7 +69,7 @@ def _global(what: str, *operations: str) -> tuple[str, ...]:
 
 
 _LOCAL = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
-# Floating-point operations by instruction: a fused one counts twice. Matrix instructions are not among them.
+# Floating-point operations; a fused multiply-add counts twice, matrix instructions do not count.
 _FLOPS = tuple(
     f"smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum"
     for operation in ("fadd", "fmul", "ffma", "ffma", "dadd", "dmul", "dfma", "dfma")
@@ -119,15 +120,15 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "tensor_pct", "%", "use of the tensor cores", _TIME,
-        (_share("sm__pipe_tensor_cycles_active"),), instead=_share("sm__inst_executed_pipe_tensor"),
+        (_share("sm__pipe_tensor_cycles_active"),), fallback=_share("sm__inst_executed_pipe_tensor"),
     ),
     Counter(
         "fp32_pct", "%", "use of the FP32 pipe", _TIME,
-        (_share("sm__pipe_fma_cycles_active"),), instead=_share("sm__inst_executed_pipe_fma"),
+        (_share("sm__pipe_fma_cycles_active"),), fallback=_share("sm__inst_executed_pipe_fma"),
     ),
     Counter(
         "fp64_pct", "%", "use of the FP64 pipe", _TIME,
-        (_share("sm__pipe_fp64_cycles_active"),), instead=_share("sm__inst_executed_pipe_fp64"),
+        (_share("sm__pipe_fp64_cycles_active"),), fallback=_share("sm__inst_executed_pipe_fp64"),
     ),
     Counter(
         "occupancy_pct", "%", "resident warps of the most possible", _TIME, (_share("sm__warps_active"),)
@@ -139,26 +140,26 @@ BY_NAME: Mapping[str, Counter] = {counter.name: counter for counter in COUNTERS}
 
 @dataclass(frozen=True)
 class Counted:
-    """The metrics of one profiled launch, which stands for `weight` launches of its kernel."""
+    """The metrics of one profiled launch, which represents `weight` launches of its kernel."""
 
     weight: float
     metrics: Mapping[str, float]
 
 
-def metrics(known: Collection[str] = ()) -> list[str]:
-    """The metrics to ask for, each once; of those in `known` (base names; empty: not known)."""
-    every = dict.fromkeys(name for counter in COUNTERS for name in counter.wanted)
-    return [name for name in every if not known or name.partition(".")[0] in known]
+def metrics(available: Collection[str] = ()) -> list[str]:
+    """The metrics to ask for, each once, as far as they are `available` (base names; empty: unknown)."""
+    names = dict.fromkeys(name for counter in COUNTERS for name in counter.needed)
+    return [name for name in names if not available or name.partition(".")[0] in available]
 
 
 def of_side(launches: Sequence[Counted]) -> dict[str, float]:
-    """The counters of a side, of its profiled launches. One that cannot be computed is missing."""
+    """The counters of a side from its profiled launches; those that cannot be computed are missing."""
     values = {counter.name: _value(counter, launches) for counter in COUNTERS}
     return {name: float(f"{value:.{_DIGITS}g}") for name, value in values.items() if value is not None}
 
 
 def _value(counter: Counter, launches: Sequence[Counted]) -> float | None:
-    values = [_of_launch(counter.metrics, launch, counter.instead) for launch in launches]
+    values = [_of_launch(counter.metrics, launch, counter.fallback) for launch in launches]
     if not launches or None in values:
         return None
     return _combined(counter, [value for value in values if value is not None], launches)
@@ -183,15 +184,15 @@ def _combined(counter: Counter, values: Sequence[float], launches: Sequence[Coun
     return counter.factor * sum(share * value for share, value in zip(shares, values, strict=True)) / total
 
 
-def _of_launch(names: Sequence[str], launch: Counted, instead: str | None = None) -> float | None:
+def _of_launch(names: Sequence[str], launch: Counted, fallback: str | None = None) -> float | None:
     """The sum of a launch's metrics; None if one is missing."""
     if all(name in launch.metrics for name in names):
         return sum(launch.metrics[name] for name in names)
-    return launch.metrics.get(instead) if instead else None
+    return launch.metrics.get(fallback) if fallback else None
 
 
 def shown(name: str, value: float) -> str:
-    """A counter's value with its unit, for people."""
+    """A counter's value with its unit, as text."""
     unit = BY_NAME[name].unit if name in BY_NAME else ""
     if unit == "%":
         return f"{value:.3g}%"
@@ -203,11 +204,13 @@ def shown(name: str, value: float) -> str:
 
 
 def compared(sides: Mapping[SideName, Profile]) -> list[tuple[str, str, str]]:
-    """One line a counter: its name, and its value on the slow and on the fast side."""
+    """For each counter its name and its values on the slow and on the fast side."""
     slow, fast = sides.get("slow"), sides.get("fast")
-    there = [counter for counter in BY_NAME if any(counter in profile.counters for profile in sides.values())]
+    measured = [
+        counter for counter in BY_NAME if any(counter in profile.counters for profile in sides.values())
+    ]
     first, second = ("" if side is None else str(side.launches) for side in (slow, fast))
-    return [("launches", first, second), *((name, _of(slow, name), _of(fast, name)) for name in there)]
+    return [("launches", first, second), *((name, _of(slow, name), _of(fast, name)) for name in measured)]
 
 
 def _of(side: Profile | None, name: str) -> str:

@@ -1,8 +1,8 @@
-"""`kcurate profile --check-labels`: each pair's techniques, checked against both sides' profiles.
+"""`kcurate profile --check-labels`: checks each pair's technique labels against the profiles of both sides.
 
 An ablation supports a label too: the gain that the pair records for the technique (`worth`), or a confirmed
-pair of this workspace whose slow side was made from this pair by removing the technique.
-Not covered: which counters a technique moves (`kcurate.profiling.technique_counters`).
+pair in this workspace whose slow side was made from this pair by removing the technique. Not covered: the
+counters that a technique changes (`kcurate.profiling.technique_counters`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 from kcurate.profiling import on_file, technique_counters
 from kcurate.profiling.settings import ProfileConfig
-from kcurate.profiling.stage import STAGE, confirmed, given
+from kcurate.profiling.stage import STAGE, confirmed, named_pairs
 from kcurate.records import SIDES, Candidate, Item, Profile, Summary
 from kcurate.verdicts import items, readable, standing
 
 
 class LabelOutcome(StrEnum):
-    """A label's outcome. `ablation`: its counters do not move, and removing the technique made the kernel
-    slower. `no_counter`: no counter on this machine reflects this technique. `stale`: the
-    profiles are of other code."""
+    """A label's outcome. `ablation`: its counters do not change, but removing the technique made the kernel
+    slower. `no_counter`: no counter on this machine reflects the technique. `stale`: the profiles are of
+    other
+    code."""
 
     SUPPORTED = "supported"
     ABLATION = "ablation"
@@ -44,7 +45,7 @@ def check(config: ProfileConfig, *, note: Note = silent) -> Summary:
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        pairs = list(given(config, workspace))
+        pairs = list(named_pairs(config, workspace))
         profiles = on_file.read(workspace)
         if not profiles.devices:
             hint = f"run {command(workspace.root, STAGE)} on a machine with a GPU and ncu"
@@ -95,7 +96,7 @@ def _of_pair(
 
 
 def side_profiles(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, Profile] | None:
-    """The profiles of both sides on one device: the one whose verdicts stand, if it has both profiles."""
+    """The profiles of both sides on one device, by preference the GPU model whose verdicts count."""
     profiled = profiles.by_device(candidate)
     whole = {device: sides for device, sides in profiled.items() if len(sides) == len(SIDES)}
     if not whole:

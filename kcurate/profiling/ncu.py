@@ -1,7 +1,7 @@
-"""Nsight Compute's command line: how it is called, and what it prints.
+"""Nsight Compute's command line and output.
 
-Source: Nsight Compute CLI, "Command Line Options" (`--csv`, `--metrics`, `--query-metrics`). Not covered:
-what runs under it (`kcurate.judge.workers.inside.profiled`), which metrics (`kcurate.profiling.counters`).
+Source: Nsight Compute CLI, "Command Line Options" (`--csv`, `--metrics`, `--query-metrics`). Not covered: the
+profiled process (`kcurate.judge.workers.inside.profiled`), the metrics (`kcurate.profiling.counters`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from kcurate.core import time_limits
 from kcurate.errors import BackendError, KcurateError, MissingDependencyError
 
 TOOL = "ncu"
-# In the folder for temporary files of a profiled process: where the tool's library keeps its lock. Nothing
-# else has to be written there.
+# The folder in which the tool's library keeps its lock, inside the temporary folder of a profiled process.
+# The process needs to write nowhere else.
 OWN_FOLDER = "nvidia"
 HINT = "it comes with the CUDA toolkit, or alone as Nsight Compute; put its folder on PATH"
 _ADMIN = "run as root, or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0"
 _VERSION = re.compile(r"Version (\d[\d.]*\d)")
 _BASE = re.compile(r'^"?([a-z0-9]+__[a-z0-9_]+)\b', re.MULTILINE)
-# Base units are asked for; older versions scale some values anyway.
+# Factors to base units: we ask for these, but older versions scale some values anyway.
 _UNITS = {
     "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9,
     "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
-# What is told of output that has no results.
+# How much of the output an error message quotes.
 _LINES, _MOST_CHARS = 3, 500
-# A query that lists fewer metrics than this was not understood.
+# If a query lists fewer metrics than this, its output was not understood.
 _LEAST_LISTED = 100
 
 
@@ -50,7 +50,7 @@ def installed() -> str:
 def command(metrics: Sequence[str]) -> list[str]:
     """`ncu` with options; the program to profile comes next.
 
-    Clocks stay as they are. Before each pass over a launch all caches are flushed.
+    Clocks are left alone. All caches are flushed before each pass over a launch.
     """
     return [
         *(installed(), "--csv", "--print-units", "base", "--clock-control", "none"),
@@ -60,27 +60,27 @@ def command(metrics: Sequence[str]) -> list[str]:
 
 
 def version() -> str:
-    """The tool as a profile names it, such as `ncu 2025.3.1`.
+    """The tool's name and version for a profile, such as `ncu 2025.3.1`.
 
     Raises:
         MissingDependencyError: there is none.
     """
-    match = _VERSION.search(_asked("--version"))
+    match = _VERSION.search(_output_of("--version"))
     return f"{TOOL} {match[1]}" if match else TOOL
 
 
 def known_metrics() -> frozenset[str]:
     """The base names of the metrics of this machine's GPU; empty if the tool does not list them."""
-    return listed(_asked("--query-metrics", "--csv"))
+    return listed(_output_of("--query-metrics", "--csv"))
 
 
 def listed(text: str) -> frozenset[str]:
-    """The base names that a query printed, in a table or as CSV."""
+    """The base names in the output of a query, a table or CSV."""
     names = frozenset(_BASE.findall(text))
     return names if len(names) >= _LEAST_LISTED else frozenset()
 
 
-def _asked(*options: str) -> str:
+def _output_of(*options: str) -> str:
     try:
         done = subprocess.run(
             [installed(), *options],
@@ -96,7 +96,7 @@ def _asked(*options: str) -> str:
 
 
 def launches(text: str) -> list[dict[str, float]]:
-    """The metrics of each profiled launch, in order, in base units. A metric without a number is missing."""
+    """The metrics of each profiled launch, in order, in base units; those without a number are left out."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     by_launch: dict[str, dict[str, float]] = {}
     for row in csv.DictReader(lines):
@@ -121,24 +121,24 @@ def _number(text: str | None) -> float | None:
 
 
 def failure(output: str) -> KcurateError:
-    """The error for output that has fewer launches than were profiled."""
+    """The error for output that lacks profiled launches."""
     if "ERR_NVGPUCTRPERM" in output:
         return MissingDependencyError("no permission to read the GPU's performance counters", hint=_ADMIN)
     if "LibraryNotLoaded" in output:
-        what = (
+        problem = (
             "Nsight Compute cannot read counters here: a library of the driver is missing (a sandboxed GPU?)"
         )
-        return MissingDependencyError(what, hint="run on a machine with the whole driver")
+        return MissingDependencyError(problem, hint="run on a machine with the whole driver")
     if "ERR_NVGPUCTR" in output or "another tool" in output.lower():
-        what = "the GPU's counters are in use by another tool"
-        return MissingDependencyError(what, hint="end it (dcgm, nsys, another ncu) and run again")
+        problem = "the GPU's counters are in use by another tool"
+        return MissingDependencyError(problem, hint="end it (dcgm, nsys, another ncu) and run again")
     return BackendError(
-        f"Nsight Compute failed: {said(output)}", hint="run ncu on another program to see why"
+        f"Nsight Compute failed: {last_messages(output)}", hint="run ncu on another program to see why"
     )
 
 
-def said(output: str) -> str:
-    """The last lines that are neither results nor progress: an error of the tool or of the program."""
+def last_messages(output: str) -> str:
+    """The last lines that are neither results nor progress, which explain an error."""
     lines = (line.replace("==ERROR==", "").strip() for line in output.splitlines())
     messages = [line for line in lines if line and not line.startswith(('"', "==PROF=="))]
     return " | ".join(messages[-_LINES:])[-_MOST_CHARS:] or "it printed nothing"

@@ -1,7 +1,7 @@
-"""Profiles on file: those of the built-in pairs, `pairs/profiles/`, and a workspace's.
+"""Profiles on file: those of the built-in pairs (`pairs/profiles/`) and those of a workspace.
 
-A profile belongs to content, a side with its problem: every pair with that side has it. Not covered: making
-profiles (`kcurate.profiling.stage`).
+A profile belongs to the content of a side and its problem, so every pair with that content has it. Not
+covered: making profiles (`kcurate.profiling.stage`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.records import SIDES, Candidate, Profile, SideName
 
 
 def shipped() -> Path:
-    """The folder of the built-in pairs' profiles, one file a GPU model."""
+    """The folder with the profiles of the built-in pairs, one file per GPU model."""
     return resources.pairs_dir() / "profiles"
 
 
@@ -26,7 +26,7 @@ def side_key(candidate: Candidate, side: SideName) -> str:
 
 
 class Profiles:
-    """Profiles by device and key; of several the last counts."""
+    """Profiles by device and key; if there are several, the last one counts."""
 
     def __init__(self, profiles: Iterable[Profile] = ()) -> None:
         self._by_key: dict[tuple[str, str], Profile] = {}
@@ -35,7 +35,7 @@ class Profiles:
             self.add(profile)
 
     def add(self, profile: Profile) -> None:
-        """Add one."""
+        """Add a profile, which replaces an earlier one with the same device and key."""
         self._by_key[profile.device, profile.key] = profile
         self._named.add((profile.candidate, profile.side))
 
@@ -49,7 +49,7 @@ class Profiles:
         return self._by_key.get((device, side_key(candidate, side)))
 
     def by_device(self, candidate: Candidate) -> dict[str, Mapping[SideName, Profile]]:
-        """By device, in order of the names, the profiles of the sides that have one there."""
+        """The profiles of both sides, as far as there are any, by device in alphabetical order."""
         keys = {side: side_key(candidate, side) for side in SIDES}
         by_device = {
             device: {
@@ -60,7 +60,7 @@ class Profiles:
         return {device: sides for device, sides in by_device.items() if sides}
 
     def stale(self, candidate: Candidate, side: SideName) -> bool:
-        """Whether there are profiles of a side with this name, and none is of this code."""
+        """Whether the side has profiles, but none of its current code."""
         key = side_key(candidate, side)
         named = (candidate.id, side) in self._named
         return named and not any((device, key) in self._by_key for device in self.devices)

@@ -1,9 +1,9 @@
-"""Nsight Compute on sides: one `ncu` process profiles many, in a process that is sandboxed like a run worker.
+"""Runs Nsight Compute on sides: one `ncu` process profiles many, in a process sandboxed like a run worker.
 
-Sides are compiled in compile workers first. The process under `ncu` (`workers.inside.profiled`) runs one side
-after the other and logs which launches are recorded for each, so that the tool's output can be divided. If a
-side ends it, the other sides go on in a new one. Not covered: what the tool prints (`kcurate.profiling.ncu`),
-the counters (`kcurate.profiling.counters`).
+Sides are first compiled in compile workers. The process under `ncu` (`workers.inside.profiled`) runs one side
+after the other and logs the recorded launches of each, by which the tool's output is divided among the sides.
+If a side ends the process, the remaining sides run in a new one. Not covered: the tool's output
+(`kcurate.profiling.ncu`), the counters (`kcurate.profiling.counters`).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from kcurate.profiling import ncu
 from kcurate.profiling.counters import Counted
 from kcurate.records import Candidate, Environment, SideName
 
-# Sides of one process under the tool, and sides that are compiled at once.
+# How many sides one process profiles, and how many are compiled at once.
 BATCH = 32
 COMPILERS = 4
-# Inputs are the same in every run, so that profiles can be made again.
+# A fixed seed of the inputs, so that profiles are reproducible.
 SEED = 1
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.judge.workers.inside.profiled import main; main(sys.argv[2])"
 )
-Asked = tuple[Candidate, SideName]
+PairSide = tuple[Candidate, SideName]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A side's profiled launches, and how many the plan has."""
+    """A side's profiled launches, and the number of launches in its plan."""
 
     launches: int
     counted: tuple[Counted, ...]
@@ -54,7 +54,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Logged:
-    """What the process under the tool says of a side: the weight of each recorded launch; why it failed."""
+    """What the profiled process logged about a side: the weight of each recorded launch, or why it failed."""
 
     recorded: tuple[float, ...] = ()
     launches: int | None = None
@@ -64,7 +64,7 @@ class Logged:
 class Profiler:
     """Profiles sides on one GPU. Call `close` at the end.
 
-    `environment`: that of the GPU; `arch`: what it runs, such as `sm_90`.
+    `environment`: of the GPU; `arch`: its architecture, such as `sm_90`.
 
     Raises:
         MissingDependencyError: there is no compiler or `ncu`.
@@ -82,7 +82,7 @@ class Profiler:
 
     @classmethod
     def open(cls, gpu: int, metrics: Sequence[str]) -> Profiler:
-        """A profiler on this machine's GPU of that number.
+        """A profiler for the GPU with this index.
 
         Raises:
             MissingDependencyError: there is no GPU, compiler or `ncu`.
@@ -105,16 +105,16 @@ class Profiler:
         self._nursery.close()
         self._lock.close()
 
-    def profile(self, asked: Sequence[Asked]) -> Generator[tuple[int, Measured | str]]:
-        """The number of each side with what was counted, or why it could not be.
+    def profile(self, sides: Sequence[PairSide]) -> Generator[tuple[int, Measured | str]]:
+        """The index of each side with its measurement, or with the reason why there is none.
 
         Raises:
             KcurateError: the tool cannot count here.
         """
-        batches = [range(start, min(start + BATCH, len(asked))) for start in range(0, len(asked), BATCH)]
-        # While the tool runs one batch, the others are compiled.
+        batches = [range(start, min(start + BATCH, len(sides))) for start in range(0, len(sides), BATCH)]
+        # The next batches are compiled while the tool runs one.
         with ThreadPoolExecutor(1) as ahead, contextlib.ExitStack() as stack:
-            compiling = [ahead.submit(self._compile, [asked[n] for n in numbers]) for numbers in batches]
+            compiling = [ahead.submit(self._compile, [sides[n] for n in numbers]) for numbers in batches]
             stack.callback(ahead.shutdown, cancel_futures=True)
             for numbers, waiting in zip(batches, compiling, strict=True):
                 compiled = waiting.result()
@@ -125,30 +125,30 @@ class Profiler:
                     else:
                         binaries[number] = side
                 while binaries:
-                    results = self._run({number: asked[number] for number in binaries}, binaries)
+                    results = self._run({number: sides[number] for number in binaries}, binaries)
                     yield from results.items()
                     binaries = {
                         number: binary for number, binary in binaries.items() if number not in results
                     }
 
-    def _compile(self, asked: Sequence[Asked]) -> list[Compiled | CompileFailure]:
-        requests = [request_of(candidate, side) for candidate, side in asked]
+    def _compile(self, sides: Sequence[PairSide]) -> list[Compiled | CompileFailure]:
+        requests = [request_of(candidate, side) for candidate, side in sides]
         return [
             side
             for start in range(0, len(requests), COMPILERS)
             for side in self._compilers.compile(requests[start : start + COMPILERS])
         ]
 
-    def _run(self, asked: dict[int, Asked], binaries: dict[int, Compiled]) -> dict[int, Measured | str]:
-        """What one process found; at least one side is in it.
+    def _run(self, sides: dict[int, PairSide], binaries: dict[int, Compiled]) -> dict[int, Measured | str]:
+        """The results of one process, for at least one side.
 
         Raises:
             KcurateError: the tool cannot count here.
         """
         with tempfile.TemporaryDirectory(prefix="kcurate-profile-") as folder:
             root = Path(folder)
-            self._write(root, asked, binaries)
-            limit_s = time_limits.START_PROFILER_S + time_limits.PROFILE_SIDE_S * len(asked)
+            self._write(root, sides, binaries)
+            limit_s = time_limits.START_PROFILER_S + time_limits.PROFILE_SIDE_S * len(sides)
             command = [*self._command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder]
             with self._lock.exclusive():
                 done = run_limited(command, folder, limit_s)
@@ -157,13 +157,13 @@ class Profiler:
             return hanging(log)
         return divided(log, done.stdout, {number: binary.compiler for number, binary in binaries.items()})
 
-    def _write(self, root: Path, asked: dict[int, Asked], binaries: dict[int, Compiled]) -> None:
-        """The job's files: requests and binaries."""
+    def _write(self, root: Path, sides: dict[int, PairSide], binaries: dict[int, Compiled]) -> None:
+        """Write the files of a job: requests and binaries."""
         described, blobs = pack_compiled(self._helpers)
         (root / "helpers.bin").write_bytes(blobs["binary"].tobytes())
         job: dict[str, Any] = {"gpu": self._gpu, "helpers": pack_request(Helpers(described)), "sides": []}
         job["writable"] = ncu.OWN_FOLDER
-        for number, (candidate, side) in asked.items():
+        for number, (candidate, side) in sides.items():
             assert candidate.problem is not None, "a proved pair has a problem"
             described, blobs = pack_compiled(binaries[number])
             (root / f"{number}.bin").write_bytes(blobs["binary"].tobytes())
@@ -176,21 +176,21 @@ class Profiler:
 
 
 def read_log(path: Path) -> dict[int, Logged]:
-    """What was said of each side, in order."""
+    """The log entry of each side, in order."""
     logged: dict[int, Logged] = {}
     for line in path.read_text().splitlines():
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            said = json.loads(line)
-            recorded = tuple(float(weight) for weight in said.get("recorded", ()))
-            logged[int(said["side"])] = Logged(recorded, said.get("launches"), str(said.get("failed", "")))
+            entry = json.loads(line)
+            recorded = tuple(float(weight) for weight in entry.get("recorded", ()))
+            logged[int(entry["side"])] = Logged(recorded, entry.get("launches"), str(entry.get("failed", "")))
     return logged
 
 
 def hanging(log: dict[int, Logged]) -> dict[int, Measured | str]:
-    """The side that ran when the tool was killed; what it had counted of the others is lost.
+    """The result of the side that was running when the tool was killed; those of other sides are lost.
 
     Raises:
-        BackendError: there is none.
+        BackendError: no side was running.
     """
     results: dict[int, Measured | str] = {
         number: "it ran into a time limit" for number, logged in log.items() if logged.launches is None
@@ -203,7 +203,7 @@ def hanging(log: dict[int, Logged]) -> dict[int, Measured | str]:
 
 
 def divided(log: dict[int, Logged], output: str, compilers: dict[int, str]) -> dict[int, Measured | str]:
-    """The tool's output divided among the sides of the log; a side that the process did not end failed.
+    """The tool's output divided among the sides in the log; a side that did not finish has failed.
 
     Raises:
         KcurateError: the tool counted nothing.
@@ -212,17 +212,20 @@ def divided(log: dict[int, Logged], output: str, compilers: dict[int, str]) -> d
     if not launches:
         raise ncu.failure(output)
     results: dict[int, Measured | str] = {}
-    at = 1  # the first launch is our own
+    at = 1  # the first launch is one of ours
     for number, logged in log.items():
-        mine = launches[at : at + len(logged.recorded)]
+        own_launches = launches[at : at + len(logged.recorded)]
         at += len(logged.recorded)
         if logged.failed:
             results[number] = logged.failed
         elif logged.launches is None:
-            results[number] = f"it ended the process: {ncu.said(output)}"
-        elif len(mine) < len(logged.recorded):
+            results[number] = f"it ended the process: {ncu.last_messages(output)}"
+        elif len(own_launches) < len(logged.recorded):
             results[number] = "the tool did not report all of its launches"
         else:
-            counted = tuple(Counted(weight, each) for weight, each in zip(logged.recorded, mine, strict=True))
+            counted = tuple(
+                Counted(weight, metrics)
+                for weight, metrics in zip(logged.recorded, own_launches, strict=True)
+            )
             results[number] = Measured(logged.launches, counted, compilers[number])
     return results

@@ -1,8 +1,8 @@
-"""Proved pairs in, the counters of their sides out: `profiles/<device>.jsonl` of the workspace.
+"""The stage: counts both sides of proved pairs, and writes `profiles/<device>.jsonl` in the workspace.
 
-Resumable: a side with a profile of the same content on the same device is not profiled again, unless `again`
-is set, and each profile is written as soon as its batch is done. Not covered: how a side is profiled
-(`profiler`), the counters (`counters`), labels (`label_check`).
+Resumable: a side with a profile of the same content on the same device is skipped, unless `again` is set, and
+each profile is written as soon as its batch is done. Not covered: running the tool (`profiler`), the counters
+(`counters`), labels (`label_check`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ STAGE = "profile"
 
 
 class SideOutcome(StrEnum):
-    """A side's outcome. `not_confirmed`: no GPU has confirmed the pair, so that its code is not run under the
-    profiler with others. `no_device_code`: the side is PyTorch or Triton."""
+    """A side's outcome. `not_confirmed`: no GPU has confirmed the pair, so its code must not run in the
+    profiler together with other sides. `no_device_code`: the side is in PyTorch or Triton."""
 
     PROFILED = "profiled"
     FAILED = "failed"
@@ -38,7 +38,9 @@ class SideOutcome(StrEnum):
     MALFORMED = "malformed"
 
 
-def given(config: ProfileConfig, workspace: Workspace) -> Iterator[readable.Judged | readable.Unreadable]:
+def named_pairs(
+    config: ProfileConfig, workspace: Workspace
+) -> Iterator[readable.Judged | readable.Unreadable]:
     """The pairs that a config names, each with its verdicts.
 
     Raises:
@@ -59,41 +61,43 @@ def run(config: ProfileConfig, *, note: Note = silent) -> Summary:
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
-        pairs = list(given(config, workspace))
+        pairs = list(named_pairs(config, workspace))
         ncu.installed()
         place = choose("cuda", config.gpu, note=record.note)
         if len(place.gpus) > 1:
             raise InputError("profiles are made on one GPU", where=f"--gpu {config.gpu}", hint="name one")
         record.begin(config)
-        known = on_file.read(workspace)
+        profiles = on_file.read(workspace)
         tool = ncu.version()
         profiler = Profiler.open(place.gpus[0], counters.metrics(ncu.known_metrics()))
         with contextlib.closing(profiler):
-            failed = _profile(profiler, tool, _wanted(pairs, config, known, profiler), known, workspace)
-        return record.finish({"sides": _results(pairs, profiler.environment.device, known, failed, record)})
+            failed = _profile(profiler, tool, _wanted(pairs, config, profiles, profiler), profiles, workspace)
+        return record.finish(
+            {"sides": _results(pairs, profiler.environment.device, profiles, failed, record)}
+        )
 
 
 def _wanted(
     pairs: Sequence[readable.Judged | readable.Unreadable],
     config: ProfileConfig,
-    known: on_file.Profiles,
+    profiles: on_file.Profiles,
     profiler: Profiler,
 ) -> list[tuple[Candidate, SideName]]:
-    """The sides to profile, each content once."""
-    wanted: dict[str, tuple[Candidate, SideName]] = {}
+    """The sides to profile; equal content only once."""
+    sides: dict[str, tuple[Candidate, SideName]] = {}
     device = profiler.environment.device
     for pair in pairs:
         if isinstance(pair, readable.Unreadable) or not confirmed(pair):
             continue
         for side in SIDES:
-            there = known.of(pair.candidate, side, device) is not None and not config.again
-            if not there and getattr(pair.candidate, side).language == "cuda":
-                wanted.setdefault(on_file.side_key(pair.candidate, side), (pair.candidate, side))
-    return list(wanted.values())
+            profiled = profiles.of(pair.candidate, side, device) is not None and not config.again
+            if not profiled and getattr(pair.candidate, side).language == "cuda":
+                sides.setdefault(on_file.side_key(pair.candidate, side), (pair.candidate, side))
+    return list(sides.values())
 
 
 def confirmed(pair: readable.Judged) -> bool:
-    """Whether a GPU has confirmed the pair as it is, and none refuted it."""
+    """Whether the pair's current content is confirmed."""
     best = standing.best(standing.current(pair.candidate, pair.verdicts))
     return best is not None and best.outcome is Outcome.CONFIRMED
 
@@ -101,16 +105,16 @@ def confirmed(pair: readable.Judged) -> bool:
 def _profile(
     profiler: Profiler,
     tool: str,
-    wanted: Sequence[tuple[Candidate, SideName]],
-    known: on_file.Profiles,
+    sides: Sequence[tuple[Candidate, SideName]],
+    profiles: on_file.Profiles,
     workspace: Workspace,
 ) -> dict[str, str]:
-    """Profile, and write each profile; why sides failed, by key."""
+    """Profile the sides and write each profile; the reasons of failures, by key."""
     failed: dict[str, str] = {}
     environment = profiler.environment
-    with progress.bar(f"{STAGE} on {environment.device}", len(wanted), "side") as bar:
-        for number, measured in profiler.profile(wanted):
-            candidate, side = wanted[number]
+    with progress.bar(f"{STAGE} on {environment.device}", len(sides), "side") as bar:
+        for number, measured in profiler.profile(sides):
+            candidate, side = sides[number]
             key = on_file.side_key(candidate, side)
             if isinstance(measured, str):
                 failed[key] = measured
@@ -128,7 +132,7 @@ def _profile(
                     compiler=measured.compiler,
                 )
                 store.append_jsonl(workspace.profiled(profile.device), profile)
-                known.add(profile)
+                profiles.add(profile)
             bar.update()
     return failed
 
@@ -136,11 +140,11 @@ def _profile(
 def _results(
     pairs: Sequence[readable.Judged | readable.Unreadable],
     device: str,
-    known: on_file.Profiles,
+    profiles: on_file.Profiles,
     failed: dict[str, str],
     record: Run,
 ) -> dict[str, int]:
-    """The items and the counts."""
+    """Add an item for each side to the record; the counts."""
     workspace = Workspace(record.workspace)
     counts: Counter[str] = Counter()
     for pair in pairs:
@@ -149,7 +153,7 @@ def _results(
             counts[SideOutcome.MALFORMED] += 1
             continue
         for side in SIDES:
-            item = _item(pair, side, device, known, failed, workspace)
+            item = _item(pair, side, device, profiles, failed, workspace)
             record.add(item)
             counts[item.outcome] += 1
     return ordered(counts, SideOutcome)
@@ -159,7 +163,7 @@ def _item(
     pair: readable.Judged,
     side: SideName,
     device: str,
-    known: on_file.Profiles,
+    profiles: on_file.Profiles,
     failed: dict[str, str],
     workspace: Workspace,
 ) -> Item:
@@ -167,12 +171,9 @@ def _item(
     name, file = f"{candidate.id} {side}", str(pair.folder / "pair.json")
     why, following = "", None
     if (failure := failed.get(on_file.side_key(candidate, side))) is not None:
-        outcome, why, following = (
-            SideOutcome.FAILED,
-            failure,
-            command(workspace.root, "validate", candidate.id),
-        )
-    elif known.of(candidate, side, device) is not None:
+        outcome, why = SideOutcome.FAILED, failure
+        following = command(workspace.root, "validate", candidate.id)
+    elif profiles.of(candidate, side, device) is not None:
         outcome = SideOutcome.PROFILED
     elif not confirmed(pair):
         outcome, why = SideOutcome.NOT_CONFIRMED, "no GPU has confirmed the pair as it is"

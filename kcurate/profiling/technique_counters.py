@@ -1,10 +1,9 @@
-"""Which counters a technique moves, and in which direction: a label held against profiles of both sides.
+"""The counters that a technique changes, and in which direction, to check labels against profiles.
 
-A label is supported if one of its counters moves the right way by `LEAST` or more. A counter that should
-fall and is hardly there on the slow side says nothing: one thread a row exchanges nothing that shuffles could
-save.
-What a technique means is in `schemas/techniques.json`; techniques whose effect no counter shows have no entry
-here. Not covered: what a technique gains on a pair (its ablation).
+A label is supported if one of its counters changes in the right direction by `LEAST` or more. A counter that
+should fall is ignored if it is already near zero on the slow side: one thread per row exchanges nothing that
+shuffles could save. `schemas/techniques.json` defines the techniques; those whose effect no counter shows
+have no entry here. Not covered: the gain of a technique on a pair (its ablation).
 """
 
 from __future__ import annotations
@@ -16,22 +15,23 @@ from kcurate.profiling.counters import shown
 from kcurate.records import Profile
 
 LEAST = 0.05
-# A share that is close to zero on both sides moves by so many points at least.
+# A percentage must change by at least this many points, since small ones fluctuate.
 LEAST_POINTS = 1.0
-# What is hardly there on the slow side: fewer cycles an instruction, or a smaller part of the fast side's; of
-# shared memory's passes a larger part, since a fast side uses it for more than what a label says.
+# A counter is near zero on the slow side if it is below this many stall cycles per instruction, or below this
+# part of its value on the fast side. For passes of shared memory the part is larger, since a fast side uses
+# shared memory for more than one label.
 LEAST_CYCLES, LEAST_PART, LEAST_SHARED_PART = 0.5, 0.01, 0.3
-# A share of passes through shared memory, from both its counters, which padding keeps below `FEW_CONFLICTS`.
+# The percentage of shared-memory passes caused by bank conflicts, which padding keeps below `FEW_CONFLICTS`.
 CONFLICTS, FEW_CONFLICTS = "conflict_pct", 5.0
-# Sectors of a warp's access of 8 to 16 bytes a thread, with 5% for ends.
+# Sectors per access of a warp that reads 8 to 16 bytes per thread; 5% are for unaligned ends.
 WIDE = (7.6, 16.8)
 LAUNCHES = "launches"
 _TRAFFIC = ("-dram_read_bytes", "-dram_write_bytes", "-l2_bytes")
 _LESS_WORK = ("-instructions", *_TRAFFIC)
 _LATENCY = ("-stall_memory", "-stall_barrier", "-stall_shared", "+issue_pct")
 
-# By technique: counters with the sign of their change from the slow side to the fast one; `=`: sectors that
-# are those of wide accesses (`WIDE`), or few conflicts, on the fast side.
+# By technique: counters, each with the sign of its change from the slow to the fast side; `=`: on the fast
+# side the sectors are those of wide accesses (`WIDE`), or there are few conflicts.
 EXPECTED: Mapping[str, tuple[str, ...]] = {
     "algorithmic-improvement": (*_LESS_WORK, "-launches"),
     "async-copy": (*_LATENCY, "-instructions"),
@@ -49,12 +49,12 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "mixed-precision": ("+tensor_pct", "-fp32_pct", "-fp64_pct", *_TRAFFIC),
     "occupancy": ("+occupancy_pct",),
     "online-softmax": _TRAFFIC,
-    # Copies of a result spread atomics without saving any: their warps wait less.
+    # Private copies of a result spread out the atomics without reducing their number, so warps wait less.
     "privatization": ("-atomics", "-stall_memory"),
     "read-only-cache": ("-l2_bytes", "-stall_memory"),
     "register-blocking": ("-l2_bytes", "-shared_wavefronts", "-instructions"),
     "restrict-pointers": ("-l2_bytes", "-instructions", "-stall_memory"),
-    # Also fewer instructions: edges and conversions of an element are handled once a tile, not once a use.
+    # Also fewer instructions: edges and conversions are handled once per tile rather than at each use.
     "shared-memory-tiling": ("-l2_bytes", "-dram_read_bytes", "-stall_memory", "-instructions"),
     "strength-reduction": ("-instructions", "-fp64_pct", "-stall_math"),
     "structure-of-arrays": ("-load_sectors", "-store_sectors", *_TRAFFIC),
@@ -69,7 +69,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     ),
     "warp-aggregation": ("-atomics",),
     "warp-shuffle": ("-shared_wavefronts", "-stall_barrier", "-stall_shared"),
-    # Its operands come from shared memory without instructions that load them, and one does the work of many.
+    # Operands come from shared memory without load instructions, and one instruction does the work of many.
     "warpgroup-mma": ("+tensor_pct", "-instructions", "-shared_wavefronts"),
     "wavefront-parallelism": ("+issue_pct", "+occupancy_pct"),
 }
@@ -77,7 +77,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Move:
-    """A counter on both sides; `right`: it moves as the technique says."""
+    """A counter on both sides; `right`: it changes as the technique predicts."""
 
     counter: str
     slow: float
@@ -90,13 +90,13 @@ class Move:
 
 
 def moves(technique: str, slow: Profile, fast: Profile) -> list[Move]:
-    """The technique's counters that both sides have, and that could move as it says."""
+    """The technique's counters that both sides have and that could change as it predicts."""
     return [
         Move(signed[1:], before, after, right=_right(signed, before, after))
         for signed in EXPECTED.get(technique, ())
         if (before := value(slow, signed[1:])) is not None
         and (after := value(fast, signed[1:])) is not None
-        and (signed[0] != "-" or _there(signed[1:], before, after))
+        and (signed[0] != "-" or _could_fall(signed[1:], before, after))
     ]
 
 
@@ -106,8 +106,8 @@ def _right(expected: str, before: float, after: float) -> bool:
     return moved(expected[1:], before, after) == (1 if expected[0] == "+" else -1)
 
 
-def _there(counter: str, before: float, after: float) -> bool:
-    """Whether the slow side has enough of a counter that it could fall."""
+def _could_fall(counter: str, before: float, after: float) -> bool:
+    """Whether a counter is large enough on the slow side that it could fall."""
     if counter == LAUNCHES:
         return before > 1
     if counter.startswith("stall_"):
@@ -118,7 +118,7 @@ def _there(counter: str, before: float, after: float) -> bool:
 
 
 def value(profile: Profile, counter: str) -> float | None:
-    """A counter of a profile; launches and the share of conflicts count as one."""
+    """A counter of a profile; launches and the percentage of conflicts are counters too."""
     if counter == CONFLICTS:
         passes, conflicts = (
             profile.counters.get(f"shared_{counter}") for counter in ("wavefronts", "conflicts")
@@ -128,7 +128,7 @@ def value(profile: Profile, counter: str) -> float | None:
 
 
 def moved(counter: str, before: float, after: float) -> int:
-    """1 if it rises by `LEAST` or more, -1 if it falls so, else 0."""
+    """1 if the counter rises by `LEAST` or more, -1 if it falls by as much, else 0."""
     if counter.endswith("_pct") and abs(after - before) < LEAST_POINTS:
         return 0
     if after >= before * (1 + LEAST) and after > before:

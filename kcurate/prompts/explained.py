@@ -1,8 +1,8 @@
-"""Answers in three parts, diagnosis, change and code: their sentences, written from facts and read back.
+"""Answers in three parts (diagnosis, change, code): writes their sentences from facts, and reads them back.
 
-Every sentence is a template with the values of one fact filled in, so that each can be checked against the
-record that it came from. No template says why; what a counter or a time shows is all that is told. Not
-covered: which facts are told of an answer (`kcurate.dataset.explained`).
+Every sentence is a template filled with the values of one fact, so that it can be checked against the record
+of that fact. Templates state only what a counter or a time shows, never a reason. Not covered: which facts an
+answer states (`kcurate.dataset.explained`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import cache
 DIAGNOSIS, CHANGE = "Diagnosis:", "Change:"
 _END = re.compile(r"(?<=\.) (?=[A-Z])")
 _FIELD = re.compile(r"\{(\w+)\}")
-# Fields of words; the others are a number, which may have a unit.
+# Fields that hold words; the others hold a number, possibly with a unit.
 WORDS = frozenset({"gpu", "kernel", "name", "names", "meaning", "counter"})
 _TEXT, _NUMBER = r".+?", r"[\d,.e+-]+[kMGT]?%?(?: \w+)?"
 
-# By kind of fact; a template has each field of its kind once.
+# By kind of fact; every template uses each field of its kind once.
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "time": (
         "The given code takes {us} us on the {gpu}.",
@@ -133,7 +133,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that was measured, as text: its kind, and the values of the kind's fields."""
+    """A measured fact: its kind, and the values of the kind's fields as text."""
 
     kind: str
     values: Mapping[str, str]
@@ -162,7 +162,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def heard(sentence: str) -> list[Fact]:
-    """The facts that a sentence may state: one, if the templates are distinct."""
+    """The facts that a sentence may state; exactly one if templates are unambiguous."""
     matches = ((kind, pattern.fullmatch(sentence)) for kind, pattern in _patterns())
     return [Fact(kind, match.groupdict()) for kind, match in matches if match is not None]
 

@@ -1,4 +1,4 @@
-"""What went wrong with an answer, in words that help the next one; short, and without host paths."""
+"""Findings on an answer, worded so that they help to write the next one; short, and without host paths."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")
 def feedback(
     makes: SideName, outcome: AttemptOutcome, detail: str = "", verdict: Verdict | None = None
 ) -> str:
-    """One paragraph on an attempt, and what the compiler said if it did."""
+    """One paragraph on an attempt, followed by the compiler's log if there is one."""
     if verdict is None:
         return _sentence(_REFUSED.get(outcome, "The answer cannot be used"), detail)
     if verdict.outcome is Outcome.NOT_FASTER:
-        wanted = "slower" if makes == "slow" else "faster"
-        lead = f"Its results are right, but the {makes} side is not {wanted} than the given one"
+        direction = "slower" if makes == "slow" else "faster"
+        lead = f"Its results are right, but the {makes} side is not {direction} than the given one"
     else:
         lead = verdict.outcome.sentence
     if verdict.side is not None and verdict.side != makes:
@@ -61,5 +61,5 @@ def trim_log(log: str) -> str:
     if errors and len(lines) > MAX_LOG_LINES:
         wanted = sorted({j for i in errors for j in range(i, min(i + 3, len(lines)))})
         lines = [lines[i] for i in wanted]
-    kept = "\n".join(lines[:MAX_LOG_LINES])[:MAX_LOG_CHARS]
-    return f"```\n{kept}\n```" if kept else ""
+    excerpt = "\n".join(lines[:MAX_LOG_LINES])[:MAX_LOG_CHARS]
+    return f"```\n{excerpt}\n```" if excerpt else ""

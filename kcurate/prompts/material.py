@@ -1,4 +1,4 @@
-"""What a prompt is made of; plans and problems come as the JSON of `pair.json`, ready to be shown."""
+"""The parts of a prompt; plans and problems are JSON as in `pair.json`, ready to be shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Technique:
 
 @dataclass(frozen=True)
 class Example:
-    """A confirmed pair that shows a technique: the code without it and with it."""
+    """A confirmed pair that shows a technique: the code without and with it."""
 
     slow: str
     fast: str
@@ -26,7 +26,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An answer given before and what was found about it."""
+    """An earlier answer with the findings about it."""
 
     code: str
     plan: str | None
@@ -36,11 +36,11 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Material:
-    """A kernel to start from. `makes` says which side is asked for: the given code is the other one.
+    """A kernel to start from. `makes`: the side to be written; the given code is the other one.
 
-    `family` is a plain name of the computation (such as `matrix-vector`), `language` the given code's,
-    `wants` the answer's. `gpu`: what the answer is to run on, such as `NVIDIA H200 (compute capability 9.0)`;
-    empty if that is open.
+    `family`: a plain name of the computation, such as `matrix-vector`. `language`: of the given code;
+    `wants`: of the answer. `gpu`: where the answer will run, such as `NVIDIA H200 (compute capability 9.0)`;
+    empty: any GPU.
     """
 
     makes: SideName

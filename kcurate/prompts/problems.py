@@ -1,6 +1,6 @@
-"""The prompt for a problem that a draft leaves open, and the reading of the reply.
+"""The prompt to complete a drafted problem, and reading the reply.
 
-Not covered: whether the problem is any good (`kcurate.draft`), asking for a kernel's other side (`tasks`).
+Not covered: checking the problem (`kcurate.draft`), asking for the other side of a kernel (`tasks`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FORMS: Mapping[Form, str] = {
 
 
 def complete_problem(draft: str, code: str, generators: Sequence[str], form: Form) -> Prompt:
-    """The prompt for one draft; `generators` are the kinds of `init` that may be named."""
+    """The prompt for one draft; `generators`: the kinds of `init` that it may use."""
     kinds = f"Kinds of `init`: {', '.join(generators)}.\n"
     context = f"Kernel:\n```cuda\n{code.rstrip()}\n```\n"
     return Prompt(_RULES + kinds + _FORMS[form], context, f"Draft:\n```toml\n{draft.rstrip()}\n```\n")

@@ -1,9 +1,9 @@
-"""PTX as text. The static checks and the emulator read the same rows: what is allowed is what is emulated.
+"""PTX as text. The static checks and the emulator share one table of instructions.
 
 | module | owns |
 |---|---|
 | `parse` | inline assembly split into statements |
-| `rows` | what each instruction means |
-| `table` | the row of an instruction |
-| `outside` | what compiled code takes from outside its launch |
+| `rows` | the table: the meaning of each instruction |
+| `table` | looks up the row of an instruction |
+| `outside` | what compiled code reads from outside its launch |
 """

@@ -1,8 +1,8 @@
-"""What the PTX of compiled code takes from outside its launch, whatever text and headers it was made from.
+"""What compiled code depends on outside its launch, judged by its PTX rather than by source text and headers.
 
-Special registers that tell the time or the place, sleeps, waits with a time limit of their own, and local
-memory that no variable declares. Not covered: inline PTX as text (`kcurate.judge.checks.assembly`), whether
-that is a fault (`kcurate.judge.checks.binary`).
+These are special registers for time or location, sleeps, waits with a time limit, and local memory that no
+variable declares. Not covered: inline PTX in source text (`kcurate.judge.checks.assembly`), whether such a
+dependence is a fault (`kcurate.judge.checks.binary`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from kcurate.ptx.rows import REFUSED_REGISTERS
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(rf"%((?:{'|'.join(REFUSED_REGISTERS)})\w*)")
-# The address of a cooperative grid's barrier, which cooperative groups read; text may not name them.
+# Cooperative groups read the address of a grid's barrier from these; a side's text must not name them.
 _GRID_BARRIER = frozenset({"envreg1", "envreg2"})
 _DELAY = re.compile(r"(?<![\w.%$])(nanosleep|pmevent|brkpt)\b")
 _WAIT = re.compile(r"(?<![\w.%$])mbarrier\.(?:try|test)_wait[\w.:]*\s+([^;]*);")
 _BODY = re.compile(r"(?<![\w.])\.(?:entry|func)\b")
 _LOCAL = re.compile(r"(?<![\w.%$])(?:ld|st|atom|red|cvta|isspacep)\.(?:[a-z]\w*\.)*?local\b")
 _DECLARED = re.compile(r"(?<![\w.])\.local\b")
-# Operands of a wait: predicate, barrier, phase. A fourth bounds the time.
+# Operands of a wait: predicate, barrier, phase. A fourth one is a time limit.
 WAIT_OPERANDS = 3
 
 
 def outside(ptx: str) -> tuple[str, ...]:
-    """What the PTX text takes, each once, in words that follow the name of a binary."""
+    """Each such dependence once, as a phrase that continues a sentence about a binary ("reads %clock64")."""
     text = _COMMENT.sub("", ptx)
     facts = [f"reads %{name}" for name in _REGISTER.findall(text) if name not in _GRID_BARRIER]
     facts += [f"has the instruction {name}" for name in _DELAY.findall(text)]

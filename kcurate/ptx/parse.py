@@ -1,9 +1,9 @@
 """Splits the text of one asm statement into PTX instructions, labels and register declarations.
 
-The grammar is narrower than PTX's on purpose: text that it accepts means the same to ptxas wherever it
-stands. Every statement must end inside the text, since ptxas would join an unfinished one with the next asm
-statement (`asm("bra"); asm("L;");`). Not covered: what is allowed (`kcurate.judge.checks.assembly`), what an
-instruction means (`kcurate.ptx.rows`). Source: PTX ISA 9.0, "Syntax".
+The grammar is narrower than PTX's on purpose: ptxas interprets accepted text in the same way in any context.
+Every statement must end inside the text, since ptxas would join an unfinished one with the next asm statement
+(`asm("bra"); asm("L;");`). Not covered: what is allowed (`kcurate.judge.checks.assembly`), the meaning of
+instructions (`kcurate.ptx.rows`). Source: PTX ISA 9.0, "Syntax".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# The blocks around a statement, outermost first, each with a number of its own.
+# The numbers of the blocks around a statement, outermost first.
 Scope = tuple[int, ...]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -36,12 +36,12 @@ MAX_REGISTERS = 4096
 
 
 class PtxError(Exception):
-    """Text that is not a sequence of whole PTX statements, in words for the writer of the code."""
+    """Text is not a sequence of complete PTX statements; the message is for the writer of the code."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """`name:`, which branches inside its block (and blocks within) can name."""
+    """`name:`, a target of branches in its block and in nested blocks."""
 
     name: str
     scope: Scope
@@ -123,11 +123,11 @@ def _statement(text: str, scope: Scope) -> Statement:
     if text.startswith("."):
         return _registers(text, scope)
     guard = _GUARD.match(text)
-    rest = text[guard.end() :] if guard else text
-    opcode = _OPCODE.match(rest)
+    unguarded = text[guard.end() :] if guard else text
+    opcode = _OPCODE.match(unguarded)
     if opcode is None:
         raise PtxError(f"{_shown(text)} is not an instruction")
-    operands = tuple(_operands(rest[opcode.end() :], text))
+    operands = tuple(_operands(unguarded[opcode.end() :], text))
     return Instruction("".join(opcode[0].split()), operands, f"{guard[1]}{guard[2]}" if guard else "", scope)
 
 

@@ -1,19 +1,19 @@
-"""What each PTX instruction means: one row a form, for the static check and for the emulator.
+"""The meaning of each PTX instruction: one row per form, for the static check and for the emulator.
 
 An opcode with a row in `EMULATED` or a name in `NOT_EMULATED` is allowed in a side; every other opcode is
 refused. The emulator runs the forms of `EMULATED`; any other form of an allowed opcode ends a run as
 unsupported. A row is `form | operands | C++`:
 
-- form: the opcode, then its modifiers in order. `word` is required, `(a,b)` one of them, `[a,b]` optional and
-  without effect here, `[...]*` any number of those, `X=a,b` (or `X=[a,b]`) one that the C++ names as `$X`,
-  `%NAME` a set of `SETS`.
+- form: the opcode, then its modifiers in order. `word` is required, `(a,b)` is one of these, `[a,b]` is
+  optional and ignored by the emulator, `[...]*` is any number of these, `X=a,b` (or `X=[a,b]`) is one that
+  the C++ refers to as `$X`, `%NAME` is a set in `SETS`.
 - operands: `d` and `p` are written, the others read; `{a}` is a vector, `[m:S]` an address in state space `S`
-  (none: generic), `[m,{c}]` a tensor map's address with coordinates, `x:u32` gives a type (default: `$T`),
-  `x?` may be missing.
-- C++: what is written to `d` or `p`, or a statement when there is neither or it names `$d` itself. `@f` is a
-  function of `kcurate/backends/emulator/include/kcurate/ptx*.h`.
+  (without `S`: generic), `[m,{c}]` a tensor map's address with coordinates, `x:u32` has a type (default:
+  `$T`), `x?` is optional.
+- C++: the value that is written to `d` or `p`; a statement if there is neither or if it contains `$d`. `@f`
+  is a function in `kcurate/backends/emulator/include/kcurate/ptx*.h`.
 
-`.ftz` and `.sat` are applied to operands and result of every form that has them. Source: PTX ISA 9.0,
+`.ftz` and `.sat` are applied to the operands and results of every form that has them. Source: PTX ISA 9.0,
 "Instruction Set". Not covered: reading the rows (`kcurate.ptx.table`).
 """
 
@@ -271,7 +271,7 @@ mbarrier try_wait parity [acquire,relaxed,cta,cluster]* S=[%SHARED] b64
 bra [uni]                                    | label       |
 """
 
-# Allowed, though the emulator has no form of it.
+# Allowed, but not emulated.
 NOT_EMULATED = """
 bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext testp tex tld4 vabsdiff vabsdiff2 vadd vadd2 vadd4
 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wmma
@@ -285,7 +285,7 @@ REFUSED: Mapping[str, str] = {
     "tcgen05": "reaches tensor memory, which keeps its contents from launch to launch",
 }
 
-# Special registers that tell the time, the SM, a place on it, or a profiler's counters (without the %).
+# Special registers for the time, the SM, a position on it, or a profiler's counters (without the %).
 REFUSED_REGISTERS = (
     "clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph", "warpid", "nwarpid",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Finds what a PTX instruction means in `kcurate.ptx.rows`, for the static check and the emulator.
+"""Looks up PTX instructions in `kcurate.ptx.rows`, for the static check and the emulator.
 
 Not covered: splitting text into statements (`kcurate.ptx.parse`), writing C++ (the emulator).
 """
@@ -41,14 +41,14 @@ class Form:
 
 @dataclass(frozen=True)
 class Meaning:
-    """A form, and what an instruction's modifiers chose in it (empty where an optional one is missing)."""
+    """A form, and the modifiers that an instruction chose in it (empty if an optional one is missing)."""
 
     form: Form
     chosen: Mapping[str, str]
 
 
 def find(instruction: Instruction) -> Meaning | None:
-    """What the emulator does for an instruction; None: it has no such form."""
+    """The form of an instruction in the table; None: the emulator does not have it."""
     opcode, _, modifiers = instruction.opcode.partition(".")
     shapes = tuple(map(_shape, instruction.operands))
     if "L2::cache_hint" in modifiers.split("."):
@@ -62,8 +62,8 @@ def find(instruction: Instruction) -> Meaning | None:
 
 def _fits(shapes: tuple[str, ...], operands: tuple[Operand, ...]) -> bool:
     least = sum(not operand.optional for operand in operands)
-    wanted = tuple(operand.shape for operand in operands)
-    return least <= len(shapes) <= len(wanted) and shapes == wanted[: len(shapes)]
+    expected = tuple(operand.shape for operand in operands)
+    return least <= len(shapes) <= len(expected) and shapes == expected[: len(shapes)]
 
 
 def _shape(operand: str) -> str:

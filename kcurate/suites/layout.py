@@ -39,7 +39,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file belongs; `rest` is its path inside the benchmark's (or variant's) folder.
+    """Where a file belongs; `rest` is its path inside the folder of the benchmark or variant.
 
     `benchmark` is None if the layout's pattern does not name one (a file at the top of a tree).
     """

@@ -18,7 +18,7 @@ GENERIC = "generic"
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Facts about a benchmark; licences (SPDX) only where they differ from the suite's.
+    """Facts about a benchmark; its licences (SPDX) only if they differ from the suite's.
 
     `file_licenses` maps path globs (relative to the suite's root) to licences.
     """

@@ -1,7 +1,7 @@
 """The known problems of a suite's benchmarks: `sources/problems/<suite>/*.json`.
 
-Finds the one that fits a piece of code. Not covered: whether a problem is valid (`kcurate.problem`), and
-inferring problems for undescribed trees (`kcurate.draft`).
+Finds the problem that fits given code. Not covered: whether a problem is valid (`kcurate.problem`), inferring
+problems for trees without known ones (`kcurate.draft`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from kcurate.core import resources, store
 from kcurate.records import Candidate, KnownProblem, Launch, Step, steps
 
-# A problem drafted, recorded or written for one kernel, beside it; it takes precedence over the suite's.
+# The problem drafted, recorded or written for a kernel, in its folder; it takes precedence over the suite's.
 PROBLEM_NAME = "problem.json"
 
 
@@ -31,12 +31,12 @@ def load_problems(suite: str) -> tuple[KnownProblem, ...]:
 
 
 def tied(known: KnownProblem, code: str) -> KnownProblem:
-    """The problem, valid only for this code of its kernel."""
+    """The problem, restricted to this code of its kernel."""
     return replace(known, code_id=store.content_id(code))
 
 
 def is_of(known: KnownProblem, code: str) -> bool:
-    """Whether a problem was tried with this code, or is not tied to any."""
+    """Whether a problem was made for this code, or for no particular code."""
     return known.code_id in (None, store.content_id(code))
 
 
@@ -48,16 +48,16 @@ def launched(plan: Iterable[Step]) -> Iterator[str]:
 def own_problem(folder: Path, code: str) -> KnownProblem | None:
     """The admitted problem beside a kernel; None if there is none, or it was made for other code."""
     path = folder / PROBLEM_NAME
-    known = store.read_json(path, KnownProblem) if path.is_file() else None
-    return known if known is not None and is_of(known, code) else None
+    problem = store.read_json(path, KnownProblem) if path.is_file() else None
+    return problem if problem is not None and is_of(problem, code) else None
 
 
 def find_problem(
     suite: str, benchmark: str, codes: dict[str, str], path: str | None = None
 ) -> KnownProblem | None:
-    """The problem that launches every given variant (name to code); None: none is known.
+    """The known problem for these variants (name to code); None: there is none.
 
-    Of several, the first whose plans launch only kernels in the codes and that covers `path`.
+    If there are several, the first that covers `path` and whose plans launch only kernels in the codes.
     """
     for known in load_problems(suite):
         if (

@@ -1,4 +1,4 @@
-"""The suite a path belongs to: a tree is a root folder, its manifest, and whether to trust the facts in it.
+"""The suite that a path belongs to. A tree is a root folder with a manifest, whose facts may not apply to it.
 
 Detection checks the path and its parents, so a benchmark's folder or a single file is recognised too.
 """
@@ -23,8 +23,8 @@ MIN_KNOWN_BENCHMARKS = 3
 class Tree:
     """A root folder under one manifest.
 
-    `facts`: whether the manifest's URL, revision, licence and domains apply here. `license`: that of files
-    of which no manifest says one.
+    `facts`: whether the manifest's URL, revision, licence and domains apply here. `license`: of files whose
+    licence the manifest does not give.
     """
 
     root: Path
@@ -40,9 +40,9 @@ class Tree:
 
     @property
     def another_revision(self) -> str | None:
-        """The revision that a suite's facts are of, if another one is checked out."""
-        known = self.manifest.revision
-        return known if self.facts and self.revision not in (None, known) else None
+        """The revision that the manifest describes, if another one is checked out."""
+        expected = self.manifest.revision
+        return expected if self.facts and self.revision not in (None, expected) else None
 
     def locate(self, path: str) -> Place | None:
         """Where a file of this tree belongs (`path` relative to the root); None: outside the layout."""
@@ -103,7 +103,7 @@ def head_revision(root: Path) -> str | None:
 
 
 def find_tree(folder: Path, manifests: Mapping[str, Manifest], *, parents: bool = True) -> Tree | None:
-    """The suite tree that `folder` is, or (with `parents`) is inside; None if no manifest matches."""
+    """The suite tree with root `folder` or, with `parents`, around it; None if no manifest matches."""
     for candidate in (folder, *folder.parents) if parents else (folder,):
         for manifest in manifests.values():
             if _is_root(candidate, manifest):

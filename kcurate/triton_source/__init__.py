@@ -1,4 +1,4 @@
-"""Triton modules as text: what a side in Triton may contain, its kernels, and what a launch compiles it for.
+"""Triton modules as text: what a side in Triton may contain, its kernels, and their specialisations.
 
 Nothing here imports Triton or runs a module: the text is hostile. Not covered: compiling and interpreting
 (`kcurate.backends`), plans (`kcurate.problem.triton_launch`).
@@ -7,11 +7,11 @@ Nothing here imports Triton or runs a module: the text is hostile. Not covered: 
 |---|---|
 | `allowed` | the allow-list: what a module may contain |
 | `module_text` | a module's syntax tree, its functions and their parameters |
-| `specialised` | what one launch compiles a function for |
-| `accesses` | loads, stores and atomics behind each parameter |
-| `module_names` | what names at the top level stand for, through imports |
-| `configurations` | what `@triton.autotune` and `@triton.heuristics` list |
-| `extracting` | functions cut out of Python files |
+| `specialised` | the specialisation of a function for one launch |
+| `accesses` | loads, stores and atomics through each parameter |
+| `module_names` | resolves top-level names through imports |
+| `configurations` | the configurations of `@triton.autotune` and `@triton.heuristics` |
+| `extracting` | cuts functions out of Python files |
 """
 
 from kcurate.triton_source.allowed import Refusal, refusals

@@ -1,7 +1,7 @@
-"""What a Triton function does with the memory behind its parameters, by its text: loads, stores, atomics.
+"""Loads, stores and atomics of a Triton function through its parameters, found in the text.
 
-Addresses are followed through sums, names, block pointers and functions of the module. Not covered: how far
-an index goes.
+Addresses are tracked through sums, names, block pointers and functions of the module. Not covered: the range
+of indices.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Literal
 Access = Literal["load", "store", "atomic"]
 _KINDS: Mapping[str, Access] = {"load": "load", "store": "store"}
 _SAME_MEMORY = ("make_block_ptr", "advance", "to", "multiple_of", "max_contiguous")
-# Functions are followed so deep.
+# Calls of functions are followed to this depth.
 MAX_DEPTH = 6
 
 
 def accesses(
     node: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef] | None = None, depth: int = 0
 ) -> Iterator[tuple[str, Access]]:
-    """Each access in the order in which they happen, with the parameter that its address is made from."""
+    """The accesses in program order, each with the parameter from which its address is computed."""
     values: defaultdict[str, list[ast.expr]] = defaultdict(list)
     for statement in ast.walk(node):
         if isinstance(statement, ast.Assign):
@@ -30,14 +30,16 @@ def accesses(
                     values[target.id].append(statement.value)
     names = {arg.arg for arg in node.args.args}
     calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
-    for call in sorted(calls, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0)):
+    for call in sorted(
+        calls, key=lambda call_node: (call_node.end_lineno or 0, call_node.end_col_offset or 0)
+    ):
         function_name = _name(call)
         values_in = [*call.args, *(word.value for word in call.keywords)]
-        known = (functions or {}).get(function_name) if isinstance(call.func, ast.Name) else None
-        if known is not None and depth < MAX_DEPTH:
-            params = [*(arg.arg for arg in known.args.args[: len(call.args)]), *_words(call)]
+        callee = (functions or {}).get(function_name) if isinstance(call.func, ast.Name) else None
+        if callee is not None and depth < MAX_DEPTH:
+            params = [*(arg.arg for arg in callee.args.args[: len(call.args)]), *_words(call)]
             passed = dict(zip(params, values_in, strict=False))
-            for param, kind in accesses(known, functions, depth + 1):
+            for param, kind in accesses(callee, functions, depth + 1):
                 for name in sorted(_roots(passed.get(param), values, names, frozenset())):
                     yield name, kind
         elif values_in and (function_name in _KINDS or function_name.startswith("atomic_")):
@@ -56,7 +58,7 @@ def _words(call: ast.Call) -> Iterator[str]:
 def _roots(
     node: ast.expr | None, values: Mapping[str, list[ast.expr]], names: set[str], seen: frozenset[str]
 ) -> frozenset[str]:
-    """The parameters that an address is made from."""
+    """The parameters from which an address is computed."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         return _roots(node.left, values, names, seen) or _roots(node.right, values, names, seen)
     if isinstance(node, ast.IfExp):

@@ -1,10 +1,10 @@
-"""The allow-list for Triton modules: `refusals` names whatever in the syntax tree is not on it, and its line.
+"""The allow-list for Triton modules: `refusals` reports everything in the syntax tree that is not on it.
 
-A module is imports of `triton` and `triton.language`, constants, and functions with `@triton.jit` alone. A
-name is a parameter, a local, a constant, an earlier function of the module, or one of `BUILTINS`; a member
-of `triton` and `triton.language` is one of `MEMBERS`, of anything else one of `METHODS`. So no text reaches
-Python's own objects. Not covered: the sandbox in which modules are compiled all the same
-(`kcurate.judge.workers.inside.isolation`).
+A module consists of imports of `triton` and `triton.language`, constants, and functions decorated only with
+`@triton.jit`. A name is a parameter, a local, a constant, an earlier function of the module, or one of
+`BUILTINS`; a member of `triton` and `triton.language` is one of `MEMBERS`, of anything else one of `METHODS`.
+So the text cannot reach Python's own objects. Not covered: the sandbox in which modules are nevertheless
+compiled (`kcurate.judge.workers.inside.isolation`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from kcurate.errors import ProblemError
 from kcurate.triton_source.module_text import is_constexpr, parsed
 
-# The functions and types of `triton.language` that a kernel needs. Not: assembly, prints, asserts on the
-# device, libraries, tensor descriptors (which need scratch memory), the types of pointers.
+# The functions and types of `triton.language` that a kernel needs; without assembly, prints, device asserts,
+# libraries, tensor descriptors (which need scratch memory) and pointer types.
 _LANGUAGE = """
     abs add advance arange argmax argmin associative_scan assume atomic_add atomic_and atomic_cas atomic_max
     atomic_min atomic_or atomic_xchg atomic_xor bfloat16 broadcast broadcast_to cast cat cdiv ceil clamp
@@ -42,7 +42,7 @@ METHODS = frozenset(
     """.split()  # noqa: SIM905
 )
 BUILTINS = frozenset({"abs", "bool", "float", "int", "len", "max", "min", "range"})
-# What Triton or Python would take as something else than the name of a value.
+# Names to which Triton or Python would give another meaning.
 _RESERVED = BUILTINS | {"print", "list", "isinstance", "getattr", "hasattr", "triton"}
 
 _STATEMENTS = (
@@ -67,7 +67,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """What is not allowed, and its line."""
+    """Something that is not allowed, and its line."""
 
     what: str
     line: int
@@ -92,7 +92,7 @@ def _private(name: str) -> bool:
 
 
 class _Module:
-    """Walks a module, and knows what its names stand for so far."""
+    """Walks a module and keeps track of its names."""
 
     def __init__(self) -> None:
         self.modules: dict[str, str] = {}
@@ -157,7 +157,7 @@ class _Module:
         return ".".join((self.modules[node.id], *reversed(parts)))
 
     def _is_constant(self, node: ast.expr) -> bool:
-        """Whether it is arithmetic on numbers, a type, or a constant by name; a power may be huge."""
+        """Whether a value is arithmetic on numbers (no powers, which may be huge), a type or a constant."""
         if isinstance(node, ast.Call):
             simple = len(node.args) == 1 and not node.keywords and self._constexpr(node.func)
             return simple and self._is_constant(node.args[0])
@@ -210,11 +210,7 @@ class _Function:
 
     def __init__(self, module: _Module, node: ast.FunctionDef) -> None:
         self._module, self._node = module, node
-        stored = {
-            name_node.id
-            for name_node in ast.walk(node)
-            if isinstance(name_node, ast.Name) and _is_stored(name_node)
-        }
+        stored = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and _is_stored(name)}
         self._locals = {arg.arg for arg in node.args.args} | stored
 
     def visit(self) -> Iterator[Refusal]:

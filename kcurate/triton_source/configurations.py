@@ -1,7 +1,7 @@
-"""The configurations that `@triton.autotune` and `@triton.heuristics` list, as values; nothing is run.
+"""The configurations in `@triton.autotune` and `@triton.heuristics`, as values; nothing is run.
 
-Evaluated are numbers, lists, comprehensions over them, and `triton.Config`; also through a function without
-arguments that only returns them. Not covered: configurations read from files or the device.
+Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also if a function without arguments
+returns them. Not covered: configurations read from files or from the device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from kcurate.triton_source.module_names import Defined, File, Member, parts_of
 
-# The first so many configurations are kept.
+# Only this many configurations are kept, the first ones.
 MAX_CONFIGURATIONS = 8
 MAX_VALUES = 4096
 WARPS, STAGES = 4, 3
@@ -30,7 +30,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class NotLiteralError(Exception):
-    """An expression whose value the text alone does not tell."""
+    """The value of an expression is not known from the text."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,10 @@ class Config:
 
 @dataclass
 class _Values:
-    """Evaluates expressions of one file; `names` are variables of comprehensions."""
+    """Evaluates expressions of one file.
+
+    `names`: variables of comprehensions; `left`: evaluations still allowed.
+    """
 
     file: File
     names: dict[str, Any] = field(default_factory=dict)
@@ -170,7 +173,7 @@ def listed(file: File, node: ast.expr) -> list[Config]:
     """The first configurations of a list.
 
     Raises:
-        NotLiteralError: the text does not tell them.
+        NotLiteralError: they are not known from the text.
     """
     try:
         values = _Values(file).of(node)
@@ -185,8 +188,9 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
     """Each constant that heuristics compute, as an expression of the launch's arguments.
 
     Raises:
-        NotLiteralError: they are not a dictionary of lambdas, or functions that only return, which use
-            `args["NAME"]` alone.
+        NotLiteralError: they are not a dictionary of lambdas or of functions with a single `return`, or they
+        use
+            their argument in another way than `args["NAME"]`.
     """
     if not isinstance(node, ast.Dict):
         raise NotLiteralError(ast.unparse(node))
@@ -203,7 +207,7 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
 
 
 def _returned(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | None]:
-    """The parameters of a lambda, or of a function by its name, and what it only returns."""
+    """The parameters and the returned expression of a lambda, or of a function with a single `return`."""
     if isinstance(node, ast.Lambda):
         return node.args.args, node.body
     parts = parts_of(node)
@@ -216,7 +220,7 @@ def _returned(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | Non
 
 
 class _Arguments(ast.NodeTransformer):
-    """`args["NAME"]` as `NAME`."""
+    """Replaces `args["NAME"]` by `NAME`."""
 
     def __init__(self, argument_name: str) -> None:
         self._own = argument_name

@@ -1,9 +1,9 @@
-"""Cuts `@triton.jit` functions out of Python files: a module with what each needs, or a named reason.
+"""Cuts `@triton.jit` functions out of Python files: each becomes a module, or is left out for a named reason.
 
-What a function uses (helpers, constants) is written above it, under its name or one with a number. `triton`
-and `triton.language` get their usual names; decorators, annotations and docstrings go. The module is then
-held against the allow-list. Not covered: which functions are kernels, which the launches of a whole tree
-decide (`kcurate.extract.triton_files`).
+Helpers and constants that a function uses are written above it, with a number added to the name on a clash.
+`triton` and `triton.language` get their usual names; decorators, annotations and docstrings are removed. The
+module is then checked against the allow-list. Not covered: which functions are kernels, which depends on the
+launches in the whole tree (`kcurate.extract.triton_files`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.fl
 
 
 class Reason(StrEnum):
-    """Why a `@triton.jit` function became no kernel. `GENERATED`: another decorator makes one from it."""
+    """Why a `@triton.jit` function is left out. `GENERATED`: another decorator generates a kernel from it."""
 
     CONFIGURATIONS = "configurations_not_literal"
     HEURISTICS = "heuristics_not_literal"
@@ -44,10 +44,10 @@ class LeftError(Exception):
 
 @dataclass(frozen=True)
 class Cut:
-    """A function cut out: its module, the places that it was put together from, what it is frozen to.
+    """A function that was cut out: its module, the definitions that went into it, and its configurations.
 
-    `used` are the functions that it calls, as (path, name); `wrapped` names a decorator that Triton does not
-    have. `left` says why there is no code.
+    `computed`: constants from heuristics, by name. `wrapped`: a decorator that is not one of Triton's.
+    `left`: why there is no code.
     """
 
     file: File
@@ -62,7 +62,7 @@ class Cut:
 
     @property
     def used(self) -> Iterator[tuple[str, str]]:
-        """The functions and constants that it uses."""
+        """The functions and constants that it uses, as (path, name)."""
         yield from ((part.file.path, part.name) for part in self.parts if part.node is not self.node)
 
 
@@ -92,7 +92,7 @@ def is_jit(file: File, node: ast.FunctionDef) -> bool:
 
 
 def _decorator(file: File, node: ast.expr) -> tuple[str, ast.Call | None]:
-    """A decorator's name, of Triton or as written, and its call."""
+    """A decorator's name (resolved if it is one of Triton's, else as written), and its call."""
     call = node if isinstance(node, ast.Call) else None
     function = call.func if call else node
     parts = parts_of(function)
@@ -107,10 +107,8 @@ def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Co
     for decorator in node.decorator_list:
         name, call = _decorator(file, decorator)
         words = {word.arg: word.value for word in call.keywords} if call else {}
-        arguments = [
-            *(call.args if call else ()),
-            *(words[key] for key in ("configs", "values") if key in words),
-        ]
+        by_word = (words[key] for key in ("configs", "values") if key in words)
+        arguments = [*(call.args if call else ()), *by_word]
         if name == "triton.autotune" or (name not in JIT and "configs" in words):
             try:
                 configurations = tuple(listed(file, words.get("configs", arguments[0])))
@@ -127,7 +125,7 @@ def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Co
 
 
 class _Module:
-    """Collects definitions, each after what it uses."""
+    """Collects definitions, each after those that it uses."""
 
     def __init__(self) -> None:
         self.parts: list[Defined] = []
@@ -135,20 +133,17 @@ class _Module:
         self._texts: list[str] = []
 
     def text(self) -> str:
-        """The module."""
+        """The text of the module."""
         module_text = "import triton\nimport triton.language as tl\n"
         last = "@"
         for text in self._texts:
-            gap = (
-                "\n\n"
-                if text.startswith("@") or (last.startswith("@") and last != "@")
-                else "\n" * (last == "@")
-            )
+            function = text.startswith("@") or (last.startswith("@") and last != "@")
+            gap = "\n\n" if function else "\n" * (last == "@")
             module_text, last = f"{module_text}{gap}{text}\n", text
         return module_text
 
     def add(self, definition: Defined) -> str:
-        """Write a definition unless it is there; its name in the module."""
+        """Add a definition unless it is there already; its name in the module."""
         key = (definition.file.path, definition.name)
         if key in self._names:
             return self._names[key]
@@ -171,7 +166,7 @@ class _Module:
         return name
 
     def tanh(self) -> str:
-        """The name of our own `tanh`: Triton has it in a library only."""
+        """Add our own `tanh`, since Triton has it only in a library; its name."""
         if _TANH not in self._texts:
             self._texts.append(_TANH)
             self._names["", "tanh"] = "own_tanh"
@@ -183,17 +178,15 @@ class _Module:
         function.decorator_list = [ast.parse("triton.jit", mode="eval").body]
         if ast.get_docstring(function, clean=False) is not None:
             function.body = function.body[1:] or [ast.Pass()]
-        for arg in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]:
+        args = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        for arg in args:
             arg.annotation = _annotation(arg.annotation)
         stored = {
             node.id
             for node in ast.walk(function)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        parameters = {
-            arg.arg for arg in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-        }
-        _Names(self, file, frozenset(stored | parameters), name).visit(function)
+        _Names(self, file, frozenset(stored | {arg.arg for arg in args}), name).visit(function)
         return ast.unparse(ast.fix_missing_locations(function))
 
 
@@ -203,7 +196,7 @@ def _annotation(node: ast.expr | None) -> ast.expr | None:
 
 
 class _Names(ast.NodeTransformer):
-    """Names and members as the module calls them; messages of assertions and type hints go."""
+    """Rewrites names and members for the module; removes messages of assertions and type hints."""
 
     def __init__(self, module: _Module, file: File, locals_: frozenset[str], own_name: str = "") -> None:
         self._module, self._file, self._locals, self._own = module, file, locals_, own_name
@@ -226,10 +219,8 @@ class _Names(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "static_assert":
-            node.args, node.keywords = (
-                node.args[:1],
-                [keyword for keyword in node.keywords if keyword.arg == "cond"],
-            )
+            node.args = node.args[:1]
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg == "cond"]
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -276,13 +267,13 @@ def parameters(node: ast.FunctionDef) -> Iterator[tuple[ast.arg, bool]]:
 
 
 def pointers(node: ast.FunctionDef) -> frozenset[str]:
-    """The parameters that addresses are made from."""
+    """The parameters from which addresses are computed."""
     return frozenset(name for name, _ in accesses(node))
 
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch `kernel[grid](...)`: the kernel's name where it was defined, whether it was imported."""
+    """A launch `kernel[grid](...)`: the kernel's name at its definition, and whether it was imported."""
 
     name: str
     imported: bool
@@ -293,7 +284,7 @@ class Launched:
 
 
 def launches(file: File) -> Iterator[Launched]:
-    """Every launch in a file; the grid of a lambda is what it returns, and a local's is its value."""
+    """Every launch in a file; if the grid is a lambda, its body, if it is a local, the local's value."""
     locals_ = {
         target.id: node.value
         for node in ast.walk(file.syntax)

@@ -1,7 +1,7 @@
-"""What names at the top level of a tree's Python files stand for, followed through imports; nothing is run.
+"""Resolves top-level names in a tree's Python files, through imports; nothing is run.
 
-Of the branches of a condition or `try` at the top level, the first that binds a name counts. Not covered:
-names bound in loops, by `import *` or at run time.
+If the branches of a top-level condition or `try` bind a name, the first binding counts. Not covered: names
+bound in loops, by `import *` or at run time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LIBRARIES = "triton.language.extra."
 
 @dataclass(frozen=True)
 class Member:
-    """Something of Triton, by its dotted name."""
+    """A member of Triton, by its dotted name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Defined:
-    """A function, or the value of a name, in a file of the tree; `constexpr`: its annotation says so."""
+    """A function, or the value of a name, in a file of the tree; `constexpr`: it is annotated as such."""
 
     file: File
     name: str
@@ -48,7 +48,7 @@ Meaning = Member | Defined
 
 
 class Tree:
-    """The Python files of a tree; `read` gives a path's text, or None."""
+    """The Python files of a tree; `read` returns the text of a path, or None."""
 
     def __init__(self, paths: Sequence[str], read: Callable[[str], str | None]) -> None:
         self._by_name: dict[str, list[str]] = {}
@@ -69,7 +69,7 @@ class Tree:
         return self._files[path]
 
     def module(self, name: str, importer: str) -> File | None:
-        """The file of a dotted module name; of several, that which lies nearest to the importing file."""
+        """The file of a dotted module name; if several fit, the one nearest to the importing file."""
         ending = name.replace(".", "/")
         fits = [
             path
@@ -83,7 +83,8 @@ class Tree:
 def _shared(left: str, right: str) -> int:
     pairs = zip(left.split("/"), right.split("/"), strict=False)
     return next(
-        (at for at, (left_part, other) in enumerate(pairs) if left_part != other), min(len(left), len(right))
+        (at for at, (left_part, other) in enumerate(pairs) if left_part != other),
+        min(len(left), len(right)),
     )
 
 
@@ -133,12 +134,12 @@ class File:
                     yield target.id, Defined(self, target.id, node.value, marked)
 
     def imports(self, name: str) -> str | None:
-        """What a name was called where it was imported from; None if it was not imported."""
+        """The original name of an imported name; None if it was not imported."""
         bound = self._bound.get(name)
         return bound.member if isinstance(bound, _Imported) else None
 
     def resolve(self, dotted: Sequence[str], steps: int = 0) -> Meaning | None:
-        """What a name, or a member of a module by its parts, stands for; None: not of the tree or Triton."""
+        """The meaning of a dotted name, given as its parts; None: it is neither in the tree nor in Triton."""
         first, *rest = dotted
         bound = self._bound.get(first)
         if bound is None or steps > MAX_STEPS:
@@ -155,7 +156,7 @@ class File:
 
     def _elsewhere(self, module: str, member: str | None, rest: Sequence[str], steps: int) -> Meaning | None:
         names = [*([member] if member else []), *rest]
-        # The longest prefix that is a module of the tree, then a name in it.
+        # The longest prefix that is a module of the tree wins; the remainder is a name in it.
         for count in range(len(names) - 1, -1, -1):
             file = self.tree.module(".".join(filter(None, [module, *names[:count]])), self.path)
             if file is not None and file is not self:
@@ -182,7 +183,7 @@ def parts_of(node: ast.expr) -> tuple[str, ...] | None:
 
 
 def _usual(name: str) -> str:
-    """A function of Triton's libraries as the one of `triton.language` that computes the same."""
+    """A function of Triton's libraries by the name of the equal function in `triton.language`."""
     module, _, last = name.rpartition(".")
     of_library = f"{module}.".startswith(_LIBRARIES) or module == "triton.language.math"
     if of_library and last in MEMBERS["triton.language.math"]:

@@ -20,8 +20,10 @@ MAX_NESTING = 120
 
 @dataclass(frozen=True)
 class Kernel:
-    """A function's parameters in order: those that a launch passes, those that are compile-time constants,
-    and which of these have a default."""
+    """The parameters of a function in order: those that a launch passes, and compile-time constants.
+
+    `optional`: the parameters with a default.
+    """
 
     name: str
     passed: tuple[str, ...]
@@ -31,7 +33,7 @@ class Kernel:
 
 @lru_cache(maxsize=64)
 def parsed(code: str) -> ast.Module:
-    """The text as a syntax tree, which callers must not change.
+    """The syntax tree of the text, which callers must not change.
 
     Raises:
         ProblemError: it is not Python, or larger or more deeply nested than any module needs to be.
@@ -41,8 +43,8 @@ def parsed(code: str) -> ast.Module:
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        what = getattr(error, "msg", None) or type(error).__name__
-        raise ProblemError(f"not Python: {what} (line {getattr(error, 'lineno', 1)})") from error
+        message = getattr(error, "msg", None) or type(error).__name__
+        raise ProblemError(f"not Python: {message} (line {getattr(error, 'lineno', 1)})") from error
     level: list[ast.AST] = [tree]
     for _ in range(MAX_NESTING):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -53,10 +55,10 @@ def parsed(code: str) -> ast.Module:
 
 @lru_cache(maxsize=16)
 def respelled(code: str) -> str:
-    """The module written anew from its syntax tree, so that what is compiled is what was checked.
+    """The module's text regenerated from its syntax tree, so that exactly what was checked is compiled.
 
     Raises:
-        ProblemError: as `parsed`, or the text does not have the same tree.
+        ProblemError: as `parsed`, or the new text has another syntax tree.
     """
     tree = parsed(code)
     text = ast.unparse(tree)
@@ -71,19 +73,19 @@ def kernels(code: str) -> Mapping[str, Kernel]:
     Raises:
         ProblemError: as `parsed`.
     """
-    kernels_found = {}
+    by_name = {}
     for node in parsed(code).body:
         if isinstance(node, ast.FunctionDef):
             constants = [arg.arg for arg in node.args.args if is_constexpr(arg.annotation)]
             names = [arg.arg for arg in node.args.args]
             defaulted = names[len(names) - len(node.args.defaults) :]
             passed = tuple(name for name in names if name not in constants)
-            kernels_found[node.name] = Kernel(node.name, passed, tuple(constants), frozenset(defaulted))
-    return kernels_found
+            by_name[node.name] = Kernel(node.name, passed, tuple(constants), frozenset(defaulted))
+    return by_name
 
 
 def bare_python(code: str, renames: Mapping[str, str] | None = None) -> str:
-    """Python without comments and docstrings, in a fixed layout, with other names for words in `renames`.
+    """Python without comments and docstrings, in a fixed layout, with the names in `renames` replaced.
 
     Raises:
         SyntaxError: it is not Python.

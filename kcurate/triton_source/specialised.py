@@ -1,8 +1,8 @@
-"""What one launch compiles a Triton function for: the types of its arguments, and what is known of them.
+"""The specialisation of a Triton function for one launch: the types of its arguments, and facts about them.
 
-As Triton's own launcher does, an integer argument of 1 becomes a constant that is not passed, and pointers
-and integers that 16 divides are marked. In a plan that is bound, this is the template of an entry point, so
-each combination is a binary of its own. Not covered: binding (`kcurate.problem.triton_launch`).
+As in Triton's own launcher, an integer argument of 1 becomes a constant that is not passed, and pointers and
+integers divisible by 16 are marked. A specialisation is the template of an entry point in a bound plan, so
+each one is compiled separately. Not covered: binding (`kcurate.problem.triton_launch`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Specialised:
 
     @property
     def template(self) -> tuple[str, ...]:
-        """As text, for an entry point."""
+        """The specialisation as text, for an entry point."""
         constants = (f"{name}={json.dumps(value)}" for name, value in sorted(self.constants.items()))
         options = (f"@num_warps={self.num_warps}", f"@num_stages={self.num_stages}")
         return (*map(str, self.parameters), *constants, *options)
 
     @classmethod
     def of(cls, template: tuple[str, ...]) -> Specialised:
-        """The reverse of `template`."""
+        """The specialisation that `template` describes."""
         parameters: list[Parameter] = []
         constants: dict[str, Constant] = {}
         for text in template:

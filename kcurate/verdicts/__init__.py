@@ -2,10 +2,10 @@
 
 | module | what |
 |---|---|
-| `items` | a verdict as an item of results |
+| `items` | a verdict as an item in the summary of a command |
 | `keys` | the key of a verdict |
 | `ledger` | writes verdicts and finds them again |
-| `naive` | the speedup over a suite's own naive variant |
+| `naive` | the speedup over the naive variant in a suite |
 | `readable` | pairs with their verdicts, for stages that report unreadable files and continue |
 | `standing` | which verdicts a pair has, and which of them counts |
 """

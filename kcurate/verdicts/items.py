@@ -1,4 +1,4 @@
-"""A verdict as an item of results: outcome, sentence of the judge, file with the rest, what comes next."""
+"""A verdict as an item in the summary of a command: outcome, reason, file with the details, next command."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def item(kind: str, name: str, verdict: Verdict, folder: Path, workspace: Worksp
 
 
 def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, workspace: Workspace) -> Item:
-    """The item of a pair with its standing verdict; `outcome` may be what a stage made of it.
+    """The item of a pair with the verdict that counts; `outcome` may differ from it, as a stage sees it.
 
-    A built-in pair that nobody has judged is no fault of the workspace: it counts as passed.
+    A built-in pair without a verdict counts as passed, since the workspace is not at fault.
     """
     name, folder = pair.candidate.id, pair.folder
     if best is not None:
@@ -43,20 +43,23 @@ def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, worksp
             return row
         return replace(row, outcome=outcome, passed=False, why=f"{best.outcome}: {row.why}".rstrip(": "))
     why = OUTDATED if outcome == "stale" else "not judged yet"
-    following = command(workspace.root, "validate", _found(name, folder, workspace))
+    following = command(workspace.root, "validate", _pair_argument(name, folder, workspace))
     ours = outcome == "not_judged" and folder == resources.pairs_dir() / name
     return Item(kind, name, outcome, ours, why, str(folder / "pair.json"), following)
 
 
 def of_pair(pair: Judged, workspace: Workspace) -> Item:
-    """The item of a pair with what stands of its verdicts."""
+    """The item of a pair with the one of its verdicts that counts."""
     best = best_of(current(pair.candidate, pair.verdicts))
     outcome = "stale" if pair.verdicts else "not_judged"
     return standing("pairs", best.outcome if best else outcome, best, pair, workspace)
 
 
 def unreadable(kind: str, outcome: str, broken: Unreadable, workspace: Workspace) -> Item:
-    """The item of a folder whose pair, verdicts or kernel cannot be read; extract writes a kernel again."""
+    """The item of a folder whose pair, verdicts or kernel cannot be read.
+
+    It names no next command for a kernel, since extract writes kernels again.
+    """
     following = None if kind == "kernels" else command(workspace.root, "validate", broken.folder)
     return Item(
         kind, str(broken.folder), outcome, False, broken.why, str(broken.folder / broken.file), following
@@ -64,9 +67,9 @@ def unreadable(kind: str, outcome: str, broken: Unreadable, workspace: Workspace
 
 
 def _next(outcome: Outcome, name: str, folder: Path, workspace: Workspace) -> str:
-    """The command that comes next."""
+    """The command that a user would run next."""
     inside = folder == workspace.pairs / name
-    location = _found(name, folder, workspace)
+    location = _pair_argument(name, folder, workspace)
     if outcome is Outcome.HARNESS_ERROR:
         return "kcurate doctor"
     if outcome is Outcome.NO_PROBLEM and inside:
@@ -78,6 +81,6 @@ def _next(outcome: Outcome, name: str, folder: Path, workspace: Workspace) -> st
     return command(workspace.root, "show", location)
 
 
-def _found(name: str, folder: Path, workspace: Workspace) -> str | Path:
-    """What a command finds the pair by: its id if it is in the workspace or built in, else its folder."""
+def _pair_argument(name: str, folder: Path, workspace: Workspace) -> str | Path:
+    """The argument with which a command finds the pair: its folder, or its id if that is enough."""
     return name if folder in (workspace.pairs / name, resources.pairs_dir() / name) else folder

@@ -8,15 +8,15 @@ from __future__ import annotations
 from kcurate.core import store
 from kcurate.records import Candidate
 
-# Part of every key, so that a change in what is proved invalidates old verdicts.
+# Part of every key, so that a change to what the judge proves invalidates old verdicts.
 PROTOCOL = "4"
 
 
 def verdict_key(candidate: Candidate) -> str:
     """The key of verdicts on exactly this code, these plans and this problem under the current protocol.
 
-    A slow side that was made is judged more strictly, so a verdict on it has another key than one on the same
-    code as somebody else's: neither is taken for the other.
+    A slow side that a rule or model made is judged more strictly than the same code written by hand, so the
+    two have different keys.
     """
     mark = " made slow" if candidate.origin.made == "slow" else ""
     return store.candidate_key(candidate, protocol=f"{PROTOCOL}{mark}")

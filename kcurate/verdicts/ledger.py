@@ -1,7 +1,7 @@
 """Writes verdicts and finds them again: the workspace's JSON lines, and `verdicts/` in pair folders.
 
-All verdicts are written here. The JSON lines hold every verdict ever made on a device; the last line of a key
-counts. Not covered: file formats (`kcurate.core.store`), which of several verdicts counts
+All verdicts are written here. The JSON lines hold every verdict ever made on a device; the last line with a
+key counts. Not covered: file formats (`kcurate.core.store`), which of several verdicts counts
 (`kcurate.verdicts.standing`).
 """
 

@@ -1,8 +1,8 @@
-"""The speedup over a suite's own naive variant: what a slow side that was made is held against.
+"""The speedup over the naive variant in a suite, with which a made slow side is compared.
 
-A naive variant is the slow side of a pair of the same problem that nobody made: of a pair beside the one that
-a candidate was made from, or of a natural pair of the same kernel. Not covered: what follows
-(`kcurate.judge.made_slow`).
+A naive variant is a hand-written slow side for the same problem. It belongs to a pair in the same folder as
+the pair that a candidate was made from, or to a natural pair of the same kernel. Not covered: what the judge
+concludes (`kcurate.judge.made_slow`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ def naive_speedup(
 ) -> float | None:
     """The speedup over the slowest naive variant, among the built-in pairs and the workspace's.
 
-    `fast_us`: how long the candidate's fast side takes on `device`. It is compared with the naive variant's
-    own time where that was taken on such a device, else the ratio of the naive variant's pair counts.
-
-    At the headline bench size, or at the other one of that name.
+    `fast_us`: the time of the candidate's fast side on `device`. It is compared with the time of the naive
+    variant if that was measured on such a device; otherwise the speedup in the naive variant's pair counts.
+    `size`: the name of a bench size; None: the headline size.
 
     Raises:
         InputError: a pair or a verdict on file cannot be read.

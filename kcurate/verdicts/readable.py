@@ -27,7 +27,7 @@ class Unreadable:
 
     @classmethod
     def of(cls, folder: Path, error: InputError) -> Unreadable:
-        """What `error` says of a file in `folder`."""
+        """From an error about a file in `folder`."""
         return cls(folder, (error.where or "").removeprefix(f"{folder}/"), " ".join(error.what.split()))
 
     def __str__(self) -> str:
@@ -58,27 +58,29 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
 
 
 def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
-    """As `pair_folders`, but there may be none."""
+    """As `pair_folders`, but the list may be empty."""
     roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
     return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
 
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | Unreadable]:
     """For every folder, its pair with all verdicts on its content or id, or why it cannot be read."""
-    # `standing.judged` ends at the first unreadable folder. Pairs before it are yielded as they come; then
-    # each remaining folder is checked alone, and a second pass goes over those that can be read.
-    rest = list(folders)
+    # `standing.judged` stops at the first unreadable folder. After yielding the pairs before it, check each
+    # remaining folder separately, and read the good ones in a second pass.
+    remaining = list(folders)
     done = 0
     try:
-        pairs = zip(rest, standing.judged(rest, workspace), strict=True)
-        for folder, pair in progress.each(pairs, "read", len(rest), "pair"):
+        pairs = zip(remaining, standing.judged(remaining, workspace), strict=True)
+        for folder, pair in progress.each(pairs, "read", len(remaining), "pair"):
             done += 1
             yield Judged(folder, *pair)
     except InputError:
-        rest = rest[done:]
-        broken = {folder: unreadable for folder in rest if (unreadable := _unreadable(folder)) is not None}
+        remaining = remaining[done:]
+        broken = {
+            folder: unreadable for folder in remaining if (unreadable := _unreadable(folder)) is not None
+        }
         yield from broken.values()
-        good = [folder for folder in rest if folder not in broken]
+        good = [folder for folder in remaining if folder not in broken]
         for folder, pair in zip(good, standing.judged(good, workspace), strict=True):
             yield Judged(folder, *pair)
 

@@ -1,8 +1,8 @@
 """Which verdicts a pair has, and which of them counts.
 
-A verdict counts for every pair with its key, whatever the pair's id was when it was judged. A verdict with
-the pair's id but another key is about an earlier version of the pair, or was made under an older protocol
-(`kcurate.verdicts.keys`). A pass does not outweigh a counterexample, and a GPU's verdict outweighs the
+A verdict counts for every pair with its key, even if the pair had another id when it was judged. A verdict
+with the pair's id but another key is about an earlier version of the pair, or was made under an older
+protocol (`kcurate.verdicts.keys`). A pass does not outweigh a counterexample; a GPU's verdict outweighs the
 emulator's. Not covered: making verdicts (`kcurate.judge`), writing them (`kcurate.verdicts.ledger`).
 """
 
@@ -17,7 +17,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
 
-# Whose verdict stands where several GPU models have one: the built-in pairs have theirs of this one.
+# If several GPU models have a verdict, that of this model counts, on which the built-in pairs were judged.
 STANDS = "NVIDIA H200"
 
 
@@ -26,7 +26,7 @@ def judged(
 ) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
     """Every pair with all verdicts on its content or id: those only in its folder, then the workspace's.
 
-    The workspace's are in the order in which each device made them. Verdicts on its content get its id.
+    Verdicts of the workspace are ordered by device, then by time. Verdicts on the pair's content get its id.
 
     Raises:
         InputError: a folder does not hold a pair.
@@ -60,35 +60,35 @@ def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict,
 
 
 def best(verdicts: Sequence[Verdict], device: str = STANDS) -> Verdict | None:
-    """The verdict that counts for a pair, of its current ones. The first that exists of:
+    """The one of a pair's current verdicts that counts: the first that exists of
 
-    - a GPU's last counterexample (`mismatch`, `nondeterministic`), whatever passed before or after it;
-    - the emulator's last counterexample, unless a GPU found the pair correct: the emulator runs threads in an
-      order that no GPU has, and pairs are for GPUs;
+    - the last counterexample of a GPU (`mismatch`, `nondeterministic`), whatever passed before or after it;
+    - the last counterexample of the emulator, unless a GPU found the pair correct: the emulator runs threads
+      in orders that no GPU has, and pairs are for GPUs;
     - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
       (`static_reject`, `compile_error`, `launch_error`, `padded`);
     - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and
       `ambiguous_timing` refute nothing.
 
-    Of several such verdicts the last of `device` counts, else the last: a second GPU model adds its verdict
-    to a row, and changes neither the row's times nor the GPU that its prompt names.
+    In each group the last verdict of `device` counts, else the last one. A verdict of a second GPU model thus
+    changes neither the times in a dataset row nor the GPU that its prompt names.
     """
-    kept = sorted(_not_withdrawn(verdicts), key=lambda verdict: verdict.environment.device == device)
-    proved = any(verdict.outcome.correct and not _emulated(verdict) for verdict in kept)
+    valid = sorted(_not_withdrawn(verdicts), key=lambda verdict: verdict.environment.device == device)
+    proved = any(verdict.outcome.correct and not _emulated(verdict) for verdict in valid)
     refuting = [
-        verdict for verdict in kept if verdict.outcome.refutes and not (proved and _emulated(verdict))
+        verdict for verdict in valid if verdict.outcome.refutes and not (proved and _emulated(verdict))
     ]
     on_gpu = [verdict for verdict in refuting if not _emulated(verdict)]
     confirmed, correct = (
-        [verdict for verdict in kept if verdict.outcome is wanted]
-        for wanted in (Outcome.CONFIRMED, Outcome.CORRECT)
+        [verdict for verdict in valid if verdict.outcome is outcome]
+        for outcome in (Outcome.CONFIRMED, Outcome.CORRECT)
     )
-    judged = [verdict for verdict in kept if verdict.outcome.judged]
-    return next((group[-1] for group in (on_gpu, refuting, confirmed, correct, judged, kept) if group), None)
+    judged = [verdict for verdict in valid if verdict.outcome.judged]
+    return next((group[-1] for group in (on_gpu, refuting, confirmed, correct, judged, valid) if group), None)
 
 
 def elsewhere(verdicts: Sequence[Verdict], chosen: Verdict | None) -> list[Verdict]:
-    """The verdict that counts on each device but that of `chosen`, by name; none without `chosen`."""
+    """The verdict that counts on each device other than that of `chosen`, by name; empty without `chosen`."""
     if chosen is None:
         return []
     devices = {verdict.environment.device for verdict in verdicts} - {chosen.environment.device}
@@ -100,18 +100,18 @@ def elsewhere(verdicts: Sequence[Verdict], chosen: Verdict | None) -> list[Verdi
 
 
 def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The verdicts without passes that the same device refused later."""
-    kept: list[Verdict] = []
+    """The verdicts without the passes of a device that refused the pair later."""
+    valid: list[Verdict] = []
     for verdict in verdicts:
         if verdict.outcome.withdraws:
             device = verdict.environment.device
-            kept = [
+            valid = [
                 verdict
-                for verdict in kept
+                for verdict in valid
                 if not verdict.outcome.correct or verdict.environment.device != device
             ]
-        kept.append(verdict)
-    return kept
+        valid.append(verdict)
+    return valid
 
 
 def _emulated(verdict: Verdict) -> bool:

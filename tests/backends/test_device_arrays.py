@@ -134,7 +134,7 @@ def test_a_device_makes_the_hosts_thinned_and_uneven_inputs(
 
     buffer = Buffer(dtype, ("n",), Init("uniform", {"low": low, "high": 2}))
     density = contents.KEPT_TERMS / terms
-    recipe = contents._made("x", buffer, {"n": COUNT}, 5, "structured", density)
+    recipe = contents._generated("x", buffer, {"n": COUNT}, 5, "structured", density)
     assert isinstance(recipe, Recipe)
     assert recipe.form == ("uneven" if low > 0 else "table")
     where = region(arrays, dtype, COUNT)

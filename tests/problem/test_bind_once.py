@@ -31,6 +31,6 @@ def test_an_error_comes_each_time_and_old_programs_go() -> None:
     for _ in range(2):
         with pytest.raises(ProblemError):
             bind_once(one.problem, broken, {"n": 100})
-    for n in range(1, 3 * once.KEPT):
+    for n in range(1, 3 * once.MAX_PROGRAMS):
         bind_once(one.problem, one.fast, {"n": n})
-    assert len(once._recent) == once.KEPT
+    assert len(once._recent) == once.MAX_PROGRAMS

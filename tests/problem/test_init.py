@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kcurate.core import resources
 from kcurate.errors import ProblemError
+from kcurate.problem.check import keeps
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
 from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.contents import (
@@ -31,7 +32,6 @@ from kcurate.problem.inputs.contents import (
 from kcurate.problem.inputs.counter_based import Recipe, mix, words
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
 from kcurate.problem.inputs.generators import variations
-from kcurate.problem.inputs.promises import keeps
 from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 

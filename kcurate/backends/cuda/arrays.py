@@ -1,8 +1,8 @@
 """Arrays in device memory: created, compared and hidden there by our own kernels.
 
-Every method queues work on the device's stream, unless it says that it waits. The same kernels run on the
-emulator, where the tests compare them with NumPy. Not covered: the kernels (`kcurate.backends.cuda.helpers`),
-time (`kcurate.backends.cuda.timer`).
+Every method queues work on the device's stream, unless its docstring says that it waits. The same kernels run
+on the emulator, where the tests compare them with NumPy. Not covered: the kernels
+(`kcurate.backends.cuda.helpers`), timing (`kcurate.backends.cuda.timer`).
 """
 
 from __future__ import annotations
@@ -21,26 +21,15 @@ from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.groups import CLASSES
-from kcurate.problem.inputs.counter_based import (
-    BELOW_THREE,
-    FORMS,
-    PATCHED,
-    PERIOD,
-    PIECE,
-    PIECES,
-    RUN,
-    Array,
-    Recipe,
-    quantiles,
-)
+from kcurate.problem.inputs import counter_based
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
-# Of a fingerprint, or a sum of them.
+# Size of a fingerprint, and of a sum of fingerprints.
 WORD_BYTES = 8
-# Ranges that are tested at once.
+# How many ranges are tested at once.
 TALLIES = 256
-# The floating types of `kc_close`.
+# The numbers of the floating types in `helpers.cu`.
 FLOAT_KINDS = {
     "float64": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3": 4, "float8_e5m2": 5,
 }  # fmt: skip
@@ -48,11 +37,11 @@ FLOAT_KINDS = {
 
 @dataclass(frozen=True)
 class Region:
-    """The part of an allocation that holds one buffer's contents, and what of it counts.
+    """The part of an allocation that holds a buffer's contents, and which of its elements are compared.
 
-    `layout`: rank, base, extents and strides of the logical array's axes, in bytes (empty: one element after
-    the other). `counted_by`: the device address of the number of leading elements that count, its size in
-    bytes, and whether it is signed. `ordered` False: the elements are a set.
+    `layout`: rank, base, extents and strides of the logical array's axes, in bytes (empty: contiguous).
+    `counted_by`: where only leading elements are compared, the device address of their number, its size in
+    bytes, and whether it is signed. `ordered` False: the elements may come in any order.
     """
 
     memory: Memory
@@ -71,12 +60,12 @@ class Region:
 
     @property
     def plain(self) -> bool:
-        """Whether every byte of the range counts, in order."""
+        """Whether every byte of the range is compared, in order."""
         return not self.layout and self.counted_by is None and self.ordered
 
 
 def _shape(region: Region) -> list[tuple[int, int]]:
-    """The count's and the layout's parameters of `kc_fingerprint` and `kc_close`."""
+    """The parameters of `kc_fingerprint` and `kc_close` for the count and the layout."""
     address, itemsize, signed = region.counted_by or (0, 0, False)
     return [(address, 8), (itemsize, 4), (signed, 4), _layout(region)]
 
@@ -91,7 +80,7 @@ class DeviceArrays:
         self.key = secrets.randbits(64)
         self.word = device.allocate(256)
         self._tallies = device.allocate(8 * TALLIES)
-        table = quantiles()
+        table = counter_based.quantiles()
         self.quantiles = device.allocate(table.nbytes)
         device.write(self.quantiles, 0, table.view(np.uint8))
 
@@ -110,7 +99,7 @@ class DeviceArrays:
         )
 
     def clear(self) -> None:
-        """Clear our own memory that holds nothing, so that nothing can be found there."""
+        """Clear memory of ours that is not in use, so that a kernel finds no data there."""
         self.device.clear_unused()
         self.device.fill(self.word, 0, self.word.size_bytes, b"\0")
         self.device.fill(self._tallies, 0, self._tallies.size_bytes, b"\0")
@@ -123,22 +112,27 @@ class DeviceArrays:
             )
 
     def changed(self, ranges: Sequence[Held]) -> list[bool]:
-        """For each range, whether it no longer holds what it held; waits for all of them."""
-        found: list[bool] = []
+        """For each range, whether its contents changed; waits for all of them."""
+        differs: list[bool] = []
         for start in range(0, len(ranges), TALLIES):
-            found += self._changed(ranges[start : start + TALLIES])
-        return found
+            differs += self._changed(ranges[start : start + TALLIES])
+        return differs
 
     def _changed(self, ranges: Sequence[Held]) -> list[bool]:
         self.device.fill(self._tallies, 0, 8 * len(ranges), b"\0")
-        for at, one in enumerate(ranges):
-            begin, slot = one.memory.address + one.offset, (self._tallies.address + 8 * at, 8)
-            if isinstance(one.what, Memory):
-                values = [(begin, 8), (one.what.address, 8), (one.size_bytes, 8), slot]
-                self._run("kc_differs", self._blocks(one.size_bytes), values)
-            elif one.size_bytes > 0:
-                values = [*self._noise_range(one.memory, one.offset, one.size_bytes, one.what), slot]
-                self._run("kc_noise_changed", self._blocks(one.size_bytes), values)
+        for at, held_range in enumerate(ranges):
+            begin, slot = held_range.memory.address + held_range.offset, (self._tallies.address + 8 * at, 8)
+            if isinstance(held_range.what, Memory):
+                values = [(begin, 8), (held_range.what.address, 8), (held_range.size_bytes, 8), slot]
+                self._run("kc_differs", self._blocks(held_range.size_bytes), values)
+            elif held_range.size_bytes > 0:
+                values = [
+                    *self._noise_range(
+                        held_range.memory, held_range.offset, held_range.size_bytes, held_range.what
+                    ),
+                    slot,
+                ]
+                self._run("kc_noise_changed", self._blocks(held_range.size_bytes), values)
         counts = self.device.read(self._tallies, 0, 8 * len(ranges)).view(np.uint64)
         return [bool(count) for count in counts]
 
@@ -150,7 +144,7 @@ class DeviceArrays:
         return max(1, min(self._multiprocessors * 4, size_bytes // (8 * THREADS)))
 
     def sum_of(self, add: Callable[[int], None]) -> int:
-        """The sum that `add` queues into the word at a device address; waits for it."""
+        """The sum that `add` accumulates in the word at the device address that it is given; waits."""
         self.device.fill(self.word, 0, WORD_BYTES, b"\0")
         add(self.word.address)
         return int(self.device.read(self.word, 0, WORD_BYTES).view(np.uint64)[0])
@@ -163,7 +157,7 @@ class DeviceArrays:
     def fingerprint(self, region: Region, salt: int, slot: int) -> None:
         """Add a 64-bit fingerprint of an output's elements to the word at device address `slot`.
 
-        Unordered regions have the same fingerprint in any order; elements past the count do not matter.
+        Unordered regions have the same fingerprint in any order; elements past the count are ignored.
         """
         if region.plain:
             return self.checksum(region.memory, region.offset_bytes, region.size_bytes, salt, slot)
@@ -171,7 +165,10 @@ class DeviceArrays:
         return self._run("kc_fingerprint", self._blocks(8 * region.count), [*head, *_shape(region)])
 
     def record_fingerprint(self, members: Sequence[Region], count: int, salt: int, slot: int) -> None:
-        """As `fingerprint`, of `count` records in any order: element i, or row i, of each region."""
+        """As `fingerprint`, of `count` records in any order.
+
+        Record i is element i (or row i) of each region.
+        """
         words = self.device.allocate(8 * count)
         self.device.fill(words, 0, words.size_bytes, b"\0")
         for region in members:
@@ -184,12 +181,12 @@ class DeviceArrays:
         self.device.free(words)
 
     def close(
-        self, region: Region, expected: Memory, bound: Bound, hiding: tuple[int, int], found: int
+        self, region: Region, expected: Memory, bound: Bound, hiding: tuple[int, int], slot: int
     ) -> None:
-        """Compare an output with `expected`, which lies hidden with `hiding` (salt, key).
+        """Compare an output with `expected`, which is encrypted with `hiding` (salt, key).
 
-        Adds to the words at device address `found`: the number of elements outside their bound, the squares
-        of all differences (float64), and the number of groups outside theirs.
+        Adds to the words at device address `slot`: the number of elements outside their bound, the sum of the
+        squares of all differences (float64), and the number of groups outside their bound.
         """
         rows = -(-region.count // bound.row) if bound.row else 0
         sums = self.device.allocate(8 * (3 * rows + 4 * CLASSES))
@@ -202,14 +199,14 @@ class DeviceArrays:
             self._run("kc_rows", blocks, [count, itemsize, *hidden, packed, by_row, *_shape(region)])
             self._run("kc_scales", self._blocks(8 * rows), [count, packed, by_row, scales, *_shape(region)])
         groups = [scales, off_by_row, classes]
-        compared = [packed, *groups, (secrets.randbits(64), 8), (found, 8), *_shape(region)]
+        compared = [packed, *groups, (secrets.randbits(64), 8), (slot, 8), *_shape(region)]
         self._run("kc_close", blocks, [start, count, itemsize, *hidden, *compared])
-        values = [count, packed, by_row, *groups, (found, 8), *_shape(region)]
+        values = [count, packed, by_row, *groups, (slot, 8), *_shape(region)]
         self._run("kc_groups", self._blocks(8 * rows), values)
         self.device.free(sums)
 
-    def make(self, region: Region, recipe: Recipe) -> None:
-        """Write the values of a recipe, the same bits as `Recipe.values`; waits if it has a table."""
+    def make(self, region: Region, recipe: counter_based.Recipe) -> None:
+        """Write the values of a recipe, bit for bit those of `Recipe.values`; waits if it has a table."""
         packed = _pack(recipe)
         table = self._upload(recipe.table)
         values = [
@@ -224,8 +221,8 @@ class DeviceArrays:
             self.device.synchronize()
             self.device.free(table)
 
-    def _upload(self, table: Array | None) -> Memory | None:
-        """A recipe's table on the device, one word for the bits of each element."""
+    def _upload(self, table: counter_based.Array | None) -> Memory | None:
+        """A recipe's table on the device; each word holds the bits of one element."""
         if table is None:
             return None
         flat = np.ascontiguousarray(table).reshape(-1)
@@ -235,7 +232,7 @@ class DeviceArrays:
         return memory
 
     def narrow(self, region: Region) -> None:
-        """Round values to the next narrower type; those that would leave the range of all stay. Waits."""
+        """Round values to the next narrower type, except where that would leave their range. Waits."""
         narrower = NARROWER.get(region.dtype)
         if narrower is not None:
             least = self._range(region)
@@ -245,7 +242,7 @@ class DeviceArrays:
             )
 
     def hole(self, region: Region, start: int, count: int) -> None:
-        """Set `count` elements from `start` on to what a hole is filled with. Waits."""
+        """Set `count` elements from `start` on to `hole_value`. Waits."""
         self._range(region)
         words = self.device.read(self.word, 0, 16).view(np.uint64)
         raw = np.asarray(hole_value(*(_unordered(int(word)) for word in words)), numpy_dtype(region.dtype))
@@ -255,7 +252,10 @@ class DeviceArrays:
         self._run("kc_put", self._blocks(8 * count), values)
 
     def _range(self, region: Region) -> int:
-        """The address of the least and the greatest value of a region, as ordered words."""
+        """Queue the search for the least and the greatest value of a region; the address of the two.
+
+        They are stored as words whose unsigned order is that of the values.
+        """
         self.device.write(self.word, 0, np.array([2**64 - 1, 0], np.uint64).view(np.uint8))
         kind = (FLOAT_KINDS[region.dtype], 4)
         values = [*_elements(region), kind, (self.word.address, 8), _layout(region)]
@@ -263,7 +263,7 @@ class DeviceArrays:
         return self.word.address
 
     def magnitudes(self, region: Region) -> tuple[Magnitudes, int]:
-        """`Magnitudes` of a floating region, and how many of its elements count; waits for them."""
+        """`Magnitudes` of a floating region, and how many of its elements are compared; waits."""
         self.device.fill(self.word, 0, 24, b"\0")
         head = [*_elements(region), (FLOAT_KINDS[region.dtype], 4), (self.word.address, 8)]
         for name in ("kc_largest", "kc_squares"):
@@ -273,32 +273,32 @@ class DeviceArrays:
         return Magnitudes(bits, rms), count
 
     def hide(self, region: Region, to: Memory, salt: int, key: int) -> None:
-        """Write the region's elements in logical order to `to`, hidden as `close` expects them."""
+        """Write the region's elements in logical order to `to`, encrypted as `close` expects them."""
         values = [*_elements(region), (to.address, 8), (salt, 8), (key, 8), _layout(region)]
         self._run("kc_hide", self._blocks(8 * region.count), values)
 
 
 def _elements(region: Region) -> list[tuple[int, int]]:
-    """Where a region's elements start, how many there are, and their size, as parameters."""
+    """The address, number and size of a region's elements, as kernel parameters."""
     return [(region.memory.address + region.offset_bytes, 8), (region.count, 8), (region.itemsize, 4)]
 
 
 def _layout(region: Region) -> tuple[int, int]:
-    """The layout's parameter."""
+    """A region's layout as a kernel parameter."""
     layout = struct.pack(f"<{2 + 2 * MAX_RANK}Q", *(region.layout or (0,) * (2 + 2 * MAX_RANK)))
     return int.from_bytes(layout, "little"), len(layout)
 
 
 def _packed(bound: Bound) -> tuple[int, int]:
-    """The kernels' `Bound`."""
-    *numbers, _, rounding, row = astuple(bound)  # the whole output is decided on the host
+    """A bound as a kernel parameter."""
+    *numbers, _, rounding, row = astuple(bound)  # `whole` is checked on the host
     numbers.append(rounding)
     data = struct.pack("<9dQ", *numbers, bound.room, row)
     return int.from_bytes(data, "little"), len(data)
 
 
-def _pack(recipe: Recipe) -> bytes:
-    """The kernels' `Recipe`."""
+def _pack(recipe: counter_based.Recipe) -> bytes:
+    """A recipe as the struct `Recipe` of `helpers.cu`."""
     thin, shaping = recipe.thinned, recipe.shaping
     allowed = shaping.allowed if shaping else ()
     floats = is_float(recipe.dtype)
@@ -310,16 +310,16 @@ def _pack(recipe: Recipe) -> bytes:
         recipe.extent,
         thin.below if thin else 0,
         thin.always if thin else 0,
-        RUN,
-        -(-recipe.count // RUN) or 1,
+        counter_based.RUN,
+        -(-recipe.count // counter_based.RUN) or 1,
         recipe.width,
         0 if recipe.table is None else recipe.table.size - 1,
-        PERIOD,
-        PIECES[1],
+        counter_based.PERIOD,
+        counter_based.PIECES[1],
         shaping.key if shaping else 0,
         shaping.width if shaping else 1,
         recipe.cleared,
-        BELOW_THREE.get(recipe.dtype, 0),
+        counter_based.BELOW_THREE.get(recipe.dtype, 0),
         recipe.first,
         recipe.low,
         recipe.span,
@@ -327,12 +327,12 @@ def _pack(recipe: Recipe) -> bytes:
         recipe.most,
         thin.small if thin else 0.0,
         recipe.top,
-        FORMS.index(recipe.form),
+        counter_based.FORMS.index(recipe.form),
         FLOAT_KINDS[recipe.dtype] if floats else 0,
         floats if recipe.form == "sorted" else thin is not None,
         recipe.dtype == "bool",
-        PATCHED,
-        PIECE,
+        counter_based.PATCHED,
+        counter_based.PIECE,
         0 if shaping is None else 1 if shaping.whole is None else 2,
         shaping.whole or 0 if shaping else 0,
         sum(number << 4 * at for at, number in enumerate(allowed)),
@@ -343,7 +343,7 @@ def _pack(recipe: Recipe) -> bytes:
 
 
 def _unordered(word: int) -> float:
-    """A double from its ordered word."""
+    """A double from a word whose unsigned order is that of doubles."""
     bits = word ^ (1 << 63) if word >> 63 else word ^ (2**64 - 1)
-    found: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
-    return found
+    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return value

@@ -1,10 +1,10 @@
 """Timing overheads and memory speed of a GPU: the cost of an event pair, and the copy bandwidth.
 
-An event pair around a kernel reads a constant more than the kernel takes: 1.0 us more than Nsight Compute's
-gpu__time_duration on an H100 and 1.4 us on an H200, from 4 us to 0.1 ms, for compute-bound kernels and copies
-alike, with a standard deviation of 0.05 to 0.1 us from process to process (November 2026, 10 and 14 fresh
-processes). So the overhead is the pair's reading around an empty kernel minus what an empty kernel takes. A
-graph adds a little. Not covered: where readings are stored (`kcurate.judge.timing.calibration`).
+An event pair around a kernel reads longer than the kernel takes, by a constant: 1.0 us more than Nsight
+Compute's gpu__time_duration on an H100 and 1.4 us on an H200, for kernels of 4 us to 0.1 ms, whether
+compute-bound or copies, with a standard deviation of 0.05 to 0.1 us between processes (November 2026, 10 and
+14 fresh processes). So the overhead is the reading around an empty kernel minus the duration of an empty
+kernel. A graph adds a little. Not covered: where readings are stored (`kcurate.judge.timing.calibration`).
 """
 
 from __future__ import annotations

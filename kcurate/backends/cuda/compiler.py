@@ -18,26 +18,27 @@ from kcurate.backends.cuda.unread import unread
 from kcurate.errors import MissingDependencyError
 from kcurate.ptx.outside import outside
 
+# A minimal kernel, whose compilation loads everything that is loaded only once.
 _FIRST = 'extern "C" __global__ void first(int *x) { x[threadIdx.x] = 1; }'
 
 
 class CudaCompiler:
-    """NVRTC for one GPU's architecture, with what only that chip has: `sm_90` compiles for `sm_90a`."""
+    """NVRTC for one GPU's architecture, including chip-specific features: `sm_90` compiles for `sm_90a`."""
 
     def __init__(self, arch: str | None = None) -> None:
         self.arch = nvrtc.target(arch or nvrtc.DEFAULT_ARCH)
 
     def folders(self) -> tuple[Path, ...]:
-        """All that compiling reads, once one kernel was compiled: headers, NVRTC's libraries, Triton's ptxas.
+        """All folders that compiling reads after a first kernel: headers, NVRTC's libraries, Triton's ptxas.
 
         Raises:
             MissingDependencyError: NVRTC is not installed.
         """
-        self.compile(_FIRST, [EntryPoint("first")])  # imports and loads what is only ever loaded once
-        found = [*nvrtc.header_folders(), *nvrtc.library_folders()]
+        self.compile(_FIRST, [EntryPoint("first")])
+        folders = [*nvrtc.header_folders(), *nvrtc.library_folders()]
         with contextlib.suppress(MissingDependencyError):
-            found += [ptxas.tool(int(self.arch.removeprefix("sm_").rstrip("af"))).parent, *SYSTEM_LIBRARIES]
-        return tuple(found)
+            folders += [ptxas.tool(int(self.arch.removeprefix("sm_").rstrip("af"))).parent, *SYSTEM_LIBRARIES]
+        return tuple(folders)
 
     def compile(
         self,
@@ -50,25 +51,25 @@ class CudaCompiler:
     ) -> Compiled | CompileFailure:
         """Compile one side; `sanitize` keeps line numbers for compute-sanitizer's reports.
 
-        `examine` finds what kernels never read.
+        `examine`: find what kernels never read.
 
         Raises:
             MissingDependencyError: NVRTC is not installed.
         """
-        wanted = [entry.expression for entry in entry_points] + [f"&{symbol}" for symbol in symbols]
+        expressions = [entry.expression for entry in entry_points] + [f"&{symbol}" for symbol in symbols]
         options = ["--ptxas-options=-v", *(["--generate-line-info"] if sanitize else [])]
         text = BEFORE_SIDES + code
-        made = nvrtc.compile_cubin(text, name_expressions=wanted, arch=self.arch, options=options)
-        if made.cubin is None:
-            return CompileFailure("error", made.log[:MAX_RAW_LOG_CHARS])
-        lowered = {expression.removeprefix("&"): symbol for expression, symbol in made.lowered.items()}
+        compiled = nvrtc.compile_cubin(text, name_expressions=expressions, arch=self.arch, options=options)
+        if compiled.cubin is None:
+            return CompileFailure("error", compiled.log[:MAX_RAW_LOG_CHARS])
+        lowered = {expression.removeprefix("&"): symbol for expression, symbol in compiled.lowered.items()}
         return Compiled(
             backend="cuda",
-            binary=made.cubin,
-            sha256=hashlib.sha256(made.cubin).hexdigest(),
+            binary=compiled.cubin,
+            sha256=hashlib.sha256(compiled.cubin).hexdigest(),
             lowered=lowered,
-            resources=cubin.read_kernels(made.cubin, made.log),
+            resources=cubin.read_kernels(compiled.cubin, compiled.log),
             compiler=f"{nvrtc.nvrtc_version()} {self.arch}",
-            unread=unread(made.ptx) if examine else {},
-            outside=outside(made.ptx),
+            unread=unread(compiled.ptx) if examine else {},
+            outside=outside(compiled.ptx),
         )

@@ -1,4 +1,4 @@
-"""Reads a cubin's ELF sections, without tools and without a GPU.
+"""Reads a cubin's ELF sections; needs neither CUDA tools nor a GPU.
 
 Layout facts (sm_90, CUDA 13.0), checked against `ptxas -v` in the tests: `.nv.info` has pairs of symbol index
 and value for registers (0x2f) and stack frame (0x11), `.nv.info.<kernel>` a record per parameter (0x17);
@@ -23,18 +23,16 @@ from kcurate.records import Resources
 REGISTERS, FRAME_BYTES, PARAMETER = 0x2F, 0x11, 0x17
 # Shared memory reserved by the system in every block on sm_90 (`ptxas -v` does not count it).
 RESERVED_SHARED_BYTES = 1024
-# A context's limit (CU_LIMIT_STACK_SIZE), which nothing here raises.
+# The default of CU_LIMIT_STACK_SIZE, which nothing here raises.
 DEFAULT_STACK_BYTES = 1024
 # Functions of the compiler's maths library, which do not recurse.
 _LIBRARY_CALLS = frozenset({"__internal_trig_reduction_slowpathd", "__internal_accurate_pow"})
 _TEXT, _SHARED = ".text.", ".nv.shared."
 _CONSTANT = ".nv.constant3"
 _VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", _CONSTANT)
-
-# `ptxas -v`: the kernel, then its spills.
+# In the log of `ptxas -v`: the name of a kernel, then its spills.
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-
 # Headers of the CUDA C++ libraries define a thousand tags and constants of at most 8 bytes (CUDA 13.0).
 _LIBRARY = frozenset({"cuda", "cooperative_groups", "__cccl_internal", "cub", "thrust"})
 MAX_TAG_BYTES = 8
@@ -56,16 +54,16 @@ class Variable:
 
     @property
     def library(self) -> bool:
-        """Whether it is one of the CUDA C++ libraries' tags and constants, which nothing writes."""
+        """Whether it is a tag or constant of the CUDA C++ libraries, which nothing writes."""
         return self.size_bytes <= MAX_TAG_BYTES and _namespace(self.name) in _LIBRARY
 
 
 def _namespace(mangled: str) -> str:
     """The outermost namespace of a mangled name, skipping the compiler's per-file one; empty if none."""
-    rest = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
-    while match := re.match(r"\d+", rest):
+    tail = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
+    while match := re.match(r"\d+", tail):
         end = match.end() + int(match[0])
-        name, rest = rest[match.end() : end], rest[end:]
+        name, tail = tail[match.end() : end], tail[end:]
         if not name.startswith("_INTERNAL_"):
             return name
     return ""
@@ -100,18 +98,16 @@ def _per_symbol(elf: Any, attribute: int) -> Mapping[str, int]:
     info, table = elf.get_section_by_name(".nv.info"), elf.get_section_by_name(".symtab")
     if info is None or table is None:
         return {}
-    found = (struct.unpack("<II", data) for kind, data in _attributes(info.data()) if kind == attribute)
-    return {table.get_symbol(index).name: value for index, value in found}
+    entries = (struct.unpack("<II", data) for kind, data in _attributes(info.data()) if kind == attribute)
+    return {table.get_symbol(index).name: value for index, value in entries}
 
 
 def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
     """Every kernel in the cubin with its registers, shared, local and constant bytes.
 
-    The local bytes of a kernel that calls functions are at least the default stack: a frame counts what is
-    called, but no recursion, whose depth is unknown.
-
-    `log` is the compiler's log for the same cubin, made with `--ptxas-options=-v`; without it, `spill_bytes`
-    is None.
+    The local bytes of a kernel that calls functions are at least the default stack: its frame includes
+    callees, but not recursion, whose depth is unknown. `log` is the compiler's log for the same cubin, made
+    with `--ptxas-options=-v`; without it, `spill_bytes` is None.
 
     Raises:
         BackendError: not an ELF file. MissingDependencyError: pyelftools is missing.
@@ -120,7 +116,7 @@ def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
     registers, frames, spills = _per_symbol(elf, REGISTERS), _per_symbol(elf, FRAME_BYTES), _spills(log)
     sizes = {section.name: section["sh_size"] for section in elf.iter_sections()}
     names = sorted(name.removeprefix(_TEXT) for name in sizes if name.startswith(_TEXT))
-    variables = sum(size for name, size in sizes.items() if name == ".nv.constant3")
+    variables = sizes.get(_CONSTANT, 0)
     return tuple(
         Resources(
             kernel=name,
@@ -145,25 +141,25 @@ def _local_bytes(frames: Mapping[str, int], kernel: str) -> int:
 def parameters(cubin: bytes, symbol: str) -> tuple[tuple[int, int], ...]:
     """(offset, size) in bytes of every parameter of a kernel, in order."""
     section = _open(cubin).get_section_by_name(f".nv.info.{symbol}")
-    found = {}
+    by_ordinal = {}
     for kind, data in _attributes(section.data()) if section is not None else ():
         if kind == PARAMETER:
             _, ordinal, offset, flags = struct.unpack("<IHHI", data)
-            found[ordinal] = (offset, flags >> 18)
-    return tuple(found[ordinal] for ordinal in sorted(found))
+            by_ordinal[ordinal] = (offset, flags >> 18)
+    return tuple(by_ordinal[ordinal] for ordinal in sorted(by_ordinal))
 
 
 def _spills(log: str) -> Mapping[str, int]:
     """Bytes of spill stores plus loads, by kernel, from a `-v` log."""
-    found: dict[str, int] = {}
+    spill_bytes: dict[str, int] = {}
     kernel = ""
     for line in log.splitlines():
         if match := _COMPILING.search(line):
             kernel = match[1]
         elif kernel and (match := _SPILLS.search(line)):
-            found[kernel] = int(match[1]) + int(match[2])
+            spill_bytes[kernel] = int(match[1]) + int(match[2])
             kernel = ""
-    return found
+    return spill_bytes
 
 
 def code_sha256(cubin: bytes, symbol: str) -> str | None:
@@ -197,18 +193,18 @@ def variables(cubin: bytes) -> tuple[Variable, ...]:
     """The module's `__device__` and `__constant__` variables (as mangled), sorted by name."""
     elf = _open(cubin)
     table = elf.get_section_by_name(".symtab")
-    found = []
+    variables = []
     for symbol in table.iter_symbols() if table is not None else ():
         index = symbol["st_shndx"]
         if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(index, int):
             continue
         section = elf.get_section(index)
         if section.name in _VARIABLE_SECTIONS:
-            found.append(_variable(symbol, section))
-    return tuple(sorted(found, key=lambda variable: variable.name))
+            variables.append(_variable(symbol, section))
+    return tuple(sorted(variables, key=lambda variable: variable.name))
 
 
 def _variable(symbol: Any, section: Any) -> Variable:
     start, size = symbol["st_value"], symbol["st_size"]
-    held = None if section["sh_type"] == "SHT_NOBITS" else section.data()[start : start + size]
-    return Variable(symbol.name, size, section.name, held)
+    initial = None if section["sh_type"] == "SHT_NOBITS" else section.data()[start : start + size]
+    return Variable(symbol.name, size, section.name, initial)

@@ -1,8 +1,8 @@
 """`Device` on the CUDA driver: plain allocations, one stream, launches; opened only in worker processes.
 
-All work goes to one stream, in order. Untrusted kernels run here, so nothing on the host that a kernel could
-reach (managed or mapped host memory) is ever allocated through this class. Not covered: graphs, events and
-the cache flush for timing (`timer`), loading (`loaded`).
+All work goes to one stream, in order. Untrusted kernels run here, so this class never allocates host memory
+that a kernel could reach (managed or mapped memory). Not covered: graphs, events and the cache flush for
+timing (`timer`), loading (`loaded`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import (
-    Bytes,
-    Compiled,
-    EntryPoint,
-    Grid,
-    KernelArg,
-    KernelFault,
-    Memory,
-    Module,
-    check_range,
-)
+from kcurate.backends import base
 from kcurate.backends.cuda import environment, loaded, tensor_maps
 from kcurate.backends.cuda.driver import attribute, call, open_context
 from kcurate.backends.cuda.slabs import Slabs, rounded
@@ -38,7 +28,7 @@ SMALL_LIMIT_BYTES = 1 << 16
 
 
 class CudaDevice:
-    """One GPU; `index` is nvidia-smi's. `divides` False: every allocation is the driver's own.
+    """One GPU; `index` is that of nvidia-smi. `divides` False: the driver makes every allocation separately.
 
     Raises:
         MissingDependencyError: there is no such GPU, or no driver.
@@ -57,24 +47,24 @@ class CudaDevice:
         self._compiler: str | None = None
         self._slabs = Slabs(_allocated, _freed)
         self.divides = True
-        # Host arrays that are being copied.
-        self._written: list[Bytes] = []
+        # Host arrays whose copies may not have finished; they must stay alive until then.
+        self._written: list[base.Bytes] = []
 
     def environment(self) -> Environment:
         """The GPU, driver, clocks, temperature and power, read now."""
         return environment.read(self.handle, self._compiler)
 
-    def load(self, compiled: Compiled) -> loaded.LoadedModule:
+    def load(self, compiled: base.Compiled) -> loaded.LoadedModule:
         """Load a cubin."""
         self._compiler = compiled.compiler
         return loaded.load(compiled)
 
-    def unload(self, module: Module) -> None:
+    def unload(self, module: base.Module) -> None:
         """Remove a module's code and variables from the context; waits for the device."""
         self.synchronize()
         call(cu.cuModuleUnload(_own(module).handle))
 
-    def reset_globals(self, module: Module) -> None:
+    def reset_globals(self, module: base.Module) -> None:
         """Copy the initial values back into every variable of the module."""
         for image in _own(module).images:
             if image.values is None:
@@ -83,21 +73,22 @@ class CudaDevice:
                 values = image.values.ctypes.data
                 call(cu.cuMemcpyHtoDAsync(image.address, values, image.size_bytes, self.stream))
 
-    def allocate(self, size_bytes: int) -> Memory:
-        """Plain device memory, 256-byte aligned; all of the piece where it is divided."""
+    def allocate(self, size_bytes: int) -> base.Memory:
+        """Plain device memory, 256-byte aligned; its size is rounded up if it is part of a slab."""
         if not self.divides:
-            return Memory(_allocated(size_bytes), size_bytes)
+            return base.Memory(_allocated(size_bytes), size_bytes)
         try:
-            return Memory(self._slabs.take(size_bytes), rounded(size_bytes))
-        except KernelFault as full:
-            needed, there = self._slabs.total_bytes + size_bytes, environment.memory_bytes(self.handle)
-            if full.reason != "out_of_memory" or needed < there:
+            return base.Memory(self._slabs.take(size_bytes), rounded(size_bytes))
+        except base.KernelFault as full:
+            needed = self._slabs.total_bytes + size_bytes
+            memory_bytes = environment.memory_bytes(self.handle)
+            if full.reason != "out_of_memory" or needed < memory_bytes:
                 raise
-            what = f"out of memory: it needs {needed / 1e9:.0f} GB or more of the GPU's {there / 1e9:.0f} GB"
-            raise KernelFault("launch_error", what) from full
+            problem = f"it needs {needed / 1e9:.0f} GB or more of the GPU's {memory_bytes / 1e9:.0f} GB"
+            raise base.KernelFault("launch_error", f"out of memory: {problem}") from full
 
-    def free(self, memory: Memory) -> None:
-        """Free memory; it is cleared and kept."""
+    def free(self, memory: base.Memory) -> None:
+        """Free memory; a part of a slab is cleared and kept for later."""
         if not self.divides:
             _freed(memory.address)
             return
@@ -105,7 +96,7 @@ class CudaDevice:
         self._slabs.give(memory.address, memory.size_bytes)
 
     def shrink(self) -> None:
-        """Give memory that is kept for later allocations back to the driver."""
+        """Return memory that is kept for later allocations to the driver."""
         self._slabs.shrink()
 
     def clear_unused(self) -> None:
@@ -113,7 +104,7 @@ class CudaDevice:
         for address, size_bytes in self._slabs.unused:
             call(cu.cuMemsetD8Async(address, 0, size_bytes, self.stream))
 
-    def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
+    def write(self, memory: base.Memory, offset_bytes: int, data: base.Bytes) -> None:
         """Host to device; the host array must not change before the device is waited for.
 
         Waiting here would cost a turn of every other process that uses the GPU.
@@ -125,7 +116,7 @@ class CudaDevice:
                 cu.cuMemcpyHtoDAsync(memory.address + offset_bytes, flat.ctypes.data, flat.size, self.stream)
             )
 
-    def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
+    def read(self, memory: base.Memory, offset_bytes: int, size_bytes: int) -> base.Bytes:
         """Device to host; waits for earlier work."""
         data = np.empty(size_bytes, np.uint8)
         if size_bytes:
@@ -134,7 +125,7 @@ class CudaDevice:
         self.synchronize()
         return data
 
-    def fill(self, memory: Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
+    def fill(self, memory: base.Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
         """Repeat `pattern` (1, 2, 4 or 8 bytes) over a range."""
         address = memory.address + offset_bytes
         if len(set(pattern)) == 1:
@@ -160,13 +151,17 @@ class CudaDevice:
             call(cu.cuMemcpyDtoDAsync(address + have, address, step, self.stream))
             have += step
 
-    def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
+    def copy(
+        self, to: base.Memory, to_offset: int, source: base.Memory, offset: int, size_bytes: int
+    ) -> None:
         """Device to device."""
         if size_bytes > 0:
             start, end = source.address + offset, to.address + to_offset
             call(cu.cuMemcpyDtoDAsync(end, start, size_bytes, self.stream))
 
-    def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+    def launch(
+        self, module: base.Module, entry: base.EntryPoint, grid: base.Grid, args: Sequence[base.KernelArg]
+    ) -> None:
         """Launch a kernel.
 
         Raises:
@@ -184,7 +179,7 @@ class CudaDevice:
         else:
             call(cu.cuLaunchKernel(function.handle, *extent, 0))
 
-    def _launch_clusters(self, function: loaded.Function, grid: Grid, pointers: int) -> None:
+    def _launch_clusters(self, function: loaded.Function, grid: base.Grid, pointers: int) -> None:
         assert grid.cluster is not None
         if math.prod(grid.cluster) > PORTABLE_CLUSTER:
             function.allow_any_cluster()
@@ -211,7 +206,13 @@ class CudaDevice:
         return tensor_maps.encode(shape, address)
 
     def upload(
-        self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int
+        self,
+        module: base.Module,
+        symbol: str,
+        to_offset: int,
+        source: base.Memory,
+        offset: int,
+        size_bytes: int,
     ) -> None:
         """Copy into a variable of the module.
 
@@ -219,17 +220,17 @@ class CudaDevice:
             KernelFault: there is no such variable, or the range exceeds it.
         """
         variable = _own(module).variable(symbol)
-        check_range(symbol, variable.size_bytes, to_offset, size_bytes)
+        base.check_range(symbol, variable.size_bytes, to_offset, size_bytes)
         target, start = variable.address + to_offset, source.address + offset
         call(cu.cuMemcpyDtoDAsync(target, start, size_bytes, self.stream))
 
     def bind_texture(
-        self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
+        self, module: base.Module, symbol: str, source: base.Memory, offset: int, width: int, height: int
     ) -> None:
         """Point a shim texture at memory: its variable gets the address, the width and the height."""
         variable = _own(module).variable(symbol)
         words = loaded.texture_words(source.address + offset, width, height)
-        check_range(symbol, variable.size_bytes, 0, 4 * len(words))
+        base.check_range(symbol, variable.size_bytes, 0, 4 * len(words))
         for i, word in enumerate(words):  # word by word, so that it can be part of a graph
             call(cu.cuMemsetD32Async(variable.address + 4 * i, word, 1, self.stream))
 
@@ -251,6 +252,6 @@ def _freed(address: int) -> None:
     call(cu.cuMemFree(address))
 
 
-def _own(module: Module) -> loaded.LoadedModule:
+def _own(module: base.Module) -> loaded.LoadedModule:
     assert isinstance(module, loaded.LoadedModule)
     return module

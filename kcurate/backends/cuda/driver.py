@@ -1,6 +1,6 @@
-"""CUDA driver calls, with error codes mapped to our two kinds of failure.
+"""CUDA driver calls, with error codes mapped to exceptions.
 
-What a kernel can cause is a `KernelFault`; everything else is a `BackendError`. Decided by code, never by
+What a kernel can cause is a `KernelFault`; everything else is a `BackendError`. The code decides, never the
 message. The codes and their meaning: CUDA Driver API, "Data types used by CUDA driver", enum CUresult.
 """
 
@@ -40,10 +40,10 @@ FAULTS: dict[int, FaultReason] = {
     719: "launch_error",  # launch failed
     720: "launch_error",  # cooperative launch too large
 }
-# Operations that a graph cannot contain (900 to 908, "stream capture").
+# Errors of stream capture: operations that a graph cannot contain.
 CAPTURE = range(900, 909)
 # How many processes open a GPU at once. The driver opens about 13 contexts a second, whether four or twelve
-# ask, and whoever allocates memory meanwhile waits behind all of them (our measurement, H200, November 2026).
+# processes ask, and allocations meanwhile wait behind all of them (our measurement, H200, November 2026).
 AT_ONCE = 3
 # Errors on machines without a usable GPU.
 ABSENT = frozenset({34, 35, 36, 100, 101, 803, 804})
@@ -74,7 +74,7 @@ def call(result: tuple[Any, ...]) -> Any:
 
 
 def error_name(code: int) -> str:
-    """The driver's name for a code, in words: `illegal address`."""
+    """The driver's name for a code as plain text: `illegal address`."""
     try:
         name = str(cu.CUresult(code).name)
     except ValueError:
@@ -96,9 +96,9 @@ def load_driver() -> None:
 
 
 @contextlib.contextmanager
-def _turn(what: str) -> Iterator[None]:
-    """Wait until fewer than `AT_ONCE` other processes open the same."""
-    handle = open_lock(f"{what}-opening-{os.getpid() % AT_ONCE}")
+def _turn(resource: str) -> Iterator[None]:
+    """Hold one of `AT_ONCE` locks while opening a resource."""
+    handle = open_lock(f"{resource}-opening-{os.getpid() % AT_ONCE}")
     try:
         with held(handle, fcntl.LOCK_EX):
             yield

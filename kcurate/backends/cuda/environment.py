@@ -1,6 +1,6 @@
 """The environment of a verdict: the GPU's name, UUID and driver, and readings of clocks and temperature.
 
-The driver knows the GPU; NVML, through cuda-core, knows its state. Readings that this machine does not
+The driver identifies the GPU; NVML, through cuda-core, reports its state. Readings that this machine does not
 provide are omitted. Nothing is ever set. Not covered: the compiler's version (in each `Compiled`).
 """
 
@@ -71,11 +71,11 @@ def _state(identity: str) -> dict[str, Detail]:
         "temperature_c": lambda: int(device.temperature.get_sensor()),
         "clock_limits": lambda: ",".join(sorted(str(r) for r in device.current_clock_event_reasons)),
     }
-    found: dict[str, Detail] = {}
+    state: dict[str, Detail] = {}
     for key, get in readings.items():
         try:
             value = get()
         except failures:
             continue
-        found[key] = value if isinstance(value, str | int | float) else str(value)
-    return found
+        state[key] = value if isinstance(value, str | int | float) else str(value)
+    return state

@@ -1,8 +1,8 @@
 """Our own device code (`helpers.cu`): the kernels behind `arrays` and `timer`, as one small binary.
 
 Memory between the buffers of a side, and outputs before a run, hold noise: the word at address `8 w` is
-`hidden(w, salt, key)`. Who reads some of it cannot tell the rest. Expected outputs lie in memory xored with
-it, so that a side that finds them reads noise. Inputs are made as on the host, to the bit
+`hidden(w, salt, key)`. Reading part of it does not reveal the rest. Expected outputs are stored xored with
+it, so that a side that finds them reads noise. Inputs are bit for bit those of the host
 (`kcurate.problem.inputs.counter_based`).
 """
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
 
-# `Layout`: how the elements of a logical array lie in memory, in bytes; rank 0 means one after the other.
+# The most axes of a `Layout` in `helpers.cu`.
 MAX_RANK = 6
 SOURCE = Path(__file__).with_suffix(".cu").read_text(encoding="utf-8")
 # The frames that `kc_local_*` overwrite, in bytes per thread. The hardware leaves 16 bytes between frames, so
-# that a second kernel with a slightly larger one is needed to reach all of the memory (measured on an H200).
+# a second kernel with a slightly larger frame is needed to reach all of the memory (measured on an H200).
 LOCAL_FRAMES = {size << 10: (f"kc_local_{size}", f"kc_local_{size}_more") for size in (1, 8, 64)}
 ENTRIES = tuple(
     EntryPoint(name)

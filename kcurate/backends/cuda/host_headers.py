@@ -1,9 +1,9 @@
 """Stand-ins for the C and C++ headers that device code often includes; NVRTC ships none of them.
 
-Integers, limits and sizes come from the CUDA C++ library's own headers, constants of floating types from
-files of the emulator, names in `std` are listed here; the functions themselves are built into NVRTC. Of the
-driver's `cuda.h` device code needs one type. The CUDA C++ library's waits neither read a clock nor sleep. Not
-covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
+Integers, limits and sizes come from headers of the CUDA C++ library, constants of floating types from headers
+of the emulator; names in `std` are listed here, and the functions are built into NVRTC. From the driver's
+`cuda.h` device code needs only one type. Waits of the CUDA C++ library are replaced by ones that neither read
+a clock nor sleep. Not covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-# What both backends give from one file.
+# Headers that both backends use.
 _SHARED = Path(__file__).parent.parent / "emulator" / "include"
-# All that device code takes from the driver's header: a TMA descriptor (CUDA Driver API, CUtensorMap).
+# The only type of the driver's header that device code needs: a TMA descriptor (CUDA Driver API,
+# CUtensorMap).
 _DRIVER = """#pragma once
 #define CUDA_VERSION 13000
 typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
 """
-# What `assert` is with NDEBUG, which NVRTC is given too.
+# `assert` with NDEBUG, which is defined for NVRTC too.
 _ASSERT = "#undef assert\n#define assert(...) ((void)0)\n"
 _INTEGER_NAMES = "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t intptr_t uintptr_t"
 _MATH_NAMES = """
@@ -38,8 +39,8 @@ def _from_library(header: str) -> str:
     return f"#pragma once\n#include <cuda/std/{header}>\nnamespace std {{\nusing namespace cuda::std;\n}}\n"
 
 
-# The library's own waits without the clock and the sleep (cuda/std/__thread/threading_support.h of CCCL 3.0),
-# so that a binary with either has it from elsewhere. What would give up after a time waits on.
+# The library's waits without the clock and the sleep (cuda/std/__thread/threading_support.h of CCCL 3.0), so
+# that only a side's own code can put either into a binary. Waits with a timeout wait forever.
 _WAITS = """#pragma once
 #include <cuda/std/__thread/threading_support_cuda.h>
 _CCCL_PUSH_MACROS
@@ -56,10 +57,11 @@ _LIBCUDACXX_HIDE_FROM_ABI bool __cccl_thread_poll_with_backoff(
 _LIBCUDACXX_END_NAMESPACE_STD
 _CCCL_POP_MACROS
 """
-# The same for waits that call functions (cuda_awbarrier.h, atomics on local memory). No side may name these.
+# The same for waits that call these functions (cuda_awbarrier.h, atomics on local memory). Sides must not use
+# them.
 BEFORE_SIDES = "#define clock64() 0ll\n#define __nanosleep(ns) ((void)(ns))\n#line 1\n"
 
-# Headers that the library's own include.
+# Headers that the library's headers include.
 INTERNAL: Mapping[str, str] = {"cuda/std/__thread/threading_support.h": _WAITS}
 HEADERS: Mapping[str, str] = {
     "cuda.h": _DRIVER,

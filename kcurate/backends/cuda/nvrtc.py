@@ -1,10 +1,10 @@
 """Compiles CUDA C++ to a cubin through NVRTC, without toolkit or GPU; makes no decisions, sets no limits.
 
-CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, or of a CUDA toolkit
-where one is missing; those of the C and C++ libraries from `host_headers`. The source is named after a file
+CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, or of a CUDA toolkit if a
+wheel is missing; those of the C and C++ libraries come from `host_headers`. The source is named after a file
 in a folder that cannot exist, so quoted includes find nothing on this machine. NVRTC still follows absolute
-include paths (measured with 13.0.88), so untrusted code is checked for them before it gets here and is
-compiled in a worker (`kcurate.judge`). Nothing is imported before the first call.
+include paths (measured with 13.0.88), so untrusted code is checked for them first and compiled in a worker
+(`kcurate.judge`). Nothing is imported before the first call.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from typing import Any
 from kcurate.backends.cuda.host_headers import HEADERS, INTERNAL
 from kcurate.errors import BackendError, MissingDependencyError
 
-# The target without a GPU: Hopper with what only this chip has (wgmma, setmaxnreg).
+# The target on a machine without a GPU: Hopper with its chip-specific instructions (wgmma, setmaxnreg).
 DEFAULT_ARCH = "sm_90a"
-# From this compute capability on, a chip has an architecture-specific target (NVRTC user guide, "Supported
+# From this compute capability on there are architecture-specific targets (NVRTC user guide, "Supported
 # Compile Options").
 _FIRST_SPECIFIC = 90
 SOURCE_NAME = "kernel.cu"
 _SOURCE_PATH = f"/dev/null/{SOURCE_NAME}"
-
 TOOLKIT = "/usr/local/cuda"
 # Distributions whose wheels carry device headers, and a header that each must contain.
 _HEADER_PACKAGES = {
@@ -36,13 +35,13 @@ _HEADER_PACKAGES = {
     "nvidia-cuda-crt": "crt/mma.h",
     "nvidia-cuda-cccl": "cuda/std/type_traits",
 }
-# The same of what host code compiles against.
+# The same for headers that host code includes.
 _HOST_PACKAGES = {
     "nvidia-cuda-runtime": "cuda.h",
     "nvidia-cuda-crt": "crt/host_defines.h",
     "nvidia-cuda-cupti": "cupti.h",
 }
-# What a library that uses CUPTI includes, itself or through CUPTI's headers.
+# The headers that a library with CUPTI includes, directly or through CUPTI.
 CUPTI_HEADERS = ("cuda.h", "cuda_runtime_api.h", "cupti.h", "crt/host_defines.h")
 
 
@@ -66,11 +65,8 @@ def _nvrtc() -> Any:
 
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError) as error:
-        raise MissingDependencyError(
-            "NVRTC is not installed",
-            where="cuda",
-            hint="pip install 'kcurate[gpu]'; no GPU is needed to compile",
-        ) from error
+        hint = "pip install 'kcurate[gpu]'; no GPU is needed to compile"
+        raise MissingDependencyError("NVRTC is not installed", where="cuda", hint=hint) from error
     return nvrtc
 
 
@@ -80,10 +76,10 @@ def _call(function: Any, *args: Any) -> Any:
     Raises:
         BackendError: the status is not success.
     """
-    status, *rest = function(*args)
+    status, *results = function(*args)
     if int(status) != 0:
         raise BackendError(f"{function.__name__}: {status.name}", where="nvrtc")
-    return rest[0] if len(rest) == 1 else tuple(rest)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @cache
@@ -98,7 +94,7 @@ def nvrtc_version() -> str:
 
 
 def target(arch: str) -> str:
-    """The architecture-specific target of a device's `arch`, where it has one: `sm_90a` for `sm_90`."""
+    """The architecture-specific target of a device's `arch`, if there is one: `sm_90a` for `sm_90`."""
     number = arch.removeprefix("sm_")
     return f"{arch}a" if number.isdecimal() and int(number) >= _FIRST_SPECIFIC else arch
 
@@ -107,15 +103,15 @@ def target(arch: str) -> str:
 def include_folders() -> tuple[Path, ...]:
     """The folders with the CUDA device headers: the wheels', then a toolkit's if a wheel is missing."""
     wheels = [_wheel_folder(package, header) for package, header in _HEADER_PACKAGES.items()]
-    rest = toolkit_folders() if None in wheels else ()
-    return tuple(dict.fromkeys(folder.resolve() for folder in (*wheels, *rest) if folder is not None))
+    toolkit = toolkit_folders() if None in wheels else ()
+    return tuple(dict.fromkeys(folder.resolve() for folder in (*wheels, *toolkit) if folder is not None))
 
 
 @cache
 def header_folders() -> tuple[Path, ...]:
-    """The include folders, and the folders of what is only linked into them.
+    """The include folders, and the folders of files that are symbolic links in them.
 
-    Walked once: a nursery does so before it forks workers.
+    The result is cached: a nursery computes it before it forks workers.
     """
     linked: dict[Path, None] = dict.fromkeys(include_folders())
     unread = [str(folder) for folder in linked]
@@ -130,28 +126,28 @@ def header_folders() -> tuple[Path, ...]:
 
 
 def library_folders() -> tuple[Path, ...]:
-    """The folders from which NVRTC was loaded, where it finds a library of its own later."""
+    """The folders from which NVRTC was loaded, where it later finds its second library."""
     lines = Path("/proc/self/maps").read_text().splitlines()
-    found = (line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line)
-    return tuple(dict.fromkeys(Path(name).parent for name in found))
+    paths = (line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line)
+    return tuple(dict.fromkeys(Path(name).parent for name in paths))
 
 
 def _wheel_folder(package: str, header: str) -> Path | None:
-    """The include folder of a wheel; None if the wheel or its header is not there."""
+    """The include folder of a wheel; None if the wheel or its header is missing."""
     try:
-        listed = files(package) or []
+        wheel_files = files(package) or []
     except PackageNotFoundError:
         return None
-    for entry in listed:
+    for entry in wheel_files:
         if entry.as_posix().endswith(f"/{header}"):
             return Path(str(entry.locate())).resolve().parents[len(Path(header).parts) - 1]
     return None
 
 
 def toolkit_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """The include folders of a CUDA toolkit: of `CUDA_HOME`, `CUDA_PATH` or the usual place; may be none.
+    """The include folders of a CUDA toolkit in `CUDA_HOME`, `CUDA_PATH` or the default place; may be empty.
 
-    The C++ library has a folder of its own from CUDA 13 on (`include/cccl`).
+    From CUDA 13 on the C++ library is in a separate folder (`include/cccl`).
     """
     roots = [environment.get("CUDA_HOME"), environment.get("CUDA_PATH"), TOOLKIT]
     for root in map(Path, filter(None, roots)):
@@ -163,28 +159,26 @@ def toolkit_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, 
 
 
 def host_folders(
-    wanted: Sequence[str], environment: Mapping[str, str] = os.environ
+    headers: Sequence[str], environment: Mapping[str, str] = os.environ
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Include folders that hold these headers of the host's CUDA libraries, and folders of the libraries.
 
-    They are a toolkit's, which fits the driver of its machine, else the wheels', else of both.
+    A toolkit comes first, as it fits the machine's driver; then the wheels, then both together.
 
     Raises:
-        MissingDependencyError: a header is nowhere.
+        MissingDependencyError: a header was not found.
     """
     toolkit = list(toolkit_folders(environment)[:1])
-    for root in [parent for folder in toolkit for parent in folder.parents[:3]]:
-        toolkit += [folder for folder in (root / "extras" / "CUPTI" / "include",) if folder.is_dir()]
+    roots = [parent for folder in toolkit for parent in folder.parents[:3]]
+    toolkit += filter(Path.is_dir, [root / "extras" / "CUPTI" / "include" for root in roots])
     wheels = [_wheel_folder(package, header) for package, header in _HOST_PACKAGES.items()]
-    found = [folder for folder in wheels if folder is not None]
-    for group in (toolkit, found, [*toolkit, *found]):
-        if all(any((folder / header).is_file() for folder in group) for header in wanted):
+    wheel_folders = [folder for folder in wheels if folder is not None]
+    for group in (toolkit, wheel_folders, [*toolkit, *wheel_folders]):
+        if all(any((folder / header).is_file() for folder in group) for header in headers):
             folders = tuple(dict.fromkeys(group))
             beside = [folder.parent / name for folder in folders for name in ("lib64", "lib")]
             return folders, tuple(folder for folder in beside if folder.is_dir())
-    lacking = [
-        header for header in wanted if not any((folder / header).is_file() for folder in [*toolkit, *found])
-    ]
+    lacking = [header for header in headers if not any((folder / header).is_file() for folder in group)]
     raise MissingDependencyError(
         f"no {' and '.join(lacking)} for compiling against CUDA",
         hint="pip install 'kcurate[gpu]', or set CUDA_HOME to a CUDA toolkit that has them",
@@ -205,7 +199,7 @@ def compile_cubin(
 
     Raises:
         MissingDependencyError: NVRTC is not installed.
-        BackendError: NVRTC broke (out of memory, internal error).
+        BackendError: NVRTC itself failed (out of memory, internal error).
     """
     nvrtc = _nvrtc()
     source = code.encode() if isinstance(code, str) else code
@@ -237,16 +231,17 @@ def compile_cubin(
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _read(size: Any, read: Any, program: Any) -> bytes:
+def _read(size: Any, copy: Any, program: Any) -> bytes:
     """The bytes that NVRTC writes into a buffer of the size it requests.
 
-    The bindings write into a `bytes` object in place. One-byte objects are shared by the whole process, so
-    the buffer is never one: overwriting the shared space character would corrupt later strings.
+    The bindings write into a `bytes` object in place. The buffer always has more than one byte, because
+    one-byte objects are shared by the whole process: overwriting the space character would corrupt later
+    strings.
     """
-    wanted = _call(size, program)
-    data = b" " * (wanted + 2)
-    _call(read, program, data)
-    return bytes(bytearray(data)[:wanted])
+    size_bytes = _call(size, program)
+    data = b" " * (size_bytes + 2)
+    _call(copy, program, data)
+    return bytes(bytearray(data)[:size_bytes])
 
 
 def without_paths(log: str) -> str:

@@ -22,7 +22,7 @@ from kcurate.core import time_limits
 from kcurate.errors import MissingDependencyError
 from kcurate.ptx.outside import outside
 
-# From this capability on Triton uses a ptxas of its own.
+# From this capability on Triton uses a second ptxas.
 FIRST_BLACKWELL = 100
 _TARGET = re.compile(r"^\.target (sm_(\d+)[af]?)", re.MULTILINE)
 _VERSION = re.compile(r"release [\d.]+, V([\d.]+)")
@@ -35,8 +35,8 @@ def tool(capability: int) -> Path:
     Raises:
         MissingDependencyError: Triton, or its assembler, is not installed.
     """
-    found = importlib.util.find_spec("triton")
-    folders = list(found.submodule_search_locations or ()) if found is not None else []
+    spec = importlib.util.find_spec("triton")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     for name in ("ptxas-blackwell", "ptxas") if capability >= FIRST_BLACKWELL else ("ptxas",):
         for folder in folders:
             if (path := Path(folder) / "backends" / "nvidia" / "bin" / name).is_file():
@@ -53,7 +53,7 @@ def version(path: Path) -> str:
 
 
 def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
-    """The cubin for the PTX's own target; without kernel names, which only the Triton compile knows.
+    """The cubin for the target named in the PTX; without kernel names, which only Triton knows (`completed`).
 
     `examine`: also find what each kernel never reads (`Compiled.unread`).
 
@@ -65,9 +65,9 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
         return CompileFailure("error", "PTX without a target")
     assembler = tool(int(target[2]))
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        source, made = Path(folder) / "side.ptx", Path(folder) / "side.cubin"
+        source, output = Path(folder) / "side.ptx", Path(folder) / "side.cubin"
         source.write_text(ptx)
-        command = [str(assembler), "-v", f"--gpu-name={target[1]}", str(source), "-o", str(made)]
+        command = [str(assembler), "-v", f"--gpu-name={target[1]}", str(source), "-o", str(output)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=time_limits.COMPILE_SIDE_S
@@ -75,9 +75,9 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
         except subprocess.TimeoutExpired:
             return CompileFailure("timeout", "ptxas exceeded the time limit")
         log = done.stderr.replace(f"{folder}/", "")
-        if done.returncode or not made.is_file():
+        if done.returncode or not output.is_file():
             return CompileFailure("error", log[:MAX_RAW_LOG_CHARS] or f"ptxas ended with {done.returncode}")
-        binary = made.read_bytes()
+        binary = output.read_bytes()
     return Compiled(
         backend="cuda",
         binary=binary,
@@ -91,7 +91,7 @@ def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
 
 
 def completed(assembled: Compiled, from_triton: Compiled) -> Compiled:
-    """An assembled cubin, completed with what Triton reported: names, shared memory, its version."""
+    """An assembled cubin, completed with Triton's names, shared memory and version."""
     resources = tuple(
         replace(
             kernel,

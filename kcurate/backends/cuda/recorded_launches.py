@@ -1,7 +1,7 @@
-"""A GPU whose launches a profiler records, all or some of them.
+"""A GPU whose launches are recorded by a profiler.
 
-The profiler records between `cuProfilerStart` and `cuProfilerStop`, so none of our own kernels. Of a kernel
-that is launched often, some launches are recorded, spread evenly. Not covered: the profiler
+The profiler records between `cuProfilerStart` and `cuProfilerStop`, so our own kernels are left out. If a
+kernel is launched often, only some launches are recorded, evenly spread. Not covered: the profiler
 (`kcurate.profiling.profiler`).
 """
 
@@ -16,12 +16,15 @@ from kcurate.backends.base import EntryPoint, Grid, KernelArg, Module
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.backends.cuda.driver import call
 
-# Launches of one side that are recorded, and of one of its kernels at least.
+# The most launches of a side that are recorded; and of each kernel at least this many.
 MOST_LAUNCHES, LEAST_OF_KERNEL = 8, 2
 
 
 class ProfiledDevice(CudaDevice):
-    """A GPU that counts launches by kernel, and records those in `chosen` (kernel, number)."""
+    """A GPU that counts launches by kernel, and records those in `chosen`.
+
+    `chosen`: by kernel and number of the launch, how many launches it represents.
+    """
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
@@ -40,7 +43,7 @@ class ProfiledDevice(CudaDevice):
         self.recorded.append(weight)
 
     def record(self, work: Callable[[], None]) -> None:
-        """Have the profiler record what `work` launches; waits for it."""
+        """Record the launches of `work`; waits for them."""
         self.synchronize()
         call(cu.cuProfilerStart())
         work()
@@ -49,11 +52,14 @@ class ProfiledDevice(CudaDevice):
 
 
 def spread(counts: Mapping[EntryPoint, int]) -> dict[tuple[EntryPoint, int], float]:
-    """The launches to record, with how many each stands for: all of few, of many some, evenly apart."""
+    """The launches to record, evenly spread, and how many launches each represents.
+
+    Few launches are all recorded.
+    """
     weights: dict[tuple[EntryPoint, int], float] = {}
-    each = MOST_LAUNCHES if sum(counts.values()) <= MOST_LAUNCHES else MOST_LAUNCHES // max(1, len(counts))
+    budget = MOST_LAUNCHES if sum(counts.values()) <= MOST_LAUNCHES else MOST_LAUNCHES // max(1, len(counts))
     for entry, count in counts.items():
-        taken = min(count, max(LEAST_OF_KERNEL, each))
-        for i in range(taken):
-            weights[entry, (2 * i + 1) * count // (2 * taken)] = count / taken
+        recorded = min(count, max(LEAST_OF_KERNEL, budget))
+        for i in range(recorded):
+            weights[entry, (2 * i + 1) * count // (2 * recorded)] = count / recorded
     return weights

@@ -1,9 +1,9 @@
-"""Device memory in large pieces, divided here.
+"""Device memory allocated in large slabs, which are divided here.
 
-The driver's allocations wait for each other across processes, and for contexts that are being opened: tens of
-milliseconds each while several judges work. A slab ends where its mapping does, and a piece where the next
-begins, so no byte beside a side's buffers is outside of them. Freed memory is kept for the next buffer;
-`unused` says where it lies, since who clears it must reach all of it. Not covered: clearing it (`device`).
+Allocations of the driver wait for those of other processes, and for contexts that are being opened: tens of
+milliseconds each while several judges work. A slab ends where its mapping ends and its pieces are adjacent,
+so all mapped memory around a side's buffers belongs to a known piece. Freed memory is kept for the next
+buffer; `unused` lists it, so that all of it can be cleared. Not covered: clearing it (`device`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ MAPPED_BYTES = 2 << 20
 
 
 class Slabs:
-    """Divides slabs from `allocate(bytes) -> address` into pieces, first fit; `release` ends one."""
+    """Divides slabs into pieces, first fit.
+
+    `allocate(bytes) -> address` and `release(address)` are for slabs.
+    """
 
     def __init__(self, allocate: Callable[[int], int], release: Callable[[int], None]) -> None:
         self._allocate, self._release = allocate, release
@@ -54,7 +57,7 @@ class Slabs:
         slab = max(mapped(size), min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self.total_bytes)))
         try:
             start = self._allocate(slab)
-        except KernelFault:  # no memory: what is kept may be too small, and a slab larger than it need be
+        except KernelFault:  # out of memory: return unused slabs, and ask for no more than needed
             self.shrink()
             slab = mapped(size)
             start = self._allocate(slab)
@@ -75,7 +78,7 @@ class Slabs:
         self._pieces.insert(at, (start, end))
 
     def shrink(self) -> None:
-        """End the slabs of which no piece is taken."""
+        """Release the slabs that are entirely free."""
         for start, end in list(self._pieces):
             if self._slabs.get(start) == end - start:
                 self._pieces.remove((start, end))
@@ -84,10 +87,10 @@ class Slabs:
 
 
 def rounded(size_bytes: int) -> int:
-    """The size of the piece that holds so many bytes."""
+    """The size of a piece for this many bytes."""
     return -(-max(1, size_bytes) // ALIGNMENT) * ALIGNMENT
 
 
 def mapped(size_bytes: int) -> int:
-    """The size of the mapping that holds so many bytes."""
+    """The size of a mapping for this many bytes."""
     return -(-max(1, size_bytes) // MAPPED_BYTES) * MAPPED_BYTES

@@ -10,7 +10,7 @@ from cuda.bindings import driver as cu
 from kcurate.backends.cuda.driver import call
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 
-# Types that TMA does not know are moved as bits of their size.
+# Types that TMA does not know are copied as integers of the same size.
 _TYPES: Mapping[str, str] = {
     "uint8": "UINT8", "int8": "UINT8", "bool": "UINT8", "uint16": "UINT16", "int16": "UINT16",
     "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64", "float16": "FLOAT16",
@@ -26,7 +26,7 @@ def encode(shape: BoundTensorMap, address: int) -> bytes:
         KernelFault: the driver rejects it.
     """
     kind = getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES.get(shape.dtype, 'UINT8')}")
-    made = call(
+    encoded = call(
         cu.cuTensorMapEncodeTiled(
             kind,
             len(shape.shape),
@@ -41,4 +41,4 @@ def encode(shape: BoundTensorMap, address: int) -> bytes:
             getattr(cu.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{_FILL[shape.fill]}"),
         )
     )
-    return ctypes.string_at(int(made.getPtr()), MAP_BYTES)
+    return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)

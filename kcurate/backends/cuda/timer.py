@@ -1,8 +1,8 @@
-"""Timing primitives of a GPU beyond `Device`: events, graphs, a gate, a clean state.
+"""Timing on a GPU: events, graphs, a gate that holds back work, cache flushes.
 
-Only our own kernels run here (`kcurate.backends.cuda.helpers`). Every method queues work on the device's
-stream, unless it says that it waits. Not covered: contents of memory (`kcurate.backends.cuda.arrays`), the
-timing protocol (`kcurate.judge.timing.blocks`).
+Only our own kernels are launched here (`kcurate.backends.cuda.helpers`). Every method queues work on the
+device's stream, unless its docstring says that it waits. Not covered: contents of memory
+(`kcurate.backends.cuda.arrays`), the timing protocol (`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from kcurate.backends.cuda.helpers import LOCAL_FRAMES
 
 # The cache is flushed by reading this multiple of its size.
 FLUSH_FACTOR = 2.5
+# Launches that are queued behind a closed gate; a full queue (about a thousand) would deadlock.
 MAX_GATED = 400
+# CU_STREAM_WAIT_VALUE_GEQ.
 WAIT_GEQ = 0
 
 
@@ -50,15 +52,16 @@ class GpuTimer(DeviceArrays):
             self.device.fill(memory, 0, memory.size_bytes, b"\0")
 
     def flush(self) -> None:
-        """Evict the L2 cache by reads, which leave only clean lines in it."""
+        """Evict the L2 cache with reads, which leave only clean lines in it."""
         count = self.flush_bytes // 16
         values = [(self.scratch.address, 8), (count, 8), (self._sink.address, 8)]
         self._run("kc_read", self._multiprocessors * 4, values)
 
     def scrub(self, local_bytes: int) -> None:
-        """Overwrite the shared memory of every multiprocessor, and local memory where a side has any.
+        """Overwrite the shared memory of every multiprocessor, and local memory if a side uses any.
 
-        `local_bytes`: the largest frame of the side's kernels; more than 64 KiB per thread are not covered.
+        `local_bytes`: the largest frame of the side's kernels; beyond 64 KiB per thread it is not
+        overwritten.
         """
         salt, words = secrets.randbits(64), self._shared_bytes // 8
         values = [(salt, 8), (words, 4), (self._sink.address, 8)]
@@ -114,10 +117,9 @@ class GpuTimer(DeviceArrays):
         self._set_gate(self._gate_value)
 
     def span(self, events: tuple[Any, Any], work: Callable[[], None], *, gated: bool = True) -> None:
-        """Queue `work` between two events, held back until all of it is queued.
+        """Queue `work` between two events, held back until all of it is queued; earlier work runs meanwhile.
 
-        Earlier work runs meanwhile. `work` must fit in the driver's queue (about a thousand launches,
-        MAX_GATED for safety): with the gate closed, a full queue would deadlock.
+        `work` may have `MAX_GATED` launches.
         """
         if gated:
             self.close_gate()
@@ -130,7 +132,7 @@ class GpuTimer(DeviceArrays):
                 self.open_gate()
 
     def capture(self, work: Callable[[], None]) -> Graph | None:
-        """Record the work queued by `work` as a graph; None if it has to wait for the device.
+        """Record the work queued by `work` as a graph; None if `work` waits for the device.
 
         Raises:
             KernelFault: a launch in it is rejected.

@@ -1,10 +1,10 @@
-"""What a kernel never reads, from the PTX that NVRTC made of it: arguments, their memory, shared memory.
+"""Finds arguments, memory behind arguments and shared memory that a kernel never reads, from its PTX.
 
-NVVM has already eliminated dead code, so an argument never loaded (`ld.param`) is unused. Shared memory is
-followed from a variable's name through the registers that hold its address, memory that an argument points to
-from the argument: it is unread if it is only ever stored to. Wherever that is not certain (calls, an address
-that is itself stored, an access in shared space that starts from no known variable), it counts as read. Not
-covered: whether that is a fault (`kcurate.judge.checks.unread`).
+NVVM has already eliminated dead code, so an argument that is never loaded (`ld.param`) is unused. The
+addresses of shared variables, and pointers in arguments, are tracked through registers: memory is unread if
+every access through them is a store. In uncertain cases (calls, an address that is itself stored, an access
+to shared memory that starts from no known variable) it counts as read. Not covered: whether that is a fault
+(`kcurate.judge.checks.unread`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SHARED = re.compile(
     re.MULTILINE,
 )
 _INSTRUCTION = re.compile(r"(?:@!?%?[\w$]+\s+)?([a-z][\w.:]*)(?:\s+([^;]*))?$", re.DOTALL)
-# Instructions for inter-block communication; plain stores may be flags where loads are volatile.
+# Instructions for communication between blocks, including the volatile accesses with which flags are read.
 _COMMUNICATES = re.compile(
     r"atom|red\b|red\.|mbarrier|cp\.async\.bulk|(?:ld|st)\.(?:volatile|acquire|release|relaxed|mmio)|call"
 )
 _NAME = re.compile(r"[%$\w]+")
-# Instructions that only compute: what they define depends on their operands, and nothing is read.
+# Instructions that only compute a result from their operands and access no memory.
 _PURE = frozenset({
     "mov", "add", "sub", "mul", "mad", "shl", "shr", "shf", "and", "or", "xor", "not", "cvta", "cvt", "selp",
     "min", "max", "lop3", "bfe", "bfi", "prmt", "neg", "abs", "rem", "div", "fma", "setp", "sad",
@@ -55,17 +55,17 @@ def unread(ptx: str) -> Mapping[str, Unread]:
     entries = list(_ENTRY.finditer(text))
     helpers = [_body(text, match.end()) for match in _FUNCTION.finditer(text)]
     outside = _without_bodies(text)
-    found = {}
+    unread_by_kernel = {}
     for match in entries:
         body = _body(text, match.end())
         names = _PARAMETER.findall(match[2].strip())
         used = set(_NAME.findall(body))
         shared = [
-            (one["name"], bool(one["extern"]), int(one["bytes"] or 0))
-            for one in _SHARED.finditer(f"{outside}\n{body}")
+            (variable["name"], bool(variable["extern"]), int(variable["bytes"] or 0))
+            for variable in _SHARED.finditer(f"{outside}\n{body}")
         ]
-        read = _read(body, helpers, [name for name, _, _ in shared], names)
-        found[match[1]] = Unread(
+        read = _read_names(body, helpers, [name for name, _, _ in shared], names)
+        unread_by_kernel[match[1]] = Unread(
             arguments=tuple(at for at, name in enumerate(names) if name not in used),
             only_written=tuple(at for at, name in enumerate(names) if name in used and name not in read),
             updated=tuple(at for at, name in enumerate(names) if name in _updated(body, names)),
@@ -74,15 +74,15 @@ def unread(ptx: str) -> Mapping[str, Unread]:
             and _STRANGE not in read,
             lone_fences=_fences_alone(body),
         )
-    return found
+    return unread_by_kernel
 
 
-# In place of a variable's name: shared memory is read at an address that starts from no known variable.
+# Stands for shared memory that is read at an address that derives from no known variable.
 _STRANGE = "?"
 
 
 def _body(text: str, start: int) -> str:
-    """What follows an opening brace, up to the one that closes it."""
+    """The text after an opening brace, up to the matching closing one."""
     depth = 1
     for match in re.finditer(r"[{}]", text[start:]):
         depth += 1 if match[0] == "{" else -1
@@ -92,7 +92,7 @@ def _body(text: str, start: int) -> str:
 
 
 def _without_bodies(text: str) -> str:
-    """What stands outside all braces."""
+    """The text outside all braces."""
     parts, depth, at = [], 0, 0
     for match in re.finditer(r"[{}]", text):
         if not depth:
@@ -103,24 +103,28 @@ def _without_bodies(text: str) -> str:
 
 
 def _fences_alone(body: str) -> bool:
-    """Whether a kernel has fences for other blocks (`membar`, `fence.sc`), and nothing that communicates."""
+    """Whether a kernel has fences towards other blocks (`membar`, `fence.sc`), but communicates with none."""
     opcodes = [step.opcode for step in _steps(body)]
-    fences = any(one.startswith(("membar.gl", "membar.sys", "fence.sc", "fence.acq_rel")) for one in opcodes)
-    return fences and not any(_COMMUNICATES.match(one) for one in opcodes)
+    fences = any(
+        opcode.startswith(("membar.gl", "membar.sys", "fence.sc", "fence.acq_rel")) for opcode in opcodes
+    )
+    return fences and not any(_COMMUNICATES.match(opcode) for opcode in opcodes)
 
 
 def _updated(body: str, parameters: Sequence[str]) -> set[str]:
-    """Those parameters to whose memory a kernel applies atomics."""
+    """The parameters that point to memory on which a kernel performs atomics."""
     steps = list(_steps(body))
     held = _addresses(steps, (), parameters)
     targets = [step.operands[:2] for step in steps if step.word in ("atom", "red")]
     return {origin for parts in targets for names in parts for name in names for origin in held.get(name, ())}
 
 
-def _read(body: str, helpers: Sequence[str], variables: Sequence[str], parameters: Sequence[str]) -> set[str]:
-    """Those variables in shared memory, and those parameters whose memory, that a kernel may read.
+def _read_names(
+    body: str, helpers: Sequence[str], variables: Sequence[str], parameters: Sequence[str]
+) -> set[str]:
+    """The shared variables, and the parameters pointing to memory, that a kernel may read.
 
-    All shared memory, if the kernel calls functions of its module and one of those touches shared memory.
+    All of them, if the kernel calls functions of its module and one of these accesses shared memory.
     """
     steps = list(_steps(body))
     if any(step.word == "call" for step in steps) and any(
@@ -135,17 +139,17 @@ def _read(body: str, helpers: Sequence[str], variables: Sequence[str], parameter
         if step.word in _PURE or step.opcode.startswith("ld.param"):
             continue
         stores = (step.word in _STORES and "::" not in step.opcode) or step.opcode.startswith("cp.async")
-        # An atomic whose return value is unused only writes.
+        # An atomic whose return value is unused counts as a write only.
         dropped = step.word == "atom" and all(used[name] == 1 for name in step.operands[0])
         first_read_operand = 2 if dropped else 1 if stores else 0
         read |= set().union(set(), *addresses[first_read_operand:])
-        if _reads_shared(step) and not any(set(variables) & found for found in addresses):
+        if _reads_shared(step) and not any(set(variables) & origins for origins in addresses):
             read.add(_STRANGE)
     return {*read, *variables} if _STRANGE in read else read
 
 
 def _reads_shared(step: _Step) -> bool:
-    """Whether an instruction may read shared memory; a plain generic load needs an address from elsewhere."""
+    """Whether an instruction may read shared memory; generic loads do not count, as addresses are tracked."""
     if step.word in _STORES or step.word in ("bar", "barrier", "cp"):
         return "cp.async.bulk" in step.opcode and ".global.shared" in step.opcode
     return "shared" in step.opcode or step.word in ("ldmatrix", "wgmma", "tcgen05", "mbarrier")
@@ -154,7 +158,7 @@ def _reads_shared(step: _Step) -> bool:
 def _addresses(
     steps: Sequence[_Step], variables: Iterable[str], parameters: Sequence[str]
 ) -> dict[str, set[str]]:
-    """For each register, the variables whose address, and the parameters that, it may be computed from."""
+    """For each register, the shared variables and the parameters that it may be computed from."""
     held = {name: {name} for name in variables}
     for step in steps:
         if step.opcode.startswith("ld.param"):
@@ -167,13 +171,13 @@ def _addresses(
         for step in steps:
             if step.word not in _PURE or not step.operands:
                 continue
-            given: set[str] = set()
+            sources: set[str] = set()
             for names in step.operands[1:]:
                 for name in names:
-                    given |= held.get(name, set())
-            for target in step.operands[0] if given else ():
-                if not given <= held.get(target, set()):
-                    held[target] = held.get(target, set()) | given
+                    sources |= held.get(name, set())
+            for target in step.operands[0] if sources else ():
+                if not sources <= held.get(target, set()):
+                    held[target] = held.get(target, set()) | sources
                     changed = True
     return held
 

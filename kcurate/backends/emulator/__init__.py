@@ -9,9 +9,9 @@
 | `memory` | allocations of the emulated device: host memory, each between inaccessible pages |
 | `seccomp` | a system call filter for processes that run device code natively |
 | `source` | prepares CUDA C++ for a host compiler, where macros alone cannot do it |
-| `tensor_maps` | TMA tensor maps as the emulator has them |
+| `tensor_maps` | TMA tensor maps in the emulator's layout |
 | `toolchain` | the host's C++ compiler |
 
-`include/` holds the headers that device code sees (ours, and no others), `runtime/` the code that runs it.
-Not covered: who may run what where (`kcurate.judge`).
+`include/` holds the only headers that device code sees, `runtime/` the code that runs it. Not covered: which
+process may run which code (`kcurate.judge`).
 """

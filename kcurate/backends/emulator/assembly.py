@@ -1,8 +1,8 @@
 """Turns asm into C++: registers become variables, instructions function calls, labels C++ labels.
 
-What an instruction means is in `kcurate.ptx.rows`. One without an emulated form becomes a call that ends the
-run as unsupported, so that it counts only where it is reached. Not covered: the functions that are called
-(`include/kcurate/ptx*.h`), what code may be judged at all (`kcurate.judge.checks.assembly`).
+`kcurate.ptx.rows` defines the instructions. One that is not emulated becomes a call that ends the run as
+unsupported, so it matters only if it is reached. Not covered: the functions that are called
+(`include/kcurate/ptx*.h`), which code may be judged at all (`kcurate.judge.checks.assembly`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _TOKENS = re.compile(rf"{_STRING}|[()\[\]{{}}:,]|[^\"'()\[\]{{}}:,]+|.", re.DOTA
 _TEXT = re.compile(r'(?:\s*"(?:[^"\\\n]|\\.)*")+\s*')
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _OPERAND = re.compile(r'\s*"([=+]?)&?([rlhfdn])"\s*(\(.*\))\s*', re.DOTALL)
-# By the letter of an operand's constraint; floats are held as their bits.
+# Types by the letter of an operand's constraint; floats are stored as their bits.
 _TYPE_OF_CONSTRAINT = {"r": "u32", "l": "u64", "h": "u16", "f": "u32", "d": "u64"}
-# Typedefs of `ptx.h`; a register has the one for its size.
+# Typedefs in `ptx.h`.
 _TYPES = frozenset(
     "u8 u16 u32 u64 s8 s16 s32 s64 b8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 pred".split()  # noqa: SIM905
 )
@@ -37,7 +37,7 @@ _NUMBER = re.compile(
 
 
 class _UntranslatedError(Exception):
-    """A statement that the emulator does not run; the text names what."""
+    """The emulator cannot run a statement; the text says which part of it."""
 
 
 def translate(code: str) -> str:
@@ -95,14 +95,14 @@ def _whole(sections: Sequence[str]) -> str:
         return _unsupported(str(error))
 
 
-def _unsupported(what: str) -> str:
-    quoted = re.sub(r'[\\"\n]', " ", what)
+def _unsupported(problem: str) -> str:
+    quoted = re.sub(r'[\\"\n]', " ", problem)
     return f'::kcu_ptx::unsupported("inline PTX that is not emulated: {quoted}")'
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """`%0` and so on: its variable, how that gets its value, and what is done with it at the end."""
+    """An operand such as `%0`: its variable, and the C++ before and after the statement's instructions."""
 
     variable: str
     before: str
@@ -110,7 +110,7 @@ class _Operand:
 
 
 def _operands(outputs: Sequence[str], inputs: Sequence[str]) -> list[_Operand]:
-    found = []
+    operands = []
     for i, text in enumerate([*outputs, *inputs]):
         match = _OPERAND.fullmatch(text)
         if match is None:
@@ -120,36 +120,36 @@ def _operands(outputs: Sequence[str], inputs: Sequence[str]) -> list[_Operand]:
         kind = f"::kcu_ptx::{_TYPE_OF_CONSTRAINT.get(letter, '')}"
         take = {"f": "::kcu_ptx::in_float", "d": "::kcu_ptx::in_double"}.get(letter, f"::kcu_ptx::in<{kind}>")
         if letter == "n":
-            found.append(_Operand(name, f"const long long {name} = (long long){value};", ""))
+            operands.append(_Operand(name, f"const long long {name} = (long long){value};", ""))
         elif mode:
             start = f"{take}({place})" if mode == "+" else "0"
             before = f"auto &&{place} = {value}; {kind} {name} = {start};"
-            found.append(_Operand(name, before, f"::kcu_ptx::out({place}, {name});"))
+            operands.append(_Operand(name, before, f"::kcu_ptx::out({place}, {name});"))
         else:
-            found.append(_Operand(name, f"const {kind} {name} = {take}({value});", ""))
-    return found
+            operands.append(_Operand(name, f"const {kind} {name} = {take}({value});", ""))
+    return operands
 
 
 class _Writer:
-    """Writes the statements of one asm text."""
+    """Writes the instructions of one asm statement as C++."""
 
     def __init__(self, statements: Sequence[Statement], operands: Sequence[_Operand]) -> None:
         self._statements, self._operands = statements, operands
         self._registers: dict[tuple[Scope, str], str] = {}
         self._labels: dict[tuple[Scope, str], str] = {}
         self._declared: list[str] = []
-        for one in statements:
-            if isinstance(one, Label):
-                self._labels[one.scope, one.name] = f"kcu_label_{len(self._labels)}"
-            elif isinstance(one, Registers):
-                for name in one.names:
+        for statement in statements:
+            if isinstance(statement, Label):
+                self._labels[statement.scope, statement.name] = f"kcu_label_{len(self._labels)}"
+            elif isinstance(statement, Registers):
+                for name in statement.names:
                     variable = f"kcu_register_{len(self._registers)}"
-                    self._registers[one.scope, name] = variable
-                    self._declared.append(f"::kcu_ptx::{_register_type(one.type)} {variable} = 0;")
+                    self._registers[statement.scope, name] = variable
+                    self._declared.append(f"::kcu_ptx::{_register_type(statement.type)} {variable} = 0;")
 
     def block(self) -> str:
-        """The statement as one C++ statement."""
-        body = [self._statement(one) for one in self._statements]
+        """The whole asm statement as one C++ statement."""
+        body = [self._statement(statement) for statement in self._statements]
         labels = ", ".join(self._labels.values())
         parts = [
             f"__label__ {labels};" if labels else "",
@@ -162,48 +162,54 @@ class _Writer:
         ]
         return f"do {{ {' '.join(part for part in parts if part)} }} while (0)"
 
-    def _statement(self, one: Statement) -> str:
-        if isinstance(one, Label):
-            return f"{self._labels[one.scope, one.name]}:;"
-        if isinstance(one, Registers):
+    def _statement(self, statement: Statement) -> str:
+        if isinstance(statement, Label):
+            return f"{self._labels[statement.scope, statement.name]}:;"
+        if isinstance(statement, Registers):
             return ""
         try:
-            text = self._instruction(one)
+            text = self._instruction(statement)
         except _UntranslatedError:
-            text = _unsupported(one.opcode)
-        return f"if ({self._source(one.guard, 'pred', one.scope)}) {{ {text}; }}" if one.guard else f"{text};"
+            text = _unsupported(statement.opcode)
+        return (
+            f"if ({self._source(statement.guard, 'pred', statement.scope)}) {{ {text}; }}"
+            if statement.guard
+            else f"{text};"
+        )
 
-    def _instruction(self, one: Instruction) -> str:
-        if one.name == "bra":
-            return f"goto {self._find(self._labels, one.operands[0], one.scope)}"
-        meaning = table.find(one)
+    def _instruction(self, inst: Instruction) -> str:
+        if inst.name == "bra":
+            return f"goto {self._find(self._labels, inst.operands[0], inst.scope)}"
+        meaning = table.find(inst)
         if meaning is None:
-            raise _UntranslatedError(one.opcode)
-        modifiers = one.opcode.split(".")
+            raise _UntranslatedError(inst.opcode)
+        modifiers = inst.opcode.split(".")
         values: dict[str, str] = {"c0": "kcu_carry"}
         target, kind = "", ""
-        for operand, text in zip(meaning.form.operands, one.operands, strict=False):
-            wanted = self._type(operand.type, meaning.chosen)
+        for operand, text in zip(meaning.form.operands, inst.operands, strict=False):
+            dtype = self._type(operand.type, meaning.chosen)
             if operand.shape == "scalar" and operand.name in ("d", "p"):
-                target, kind = self._target(text, one.scope), "pred" if operand.name == "p" else wanted
+                target, kind = self._target(text, inst.scope), "pred" if operand.name == "p" else dtype
                 values[operand.name] = target
             elif operand.shape == "scalar":
-                value = self._source(text, wanted, one.scope)
+                value = self._source(text, dtype, inst.scope)
                 values[operand.name] = f"::kcu_ptx::flush({value})" if "ftz" in modifiers else value
             elif operand.shape == "pair":
                 first, second = text.split("|")
-                values["d"] = self._target(first, one.scope)
-                values["p"] = self._target(second, one.scope, "kcu_no")
+                values["d"] = self._target(first, inst.scope)
+                values["p"] = self._target(second, inst.scope, "kcu_no")
             elif operand.shape == "tensor":
                 base, coordinates = text[1:-2].split(",{")
-                values[operand.name] = self._address(f"[{base}]", "", one.scope)
-                values["c"] = ", ".join(self._source(x, "s32", one.scope) for x in coordinates.split(","))
+                values[operand.name] = self._address(f"[{base}]", "", inst.scope)
+                values["c"] = ", ".join(self._source(x, "s32", inst.scope) for x in coordinates.split(","))
             elif operand.shape == "address":
                 space = meaning.chosen.get(operand.type, operand.type)
-                values[operand.name] = self._address(text, space, one.scope)
+                values[operand.name] = self._address(text, space, inst.scope)
             else:
-                each = [self._element(part, wanted, one.scope) for part in text[1:-1].split(",")]
-                values[operand.name] = ", ".join(f"&{part}" if operand.name == "d" else part for part in each)
+                elements = [self._element(part, dtype, inst.scope) for part in text[1:-1].split(",")]
+                values[operand.name] = ", ".join(
+                    f"&{part}" if operand.name == "d" else part for part in elements
+                )
         run = _fill(meaning.form.run, values, meaning.chosen)
         if not target or f"${'p' if kind == 'pred' else 'd'}" in meaning.form.run:
             return run
@@ -213,26 +219,26 @@ class _Writer:
         return f"::kcu_ptx::put({target}, (::kcu_ptx::{kind})({run}))"
 
     def _type(self, written: str, chosen: Mapping[str, str]) -> str:
-        """The PTX type of an operand: of its own, or that of the instruction."""
+        """The PTX type of an operand: one written in the row, or that of the instruction."""
         if written == "wide":
             return _WIDE[chosen["T"]]
-        wanted = chosen.get(written, written) or chosen.get("T", "b32")
-        return wanted if wanted in _TYPES else "b32"
+        dtype = chosen.get(written, written) or chosen.get("T", "b32")
+        return dtype if dtype in _TYPES else "b32"
 
-    def _find(self, known: Mapping[tuple[Scope, str], str], name: str, scope: Scope) -> str:
+    def _find(self, names: Mapping[tuple[Scope, str], str], name: str, scope: Scope) -> str:
         for depth in range(len(scope), -1, -1):
-            if (scope[:depth], name) in known:
-                return known[scope[:depth], name]
+            if (scope[:depth], name) in names:
+                return names[scope[:depth], name]
         raise _UntranslatedError(name)
 
     def _element(self, text: str, kind: str, scope: Scope) -> str:
-        """An element of a vector: a variable, or the bits of a number of a PTX type."""
+        """An element of a vector: a variable, or the bits of a number."""
         if _NUMBER.fullmatch(text):
             return f"::kcu_ptx::raw({self._source(text, kind, scope)})"
         return self._variable(text, scope)
 
     def _variable(self, text: str, scope: Scope) -> str:
-        """The variable of a register or operand."""
+        """The C++ variable of a register or operand."""
         if text[:1] == "%" and text[1:].isdecimal():
             if int(text[1:]) >= len(self._operands):
                 raise _UntranslatedError(text)
@@ -243,7 +249,7 @@ class _Writer:
         return sink if text == "_" else self._variable(text, scope)
 
     def _source(self, text: str, kind: str, scope: Scope) -> str:
-        """An operand that is read, as C++ of a PTX type."""
+        """An operand that is read, as a C++ expression of a PTX type."""
         if text.startswith("!"):
             return f"!{self._source(text[1:], 'pred', scope)}"
         as_kind = f"::kcu_ptx::as<::kcu_ptx::{kind}>"

@@ -18,23 +18,23 @@ from kcurate.backends.base import MAX_RAW_LOG_CHARS, SYSTEM_LIBRARIES, Compiled,
 from kcurate.backends.emulator import source, toolchain
 from kcurate.records import Resources
 
-# Where a compiler's parts and the linker are, besides the libraries.
+# The folders of the compiler's executables and of the linker.
 TOOLS = (Path("/usr/bin"), Path("/bin"), Path("/usr/libexec"))
 _OUT_OF_MEMORY = re.compile(
     r"virtual memory exhausted|out of memory|cannot allocate memory|Killed signal", re.I
 )
 # The first line of a diagnostic, and its kind.
 _DIAGNOSTIC = re.compile(r"\S.*?:\s(?:fatal )?(error|warning|note): ")
-# What the linkers (GNU's and LLVM's) say of a name in the namespace that holds a side's code.
+# The message of the linkers (GNU's and LLVM's) about a name in the namespace that holds a side's code.
 _OWN = re.compile(
     r"undefined (?:reference to [`']|symbol: )(?:\(anonymous namespace\)::)+(.+?)'?$", re.MULTILINE
 )
-# What clang says at the end.
+# The last line of clang's output.
 _COUNTS = re.compile(r"\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.")
 
 
 class EmulatorCompiler:
-    """The host's C++ compiler with our headers. Created before a worker is sandboxed.
+    """The host's C++ compiler with our headers; create it before the worker is sandboxed.
 
     Raises:
         MissingDependencyError: there is no compiler. BackendError: our own runtime does not compile.
@@ -46,9 +46,9 @@ class EmulatorCompiler:
         self._runtime = toolchain.runtime_object()
 
     def folders(self) -> tuple[Path, ...]:
-        """All that compiling reads: our headers and cache, the compiler's folder, the linker's libraries."""
-        own = Path(self._tools.command[0]).resolve().parent
-        prefix = own.parent if own.name == "bin" and own.parent != Path("/usr") else own
+        """All folders that compiling reads: our headers and cache, those of the compiler and the linker."""
+        folder = Path(self._tools.command[0]).resolve().parent
+        prefix = folder.parent if folder.name == "bin" and folder.parent != Path("/usr") else folder
         ours = (source.INCLUDE, toolchain.RUNTIME, toolchain.cache_folder())
         return (*ours, prefix, *TOOLS, *SYSTEM_LIBRARIES)
 
@@ -62,39 +62,39 @@ class EmulatorCompiler:
         examine: bool = False,
         turns: bool = False,
     ) -> Compiled | CompileFailure:
-        """Compile one side; `sanitize` adds array bounds checks and fills local variables.
+        """Compile one side; `sanitize` adds array bounds checks and fills local variables with a pattern.
 
-        `examine`: the binary counts what runs. `turns`: its threads may lose their turns at any access to
-        memory.
+        `examine`: the binary counts what it executes. `turns`: the scheduler may switch threads at every
+        memory access.
         """
         try:
             joined = _joined(code, entry_points)
             unit = source.translation_unit(code, entry_points, symbols, joined)
         except source.Refused as refused:
-            missing = isinstance(refused, source.Unsupported)
-            return CompileFailure("unsupported" if missing else "error", str(refused))
+            unsupported = isinstance(refused, source.Unsupported)
+            return CompileFailure("unsupported" if unsupported else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         options = (*options, *toolchain.counting_options()) if examine else options
         options = (*options, *toolchain.turns_options()) if turns else options
         layout = toolchain.LAYOUT.read_bytes()
         how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED, layout)
         key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())
-        kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
-        binary = kept.read_bytes() if kept.is_file() else None
+        cached = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
+        binary = cached.read_bytes() if cached.is_file() else None
         if binary is None:
             try:
-                made = self._build_any(code, entry_points, symbols, joined, options)
+                built = self._build_any(code, entry_points, symbols, joined, options)
             except subprocess.TimeoutExpired:
                 return CompileFailure("timeout", "the compiler took too long")
-            if isinstance(made, str):
-                full = _OUT_OF_MEMORY.search(made) is not None
-                lacking = [] if full else source.lacking(code)
-                if lacking:
-                    what = f"#include <{lacking[0]}>: the emulator has no such header"
-                    return CompileFailure("unsupported", f"{source.SOURCE_NAME}: error: {what}")
-                return CompileFailure("memory" if full else "error", made)
-            binary = made
-            toolchain.keep(kept, binary)
+            if isinstance(built, str):
+                full = _OUT_OF_MEMORY.search(built) is not None
+                missing_headers = [] if full else source.lacking(code)
+                if missing_headers:
+                    message = f"#include <{missing_headers[0]}>: the emulator has no such header"
+                    return CompileFailure("unsupported", f"{source.SOURCE_NAME}: error: {message}")
+                return CompileFailure("memory" if full else "error", built)
+            binary = built
+            toolchain.keep(cached, binary)
         return Compiled(
             backend="emulator",
             binary=binary,
@@ -113,18 +113,21 @@ class EmulatorCompiler:
         joined: frozenset[str],
         options: Sequence[str],
     ) -> bytes | str:
-        """The shared object, with the overloads of `joined` next to the code's own, or without those that the
-        code defines with exactly the same signature; else the compiler's message."""
+        """The shared object, or the compiler's message.
+
+        The overloads of `joined` in our headers stay visible beside the code's own, except those that the
+        code defines with the same signature.
+        """
         while True:
-            made = self._build(source.translation_unit(code, entry_points, symbols, joined), options)
-            if isinstance(made, bytes) or not joined or _OUT_OF_MEMORY.search(made):
-                return made
-            same = source.conflicting(made, joined)
+            result = self._build(source.translation_unit(code, entry_points, symbols, joined), options)
+            if isinstance(result, bytes) or not joined or _OUT_OF_MEMORY.search(result):
+                return result
+            same = source.conflicting(result, joined)
             if not same:
                 break
             joined -= same
         alone = self._build(source.translation_unit(code, entry_points, symbols), options)
-        return alone if isinstance(alone, bytes) else made
+        return alone if isinstance(alone, bytes) else result
 
     def _build(self, unit: str, options: Sequence[str]) -> bytes | str:
         """The shared object, or the compiler's message."""
@@ -133,14 +136,14 @@ class EmulatorCompiler:
             done = toolchain.shared_object(unit, options, self._runtime, folder)
             if done.returncode:
                 return _clean(done.stderr or f"the compiler exited with code {done.returncode}", folder)
-            lacking = dict.fromkeys(_OWN.findall(done.stderr))
-            if lacking:
-                return f"error: declared and used, but not defined: {', '.join(lacking)}"
+            undefined = dict.fromkeys(_OWN.findall(done.stderr))
+            if undefined:
+                return f"error: declared and used, but not defined: {', '.join(undefined)}"
             return (folder / "side.so").read_bytes()
 
 
 def _joined(code: str, entry_points: Sequence[EntryPoint]) -> frozenset[str]:
-    """The functions in our headers that the code overloads (or redefines), excluding its kernels."""
+    """The functions in our headers that the code overloads or redefines, excluding its kernels."""
     names = source.defined(code) - {entry.expression.partition("<")[0].strip() for entry in entry_points}
     return names & toolchain.builtins() if names else frozenset()
 
@@ -155,22 +158,22 @@ def _headers_sha256() -> str:
 
 
 def _errors(log: str) -> str:
-    """A compiler's message without warnings, their code and the lines that lead to them."""
-    kept: list[str] = []
+    """A compiler's message without warnings and the lines that belong to them."""
+    errors: list[str] = []
     leading: list[str] = []
-    wanted = True
+    is_error = True
     for line in log.splitlines():
         if _COUNTS.fullmatch(line):
             continue
-        found = _DIAGNOSTIC.match(line)
-        if found is None and not line[:1].isspace():
+        diagnostic = _DIAGNOSTIC.match(line)
+        if diagnostic is None and not line[:1].isspace():
             leading.append(line)
             continue
-        if found is not None and found[1] != "note":
-            wanted = found[1] == "error"
-        kept += [*leading, line] if wanted else []
+        if diagnostic is not None and diagnostic[1] != "note":
+            is_error = diagnostic[1] == "error"
+        errors += [*leading, line] if is_error else []
         leading = []
-    return "\n".join([*kept, *leading])
+    return "\n".join([*errors, *leading])
 
 
 def _clean(log: str, folder: Path) -> str:

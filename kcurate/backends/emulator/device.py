@@ -1,6 +1,6 @@
 """`Device` of the emulator: host memory, and kernels that run in this process; opened only in a worker.
 
-Every call is synchronous. It takes no times. Not covered: how a launch runs (`runtime/`).
+Every call is synchronous; nothing is timed. Not covered: how a launch runs (`runtime/`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kcurate import __version__
-from kcurate.backends.base import (
-    Bytes,
-    Compiled,
-    Counts,
-    EntryPoint,
-    Grid,
-    KernelArg,
-    KernelFault,
-    Memory,
-    Module,
-    argument_bytes,
-    check_range,
-)
+from kcurate.backends import base
 from kcurate.backends.emulator import tensor_maps
 from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
@@ -56,7 +44,7 @@ class EmulatorDevice:
             kcurate=__version__,
         )
 
-    def load(self, compiled: Compiled) -> Module:
+    def load(self, compiled: base.Compiled) -> base.Module:
         """Load a side.
 
         Raises:
@@ -70,48 +58,48 @@ class EmulatorDevice:
         self._libraries.append(Library(compiled))
         return self._libraries[-1]
 
-    def reset_globals(self, module: Module) -> None:
+    def reset_globals(self, module: base.Module) -> None:
         """Reset every variable of the side to its initial value."""
         if module.compiled.backend != INTERPRETED:
             _own(module).reset()
 
-    def counts(self, module: Module, sample: int = 0, seed: int = 0, ablated: int = 0) -> Counts:
-        """What a side compiled to be examined did since the last call; see `Library.count`."""
+    def counts(self, module: base.Module, sample: int = 0, seed: int = 0, ablated: int = 0) -> base.Counts:
+        """What a side compiled with `examine` did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
-    def schedule(self, module: Module, seed: int, crowded: Collection[str] = ()) -> None:
+    def schedule(self, module: base.Module, seed: int, crowded: Collection[str] = ()) -> None:
         """Run a side's threads in the random order of a seed; see `Library.schedule`."""
         _own(module).schedule(seed, crowded)
 
-    def follow(self, module: Module, pieces: Sequence[tuple[int, int]]) -> None:
-        """Follow how far a side compiled to be examined goes into memory; see `Library.follow`."""
+    def follow(self, module: base.Module, pieces: Sequence[tuple[int, int]]) -> None:
+        """Track how far a side compiled with `examine` accesses memory; see `Library.follow`."""
         _own(module).follow(pieces)
 
-    def reached(self, module: Module) -> tuple[int, ...]:
-        """How far it went into each piece; see `Library.reached`."""
+    def reached(self, module: base.Module) -> tuple[int, ...]:
+        """How far it accessed each piece; see `Library.reached`."""
         return _own(module).reached()
 
-    def allocate(self, size_bytes: int) -> Memory:
+    def allocate(self, size_bytes: int) -> base.Memory:
         """Host memory between protected pages, 256-byte aligned."""
         return self._memories.allocate(size_bytes)
 
-    def free(self, memory: Memory) -> None:
+    def free(self, memory: base.Memory) -> None:
         """Free memory."""
         self._memories.free(memory)
 
     def clear_unused(self) -> None:
         """Does nothing: freed memory is out of reach."""
 
-    def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
+    def write(self, memory: base.Memory, offset_bytes: int, data: base.Bytes) -> None:
         """Host to device."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         view(memory, offset_bytes, flat.size)[:] = flat
 
-    def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
+    def read(self, memory: base.Memory, offset_bytes: int, size_bytes: int) -> base.Bytes:
         """Device to host."""
         return view(memory, offset_bytes, size_bytes).copy()
 
-    def fill(self, memory: Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
+    def fill(self, memory: base.Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
         """Repeat `pattern` (1, 2, 4 or 8 bytes) over a range."""
         target = view(memory, offset_bytes, max(0, size_bytes))
         whole = target.size // len(pattern) * len(pattern)
@@ -119,12 +107,16 @@ class EmulatorDevice:
         target[:whole].reshape(-1, len(pattern))[:] = repeated
         target[whole:] = repeated[: target.size - whole]
 
-    def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
+    def copy(
+        self, to: base.Memory, to_offset: int, source: base.Memory, offset: int, size_bytes: int
+    ) -> None:
         """Device to device; the ranges may overlap."""
         if size_bytes > 0:
             view(to, to_offset, size_bytes)[:] = view(source, offset, size_bytes).copy()
 
-    def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+    def launch(
+        self, module: base.Module, entry: base.EntryPoint, grid: base.Grid, args: Sequence[base.KernelArg]
+    ) -> None:
         """Run a kernel to completion.
 
         Raises:
@@ -139,20 +131,20 @@ class EmulatorDevice:
         library = _own(module)
         kernel = library.kernels.get(entry.expression)
         if kernel is None:
-            raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
+            raise base.KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
         check_launch(grid)
-        data = argument_bytes(args, kernel.params)
+        data = base.argument_bytes(args, kernel.params)
         failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
         if failure is not None:
             raise self._fault(entry, failure)
 
-    def _fault(self, entry: EntryPoint, failure: Failure) -> KernelFault:
-        reason, what = failure.reason, failure.message
+    def _fault(self, entry: base.EntryPoint, failure: Failure) -> base.KernelFault:
+        reason, text = failure.reason, failure.message
         if failure.address is not None:
             place = self._memories.describe(failure.address)
-            what = f"{what}, {place}" if place else f"{what}, far from any allocation"
+            text = f"{text}, {place}" if place else f"{text}, far from any allocation"
             reason = "out_of_bounds" if place else "launch_error"
-        return KernelFault(reason, f"{entry.expression}: {what}")
+        return base.KernelFault(reason, f"{entry.expression}: {text}")
 
     def tensor_map(self, shape: BoundTensorMap, address: int) -> bytes:
         """The 128 bytes of a TMA tensor map.
@@ -163,7 +155,13 @@ class EmulatorDevice:
         return tensor_maps.encode(shape, address)
 
     def upload(
-        self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int
+        self,
+        module: base.Module,
+        symbol: str,
+        to_offset: int,
+        source: base.Memory,
+        offset: int,
+        size_bytes: int,
     ) -> None:
         """Copy into a variable of the side.
 
@@ -171,17 +169,17 @@ class EmulatorDevice:
             KernelFault: there is no such variable, or the range exceeds it.
         """
         target = _variable(module, symbol, to_offset, size_bytes)
-        view(Memory(target.address, target.size_bytes), to_offset, size_bytes)[:] = view(
+        view(base.Memory(target.address, target.size_bytes), to_offset, size_bytes)[:] = view(
             source, offset, size_bytes
         )
 
     def bind_texture(
-        self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
+        self, module: base.Module, symbol: str, source: base.Memory, offset: int, width: int, height: int
     ) -> None:
         """Point a shim texture at memory: its variable gets the address, the width and the height."""
         target = _variable(module, symbol, 0, TEXTURE_BYTES)
         words = np.array([source.address + offset, width | height << 32], np.uint64)
-        view(Memory(target.address, target.size_bytes), 0, TEXTURE_BYTES)[:] = words.view(np.uint8)
+        view(base.Memory(target.address, target.size_bytes), 0, TEXTURE_BYTES)[:] = words.view(np.uint8)
 
     def synchronize(self) -> None:
         """Does nothing: no work is ever pending."""
@@ -193,16 +191,16 @@ class EmulatorDevice:
         self._memories.close()
 
 
-def _own(module: Module) -> Library:
+def _own(module: base.Module) -> Library:
     assert isinstance(module, Library)
     return module
 
 
-def _variable(module: Module, symbol: str, offset: int, size_bytes: int) -> Variable:
+def _variable(module: base.Module, symbol: str, offset: int, size_bytes: int) -> Variable:
     variable = _own(module).variables.get(symbol)
     if variable is None:
-        raise KernelFault("launch_error", f"no variable {symbol} in the binary")
-    check_range(symbol, variable.size_bytes, offset, size_bytes)
+        raise base.KernelFault("launch_error", f"no variable {symbol} in the binary")
+    base.check_range(symbol, variable.size_bytes, offset, size_bytes)
     return variable
 
 

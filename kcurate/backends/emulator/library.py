@@ -1,4 +1,4 @@
-"""A compiled side loaded into this process: its kernels and variables. Only ever in a worker.
+"""A compiled side loaded into this process, which must be a worker: its kernels and variables.
 
 Owns the calls into `runtime/runtime.cpp`. Not covered: memory and the protocol (`memory`, `device`).
 """
@@ -15,6 +15,7 @@ from typing import Any
 from kcurate.backends.base import Compiled, Counts, FaultReason, Grid, KernelFault
 from kcurate.errors import BackendError
 
+# `schedule` passes kernels as the bits of one 64-bit word.
 MOST_CROWDED = 64
 REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "unsupported"}
 
@@ -88,31 +89,31 @@ class Library:
         self._calls.kcu_reset()
 
     def count(self, sample: int = 0, seed: int = 0, ablated: int = 0) -> Counts:
-        """The counts since the last call; the first call begins to count.
+        """The counts since the last call; the first call starts counting.
 
-        From now on at most `sample` blocks of each launch run (0: all), which `seed` chooses. Counts are then
-        those of whole launches, as if all blocks were like these. Part number `ablated` of the code is left
-        out (0: none; `kcurate.mutate.ablations`).
+        From now on at most `sample` blocks of each launch run (0: all), chosen by `seed`; counts are scaled
+        up to whole launches. Part number `ablated` of the code is skipped (0: none;
+        `kcurate.mutate.ablations`).
 
         Raises:
             BackendError: the machine is out of memory.
         """
-        found = (ctypes.c_ulong * len(fields(Counts)))()
-        if self._calls.kcu_count(found, sample, seed, ablated):
+        counts = (ctypes.c_ulong * len(fields(Counts)))()
+        if self._calls.kcu_count(counts, sample, seed, ablated):
             raise BackendError("out of memory in the emulator", where="emulator")
-        return Counts(*found)
+        return Counts(*counts)
 
     def schedule(self, seed: int, crowded: Collection[str] = ()) -> None:
         """From now on run threads in the random order of `seed` (0: in their usual order).
 
-        `crowded`: the kernels, as name expressions, of which a GPU cannot hold all blocks at once; a block of
-        these that waits for one that has not begun ends the launch. (Of the first 64 kernels.)
+        `crowded`: kernels, as name expressions, with more blocks than a GPU can hold at once; if a block of
+        theirs waits for one that has not started, the launch fails. Only the first 64 kernels are considered.
         """
         numbers = {self.kernels[name].number for name in crowded if name in self.kernels}
         self._calls.kcu_schedule(seed, sum(1 << number for number in numbers if number < MOST_CROWDED))
 
     def follow(self, pieces: Sequence[tuple[int, int]]) -> None:
-        """Follow from now on how far pieces of memory (address, bytes) are read or written.
+        """From now on track how far pieces of memory (address, bytes) are read or written.
 
         Raises:
             BackendError: the machine is out of memory.
@@ -123,10 +124,10 @@ class Library:
         self._followed = len(pieces)
 
     def reached(self) -> tuple[int, ...]:
-        """The bytes of each piece that is followed, up to the furthest that was read or written."""
-        found = (ctypes.c_ulong * self._followed)()
-        self._calls.kcu_reached(found)
-        return tuple(found)
+        """For each tracked piece, the number of bytes up to the last one that was read or written."""
+        reached_bytes = (ctypes.c_ulong * self._followed)()
+        self._calls.kcu_reached(reached_bytes)
+        return tuple(reached_bytes)
 
     def launch(
         self,
@@ -136,7 +137,7 @@ class Library:
         limit_s: float,
         extents: ctypes.Array[ctypes.c_ulong],
     ) -> Failure | None:
-        """Run a kernel; `args` match its parameters in number and size. None: success.
+        """Run a kernel; `args` must match its parameters in number and size. None: success.
 
         `extents`: the address and bytes of each allocation.
         """
@@ -160,11 +161,11 @@ class Library:
         return Failure(REASONS[answer], message, self._calls.kcu_address())
 
 
-def _table(read: Any) -> list[Any]:
-    found: list[Any] = []
-    while item := read(len(found)):
-        found.append(item.contents)
-    return found
+def _table(item_at: Any) -> list[Any]:
+    items: list[Any] = []
+    while item := item_at(len(items)):
+        items.append(item.contents)
+    return items
 
 
 def _open(binary: bytes) -> ctypes.CDLL:

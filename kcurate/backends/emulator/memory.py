@@ -1,8 +1,8 @@
 """Allocations of the emulated device: host memory, each between inaccessible pages.
 
-An allocation ends where the protected pages begin (up to its 256-byte alignment), so that overruns are
-caught. Between it and the pages all bits are set (NaN, -1), so that what is read there shows. Not covered:
-what a fault means for a candidate (`device`).
+An allocation ends where the protected pages begin (up to its 256-byte alignment), so that overruns fault. In
+the gap all bits are set (NaN, -1), so that reading it changes results. Not covered: what a fault means for a
+candidate (`device`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.errors import BackendError
 
 ALIGNMENT = 256
 PAGE = mmap.PAGESIZE
-# Protected bytes on either side; an index off by more than this still hits none of our allocations.
+# Protected bytes on either side.
 GUARD_BYTES = 4 << 20
 ALL_SET = 0xFF
 PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0, 0x02 | 0x20 | 0x4000
@@ -25,14 +25,7 @@ FAILED = ctypes.c_void_p(-1).value
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_long,
-)
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
 _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 

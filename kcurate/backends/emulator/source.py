@@ -1,9 +1,9 @@
-"""Prepares CUDA C++ for a host compiler, where macros alone cannot do it.
+"""Prepares CUDA C++ for a host compiler, as far as macros cannot.
 
 The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
 checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
-memory; asm statements become C++; pragmas are removed. Line numbers stay. Everything else is in `include/`.
-Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
+memory; asm statements become C++; pragmas are removed. Line numbers stay the same. The headers in `include/`
+do the rest. Not covered: which code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ _DYNAMIC = re.compile(
 _STATIC_SHARED = re.compile(
     r"\bstatic\b(?=[^;(){}=\[\]\n#]{0,200}\b__shared__\b)|(?P<kept>\b__shared__\b[^;(){}=\[\]\n#]{0,200}?)\bstatic\b"
 )
-# A function with its body: name, parameters (possibly with parentheses), what may precede the brace.
+# The head of a function definition: name, parameters (possibly with parentheses), qualifiers before the
+# brace.
 _DEFINED = re.compile(
     r"\b([A-Za-z_]\w*)\s*\((?:[^;{}()]|\([^;{}()]*\))*\)\s*(?:(?:const|noexcept)\s*)*(?=\{)"
 )
 _NO_NAMES = frozenset(("if", "for", "while", "switch", "catch", "decltype", "sizeof", "noexcept"))
 _DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _BRACE = re.compile(r'extern\s+"C"\s*\{|[{}]')
-# Sizes of clusters that are not where `_cluster` reads them.
+# Cluster sizes in places that `_cluster` does not read.
 _HIDDEN_CLUSTER = re.compile(
     r"^[ \t]*#[ \t]*define\b[^\n]*\b__cluster_dims__|\b__block_size__\s*\(\s*\([^()]*\)\s*,", re.MULTILINE
 )
-# `__shared__` becomes specifiers, before which g++ wants `alignas`.
+# g++ requires `alignas` before the specifiers that `__shared__` expands to.
 _SHARED_ALIGNED = re.compile(r"\b__shared__(\s+)(alignas\s*\((?:[^()]|\([^()]*\))*\))")
 _ALIGNMENT = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*(\w+)\s*\)")
 ALIGNMENTS = tuple(1 << bits for bits in range(7, 13))
-# What 128-byte swizzles repeat after; taken where an alignment is not a plain number.
+# The period of 128-byte swizzles, assumed where an alignment is not a plain number.
 SWIZZLED_BYTES = 1024
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
 
@@ -56,7 +57,7 @@ class Refused(Exception):  # noqa: N818 - a fact about the code, which becomes a
 
 
 class Unsupported(Refused):
-    """The code is allowed, and asks for something that the emulator lacks."""
+    """The code is allowed, but needs something that the emulator lacks."""
 
 
 def prepare(code: str) -> str:
@@ -74,10 +75,10 @@ def prepare(code: str) -> str:
 
 
 def lacking(code: str) -> list[str]:
-    """The headers that a side may include and the emulator lacks, as the code includes them."""
+    """The headers that the code includes and sides may include, but the emulator lacks."""
     rests = (match[3] for match in _DIRECTIVE.finditer(code) if match[2] == "include")
-    found = (_INCLUDE.match(rest) for rest in rests)
-    return [one[1] for one in found if one is not None and one[1] in _LACKED]
+    includes = (_INCLUDE.match(rest) for rest in rests)
+    return [include[1] for include in includes if include is not None and include[1] in _LACKED]
 
 
 def translation_unit(
@@ -134,55 +135,53 @@ def defined(code: str) -> frozenset[str]:
 def declared(preprocessed: str) -> frozenset[str]:
     """Names of global functions in preprocessed headers, and possibly other words."""
     parts: list[str] = []
-    seen: list[bool] = []
+    is_extern_c: list[bool] = []
     at = 0
     for brace in _BRACE.finditer(preprocessed):
-        if all(seen):
+        if all(is_extern_c):
             parts.append(preprocessed[at : brace.start()])
         if brace.group() != "}":
-            seen.append(brace.group() != "{")
-        elif seen:
-            seen.pop()
+            is_extern_c.append(brace.group() != "{")
+        elif is_extern_c:
+            is_extern_c.pop()
         at = brace.end()
     return frozenset(_DECLARED.findall(" ".join(parts)))
 
 
 def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
-    """Those of `names` that a compiler message reports as redefined with an existing signature."""
+    """The `names` that a compiler message reports as redefined with the same signature."""
     lines = log.splitlines()
-    told = " ".join(
+    reported = " ".join(
         f"{line} {following}"
         for line, following in zip(lines, [*lines[1:], ""], strict=True)
         if "error" in line and "conflict" in line
     )
-    return frozenset(names) & frozenset(re.findall(r"\w+", told))
+    return frozenset(names) & frozenset(re.findall(r"\w+", reported))
 
 
 def _dynamic_alignment(code: str) -> int:
-    """Bytes that the code's dynamic shared memory is aligned to, at least 128 and at most a page."""
-    found = [
-        int(each) if each.isdecimal() else SWIZZLED_BYTES
+    """The alignment in bytes of the code's dynamic shared memory, from 128 to a page."""
+    alignments = [
+        int(text) if text.isdecimal() else SWIZZLED_BYTES
         for match in _DYNAMIC.finditer(code)
-        for each in _ALIGNMENT.findall(f"{match['first'] or match['prior'] or ''} {match['second']}")
+        for text in _ALIGNMENT.findall(f"{match['first'] or match['prior'] or ''} {match['second']}")
     ]
-    return max((one for one in found if one in ALIGNMENTS), default=ALIGNMENTS[0])
+    return max((alignment for alignment in alignments if alignment in ALIGNMENTS), default=ALIGNMENTS[0])
 
 
 def _cluster(code: str, kernel: EntryPoint) -> str:
-    """The three sizes that a kernel's `__cluster_dims__` gives, as C++; zeros if it has none.
+    """The three sizes in a kernel's `__cluster_dims__`, as C++; zeros if it has none.
 
     Raises:
-        Unsupported: a macro gives them, or they may depend on a template's arguments.
+        Unsupported: the sizes come from a macro, or may depend on template arguments.
     """
     if _HIDDEN_CLUSTER.search(code):
         raise Unsupported(
             f"{SOURCE_NAME}: error: a macro, or __block_size__, that gives the size of clusters"
         )
     name = re.escape(kernel.name.rpartition("::")[2])
-    found = re.search(
-        rf"\b__cluster_dims__\s*\(([^()]*)\)(?:[^;{{}}()]|\([^;{{}}()]*\))*?\b{name}\s*\(", code
-    )
-    sizes = [size.strip() for size in found[1].split(",")] if found else ["0", "0", "0"]
+    dims = re.search(rf"\b__cluster_dims__\s*\(([^()]*)\)(?:[^;{{}}()]|\([^;{{}}()]*\))*?\b{name}\s*\(", code)
+    sizes = [size.strip() for size in dims[1].split(",")] if dims else ["0", "0", "0"]
     if kernel.template and not all(map(str.isdecimal, sizes)):
         raise Unsupported(f"{SOURCE_NAME}: error: __cluster_dims__ of a template that is not a number")
     return ", ".join([*sizes, "1", "1"][:3])
@@ -193,13 +192,13 @@ def _quoted(text: str) -> str:
 
 
 def _directive(match: re.Match[str]) -> str:
-    indent, name, rest = match.groups()
+    indent, name, argument = match.groups()
     if name in _LOADING:
-        included = _INCLUDE.match(rest) if name == "include" else None
+        included = _INCLUDE.match(argument) if name == "include" else None
         if included is not None and included[1] in _LACKED:
-            return indent  # often nothing of it is used
+            return indent  # often the code uses nothing from it
         if included is None or included[1] not in EMULATED:
-            raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
+            raise Refused(f"{SOURCE_NAME}: error: #{name}{argument}: the emulator has no such header")
         return f"{indent}#include <{included[1]}>"
     return indent if name == "pragma" else match.group()
 
@@ -208,7 +207,7 @@ def _dynamic_shared(match: re.Match[str]) -> str:
     """`extern __shared__ T name[];` as a reference to the pointer set by the runtime."""
     lines = "\n" * match.group().count("\n")
     words = _QUALIFIER.sub(" ", f"{match['first'] or match['prior'] or ''} {match['second']}")
-    kind, name, rest = " ".join(words.split()), match["name"], match["rest"]
-    row = f"typedef {kind} kcu_row_{name}{rest}; " if rest.strip() else ""
+    kind, name, extents = " ".join(words.split()), match["name"], match["rest"]
+    row = f"typedef {kind} kcu_row_{name}{extents}; " if extents.strip() else ""
     kind = f"kcu_row_{name}" if row else kind
     return f"{row}static {kind} *const &{name} = ({kind} *const &)kcu_dynamic;{lines}"

@@ -1,4 +1,4 @@
-"""TMA tensor maps as the emulator has them: the layout of `include/kcurate/tensor_map.h`.
+"""TMA tensor maps in the emulator's layout, which is that of `include/kcurate/tensor_map.h`.
 
 Not covered: copying boxes (`runtime/boxes.h`). Interleaved maps are not emulated.
 """
@@ -13,8 +13,8 @@ from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.tensor_maps import MAP_BYTES, MAX_RANK, BoundTensorMap, check_rules
 
-# KCU_TENSOR_MAP and the order of KcuTensorType. As on a GPU (`kcurate.backends.cuda.tensor_maps`), types that
-# TMA does not know are moved as bits of their size.
+# KCU_TENSOR_MAP and the numbers of KcuTensorType. As on a GPU (`kcurate.backends.cuda.tensor_maps`), types
+# that TMA does not know are copied as integers of the same size.
 _MARK = 0x70616D2D75636BFF
 _TYPES: Mapping[str, int] = {
     "uint16": 1, "int16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 4, "float16": 5, "float32": 6,
@@ -47,12 +47,12 @@ def encode(shape: BoundTensorMap, address: int) -> bytes:
     if address % 16:
         raise KernelFault("launch_error", f"a tensor map over address {address:#x}, not a multiple of 16")
     itemsize = numpy_dtype(shape.dtype).itemsize
-    rest = [0] * (MAX_RANK - len(shape.shape))
+    unused_axes = [0] * (MAX_RANK - len(shape.shape))
     return _LAYOUT.pack(
         _MARK, address,
-        *shape.shape, *rest,
-        itemsize, *shape.strides, *rest,
-        *shape.box, *rest,
-        *shape.element_strides, *rest,
+        *shape.shape, *unused_axes,
+        itemsize, *shape.strides, *unused_axes,
+        *shape.box, *unused_axes,
+        *shape.element_strides, *unused_axes,
         len(shape.shape), kind, _SWIZZLES[shape.swizzle], int(shape.fill == "nan"),
     )  # fmt: skip

@@ -36,11 +36,11 @@ COMMON = (
     "-fcf-protection=none",
 )
 # The arithmetic of device code: no contraction (the same results with and without FMA hardware), wrapping
-# integers, pointers that may alias; array lengths must be constant, as CUDA compilers require. Not `-w`: with
-# it, g++ drops this error too; warnings are removed from the message instead.
+# integers, pointers that may alias. Array lengths must be constant, as CUDA compilers require; `-w` would
+# suppress that error in g++, so warnings are removed from the message instead.
 DEVICE = (
     "-std=gnu++17",
-    "-Ulinux",  # macros that are no names of the implementation
+    "-Ulinux",  # a predefined macro that could collide with a side's names
     "-Uunix",
     "-O2",
     "-Wno-narrowing",
@@ -63,49 +63,44 @@ SANITIZE = (
     "-fsanitize-undefined-trap-on-error",
     "-ftrivial-auto-var-init=pattern",
 )
-# A call of the runtime (`runtime/counting.h`) in each basic block and at each access to memory. Loops are
-# neither unrolled nor vectorised, so that equal work counts alike on both sides.
+# Call the runtime (`runtime/counting.h`) in each basic block and at each memory access. Loops are neither
+# unrolled nor vectorised, so that equal work has equal counts on both sides.
 COUNTING = (
     "-fsanitize-coverage=trace-pc",
     "-fsanitize=kernel-address",
     "-fno-unroll-loops",
     "-fno-tree-vectorize",
-    "-fno-optimize-sibling-calls",  # a jump into the runtime would not tell where it comes from
+    "-fno-optimize-sibling-calls",  # the runtime identifies its caller by the return address
 )
-# A call of the runtime at each access to memory, where a thread may lose its turn (`runtime/scheduler.h`).
+# Call the runtime at each memory access, where it may switch to another thread (`runtime/scheduler.h`).
 TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-nodefaultlibs")
 _VOLATILE = {
     "gcc": ("--param=tsan-distinguish-volatile=1",),
     "clang": ("-mllvm", "-tsan-distinguish-volatile"),
 }
-# Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
+# Options of g++ and of clang for calls instead of inline checks of shadow memory.
 _CALLS = {
     "gcc": (
         "--param=asan-instrumentation-with-call-threshold=0",
-        "--param=asan-globals=0",
-        "--param=asan-stack=0",
+        "--param=asan-globals=0", "--param=asan-stack=0",
     ),
     "clang": (
-        "-mllvm",
-        "-asan-instrumentation-with-call-threshold=0",
-        "-mllvm",
-        "-asan-globals=0",
-        "-mllvm",
-        "-asan-stack=0",
+        "-mllvm", "-asan-instrumentation-with-call-threshold=0", "-mllvm", "-asan-globals=0",
+        "-mllvm", "-asan-stack=0",
     ),
-}
+}  # fmt: skip
 # Linker options in the form that the compiler driver takes.
 _DRIVER_FORM = {
     word: f"-Wl,{word}" for word in ("--as-needed", "-z", "now", "defs", "--warn-unresolved-symbols")
 }
-# About 40 KB each.
+# Files in the cache, of about 40 KB each.
 MAX_KEPT = 5000
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler: its command, its first line of `--version`, its options for this machine, and the linker
-    for shared objects (`linker` None: the compiler itself)."""
+    """A compiler: its command, the first line of `--version`, options for this machine, and the linker for
+    shared objects (None: the compiler links them)."""
 
     command: tuple[str, ...]
     version: str
@@ -138,12 +133,12 @@ def find() -> Toolchain:
 
 
 def turns_options() -> tuple[str, ...]:
-    """The options with which threads may lose their turns at accesses to memory."""
+    """The options for switching threads at memory accesses."""
     return (*TURNS, *_VOLATILE["clang" if "clang" in find().version else "gcc"])
 
 
 def counting_options() -> tuple[str, ...]:
-    """The options with which a side counts what it does."""
+    """The options for counting what a side does."""
     return (*COUNTING, *_CALLS["clang" if "clang" in find().version else "gcc"])
 
 
@@ -182,8 +177,8 @@ def cache_folder() -> Path:
 def prune(most: int = MAX_KEPT) -> None:
     """Delete the oldest files of the cache beyond `most`; safe when others do the same concurrently."""
     with contextlib.suppress(OSError):
-        kept = sorted(cache_folder().iterdir(), key=lambda path: path.stat().st_mtime)
-        for path in kept[: max(0, len(kept) - most)]:
+        files = sorted(cache_folder().iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in files[: max(0, len(files) - most)]:
             path.unlink(missing_ok=True)
 
 
@@ -194,33 +189,33 @@ def runtime_object() -> bytes:
         BackendError: our own code does not compile.
     """
     tools = find()
-    kept = cache_folder() / _runtime_name()
-    if kept.is_file():
-        return kept.read_bytes()
+    cached = cache_folder() / _runtime_name()
+    if cached.is_file():
+        return cached.read_bytes()
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
-        made = Path(name) / "runtime.o"
+        output = Path(name) / "runtime.o"
         options = ("-std=gnu++17", "-O2", *COMMON, *tools.machine, "-c", str(RUNTIME / "runtime.cpp"))
-        done = run([*tools.command, *options, "-o", str(made)], Path(name))
+        done = run([*tools.command, *options, "-o", str(output)], Path(name))
         if done.returncode:
             raise BackendError(
                 f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
             )
-        data = made.read_bytes()
-    keep(kept, data)
+        data = output.read_bytes()
+    keep(cached, data)
     return data
 
 
 def copy_runtime(home: Path) -> None:
-    """Copy the compiled runtime into the cache of a process whose home is `home`, so that it builds none.
+    """Copy the compiled runtime into the cache of a process with this home, so that it need not build it.
 
-    If it cannot be built here, nothing is copied, and that process fails with the reason.
+    If the runtime cannot be built here, nothing is copied, and that process reports the reason.
     """
     with contextlib.suppress(MissingDependencyError, BackendError, subprocess.TimeoutExpired):
         keep(home / ".cache" / "kcurate" / "emulator" / _runtime_name(), runtime_object())
 
 
 def _runtime_name() -> str:
-    """The runtime's file in the cache: it changes with the compiler and our code."""
+    """The runtime's file name in the cache, which depends on the compiler and on our code."""
     key = hashlib.sha256(repr((find(), COMMON)).encode())
     shared = (INCLUDE / "kcurate" / name for name in ("abi.h", "tensor_map.h"))
     for path in sorted((*RUNTIME.iterdir(), *shared)):
@@ -243,7 +238,8 @@ def builtins() -> frozenset[str]:
     return declared(done.stdout)
 
 
-# The linker names what the side lacks and goes on: the C library's functions are found where it is loaded.
+# The linker reports undefined symbols but continues: functions of the C library are resolved when it is
+# loaded.
 UNRESOLVED = ("-z", "defs", "--warn-unresolved-symbols")
 
 
@@ -271,7 +267,7 @@ def shared_object(
 
 
 def keep(path: Path, data: bytes) -> bool:
-    """Write a cache file atomically, even if others write it too; False if that is not possible."""
+    """Write a cache file atomically, safely for concurrent writers; False if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")

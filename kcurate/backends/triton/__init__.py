@@ -5,8 +5,8 @@
 | `compiler` | Triton modules compiled to PTX for one architecture, without a GPU |
 | `installed` | whether Triton is installed, and its import in the processes that fork workers |
 | `interpreter` | Triton modules run by Triton's interpreter on host memory |
-| `module` | a Triton module's text executed |
+| `module` | executes the text of a Triton module |
 
-Their text is hostile Python that both execute, so only sandboxed workers import these two. The only importer
-of `triton`. Not covered: what a module may contain (`kcurate.triton_source`).
+A side is hostile Python that `compiler` and `interpreter` execute, so only sandboxed workers import these
+two. No other package imports `triton`. Not covered: what a module may contain (`kcurate.triton_source`).
 """

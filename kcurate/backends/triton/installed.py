@@ -19,18 +19,18 @@ from kcurate.triton_source import refusals
 # The backend of a `Compiled` whose binary is the text itself.
 INTERPRETED = "triton"
 MISSING = "the side is in Triton, and Triton 3.6 or newer is not installed (pip install 'kcurate[triton]')"
-# Older ones start threads, which the sandbox refuses.
+# Older versions start threads, which the sandbox refuses.
 OLDEST = (3, 6)
 
 
 def version() -> str | None:
-    """The installed Triton's version; None without one that can be used."""
+    """The version of the installed Triton; None if it is missing or too old."""
     for name in ("triton", "pytorch-triton"):
         try:
-            found = importlib.metadata.version(name)
+            installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        return found if Version(found).release >= OLDEST else None
+        return installed if Version(installed).release >= OLDEST else None
     return None
 
 
@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def preload(backend: str) -> None:
-    """Import what a sandboxed worker cannot. Triton reads `TRITON_INTERPRET` once, at import."""
+    """Import what a sandboxed worker cannot import. Triton reads `TRITON_INTERPRET` only once, at import."""
     os.environ["TRITON_INTERPRET"] = "0" if backend == "cuda" else "1"
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
     importlib.import_module(f"kcurate.backends.triton.{'compiler' if backend == 'cuda' else 'interpreter'}")
@@ -50,11 +50,11 @@ def preload(backend: str) -> None:
 
 def for_interpreter(code: str) -> Compiled | CompileFailure:
     """The text in the form sent to a worker that interprets it; nothing is run."""
-    found = version()
-    if found is None:
+    installed = version()
+    if installed is None:
         return CompileFailure("unsupported", MISSING)
     for refusal in refusals(code):
         return CompileFailure("error", f"{refusal.what} (line {refusal.line})")
     binary = code.encode()
-    made = f"triton {found} interpreter"
-    return Compiled(INTERPRETED, binary, hashlib.sha256(binary).hexdigest(), {}, (), made)
+    compiler = f"triton {installed} interpreter"
+    return Compiled(INTERPRETED, binary, hashlib.sha256(binary).hexdigest(), {}, (), compiler)

@@ -1,7 +1,7 @@
-"""Triton modules run by Triton's interpreter on host memory; only in a sandboxed worker of the emulator.
+"""Runs Triton modules with Triton's interpreter on host memory; only in a sandboxed worker of the emulator.
 
-Shows correctness without a GPU: one program after the other, with NumPy for the arithmetic, so no races and
-no rounding of tensor cores. Not covered: memory (`kcurate.backends.emulator`).
+Checks correctness without a GPU. Programs run one after the other with NumPy arithmetic, so races and the
+rounding of tensor cores do not show. Not covered: memory (`kcurate.backends.emulator`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,9 @@ import numpy as np
 import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime import interpreter
-from triton.runtime.interpreter import (
-    InterpreterError,
-    TensorHandle,
-    _patch_lang,
-    interpreter_builder,
-)
+from triton.runtime.interpreter import InterpreterError, TensorHandle, _patch_lang, interpreter_builder
 
-from kcurate.backends.base import (
-    Compiled,
-    EntryPoint,
-    Grid,
-    KernelArg,
-    KernelFault,
-    argument_bytes,
-)
+from kcurate.backends import base
 from kcurate.backends.triton import module
 from kcurate.errors import ProblemError
 from kcurate.problem.ops import POINTER_BYTES
@@ -49,9 +37,9 @@ _FLOATS = {
 }
 
 
-def _patched_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
-    """Triton keeps bfloat16 as the bits of uint16, and multiplies these (3.6)."""
-    return _DOT(self, *map(_widened, (a, b)), *rest)
+def _patched_dot(self: Any, a: Any, b: Any, *options: Any) -> Any:
+    """Work around Triton 3.6: it stores bfloat16 as uint16, and multiplies these as integers."""
+    return _DOT(self, *map(_widened, (a, b)), *options)
 
 
 def _widened(handle: Any) -> Any:
@@ -61,9 +49,9 @@ def _widened(handle: Any) -> Any:
 
 
 def _patched_convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
-    """Triton cuts bits off for bfloat16, and a value that rounds up to a power of two becomes half of it.
+    """Round as a GPU does: to nearest, and to the largest 8-bit float beyond its range.
 
-    A GPU rounds to the nearest, and to the largest 8-bit float beyond it.
+    Triton's interpreter truncates to bfloat16, and halves a value that rounds up to a power of two.
     """
     narrow = _FLOATS.get(target)
     if rounding == ir.ROUNDING_MODE.RTZ or narrow is None or source not in _FLOATS:
@@ -77,7 +65,7 @@ def _patched_convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
 
 
 def _patched_tensor(tensor: Any, scope: Any) -> None:
-    """Triton makes an index of an array of one element, which NumPy 2.4 refuses."""
+    """Work around NumPy 2.4, which refuses an array of one element as an index."""
     _TENSOR(tensor, scope)
     tensor.__index__ = lambda self: int(self.handle.data.item())
 
@@ -91,40 +79,40 @@ interpreter._patch_lang_tensor = _patched_tensor
 
 
 class Interpreted:
-    """A module that was executed, as a loaded binary.
+    """An executed module in the role of a loaded binary.
 
     Raises:
         KernelFault: the text does not run.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: base.Compiled) -> None:
         self.compiled = compiled
         try:
             self._names = module.executed(compiled.binary.decode())
         except ProblemError as error:
-            raise KernelFault("launch_error", error.what) from error
+            raise base.KernelFault("launch_error", error.what) from error
 
-    def launch(self, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+    def launch(self, entry: base.EntryPoint, grid: base.Grid, args: Sequence[base.KernelArg]) -> None:
         """Run every program of a launch.
 
         Raises:
             KernelFault: the function raised.
         """
-        wanted, function = Specialised.of(entry.template), self._names[entry.name]
+        specialised, function = Specialised.of(entry.template), self._names[entry.name]
         sizes = [
-            POINTER_BYTES if one.type.startswith("*") else np.dtype(_NUMPY[one.type]).itemsize
-            for one in wanted.parameters
-            if not one.one
+            POINTER_BYTES if parameter.type.startswith("*") else np.dtype(_NUMPY[parameter.type]).itemsize
+            for parameter in specialised.parameters
+            if not parameter.one
         ]
-        data = iter(argument_bytes(args, sizes))
+        data = iter(base.argument_bytes(args, sizes))
         try:
-            values = {name: module.constant(value) for name, value in wanted.constants.items()}
+            values = {name: module.constant(value) for name, value in specialised.constants.items()}
         except ProblemError as error:
-            raise KernelFault("launch_error", error.what) from error
-        fixed = _constexprs(function) | wanted.constants.keys()
+            raise base.KernelFault("launch_error", error.what) from error
+        fixed = _constexprs(function) | specialised.constants.keys()
         names = [name for name in function.arg_names if name not in fixed]
-        for name, one in zip(names, wanted.parameters, strict=True):
-            values[name] = 1 if one.one else _value(one.type, next(data))
+        for name, parameter in zip(names, specialised.parameters, strict=True):
+            values[name] = 1 if parameter.one else _value(parameter.type, next(data))
         scope = _patch_lang(function.fn)
         try:
             interpreter_builder.set_grid_dim(*grid.grid)
@@ -134,7 +122,7 @@ class Interpreted:
                     interpreter_builder.set_grid_idx(*place)
                     run(**values)
         except Exception as error:
-            raise KernelFault("launch_error", f"{entry.name}: {_told(error)}") from error
+            raise base.KernelFault("launch_error", f"{entry.name}: {_message(error)}") from error
         finally:
             scope.restore()
 
@@ -144,14 +132,14 @@ def _constexprs(function: Any) -> frozenset[str]:
 
 
 def _value(kind: str, data: bytes) -> Any:
-    """An argument as the interpreter's tensor of one element."""
+    """An argument as a one-element tensor of the interpreter."""
     numpy = np.uint64 if kind.startswith("*") else _NUMPY[kind]
-    known = tl.str_to_ty(kind, None)
-    return tl.tensor(TensorHandle(np.frombuffer(data, numpy).copy(), known), known)
+    dtype = tl.str_to_ty(kind, None)
+    return tl.tensor(TensorHandle(np.frombuffer(data, numpy).copy(), dtype), dtype)
 
 
-def _told(error: BaseException) -> str:
-    """The first cause in one line."""
+def _message(error: BaseException) -> str:
+    """The first cause of an error, on one line."""
     while isinstance(error, InterpreterError) and error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(str(error).split())[:300]

@@ -1,4 +1,4 @@
-"""A Triton module's text executed: only inside a sandboxed worker, and only once the allow-list passed it.
+"""Executes the text of a Triton module: only in a sandboxed worker, and only if the allow-list permits it.
 
 Not covered: the list (`kcurate.triton_source.allowed`).
 """
@@ -18,30 +18,30 @@ FILE = "<side in Triton>"
 
 
 def constant(value: Constant) -> Any:
-    """What a compile-time constant of a plan stands for; `tl.float32`, or `tl.fp32`, is a type.
+    """The value of a compile-time constant in a plan; `tl.float32`, or `tl.fp32`, is a type.
 
     Raises:
         ProblemError: Triton has no such type.
     """
     if not isinstance(value, str) or not value.startswith("tl."):
         return value
-    types = {name: one for name, one in vars(tl).items() if isinstance(one, tl.dtype)}
-    types |= {str(one): one for one in types.values()}
-    found = types.get(value.removeprefix("tl."))
-    if found is None:
+    types = {name: dtype for name, dtype in vars(tl).items() if isinstance(dtype, tl.dtype)}
+    types |= {str(dtype): dtype for dtype in types.values()}
+    named = types.get(value.removeprefix("tl."))
+    if named is None:
         raise ProblemError(f"Triton has no type {value!r}")
-    return found
+    return named
 
 
 def executed(code: str) -> dict[str, Any]:
-    """The module's names.
+    """Execute a module; its names.
 
     Raises:
-        ProblemError: the text has something that is not allowed.
+        ProblemError: the allow-list refuses the text.
     """
     for refusal in refusals(code):
         raise ProblemError(f"{refusal.what} (line {refusal.line})")
-    # Triton reads a function's text where Python's own tools find it.
+    # Triton reads a function's source through `inspect`, which looks here.
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
     names: dict[str, Any] = {"__name__": "kcurate_triton_side"}
     exec(compile(code, FILE, "exec", dont_inherit=True), names)

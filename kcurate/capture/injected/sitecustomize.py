@@ -1,8 +1,8 @@
 """Records a Python program's Triton launches: found through PYTHONPATH, writes the lines of `FORMAT.md`.
 
-It wraps Triton's two launchers, compiled and interpreted; Triton's own launch hooks are not given the
-arguments. Runs in the program's process, so it uses the standard library alone, and whatever goes wrong in it
-is a note. Not covered: launches that do not go through `JITFunction.run`, such as those of torch.compile.
+It wraps Triton's two launchers, compiled and interpreted, because Triton's own launch hooks do not get the
+arguments. It runs in the program's process, so it uses only the standard library, and its own errors become
+notes. Not covered: launches that bypass `JITFunction.run`, such as those of torch.compile.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Launching:
 
 
 class Recorder:
-    """What one process launched."""
+    """Records what one process launches."""
 
     def __init__(self, folder: str) -> None:
         def limit(name: str, usual: float) -> float:
@@ -64,7 +64,7 @@ class Recorder:
         self.begin()
 
     def begin(self) -> None:
-        """Start anew, in this process or a child of it, whose parent's threads may have held the lock."""
+        """Start from scratch, in this process or a forked child, whose lock a parent's thread may hold."""
         self.lock, self.tuning = threading.RLock(), threading.local()
         self.pid, self.number, self.seen = os.getpid(), 0, 0
         self.file: Any = None
@@ -76,7 +76,7 @@ class Recorder:
         self.noted: set[str] = set()
 
     def write(self, line: Mapping[str, Any], device: str = "unknown") -> None:
-        """Add a line, the first line before it."""
+        """Write a line, after a start line if it is the first."""
         if self.file is None:
             self.file = (self.folder / f"{self.pid}-{time.time_ns()}.jsonl").open("w", encoding="utf-8")
             script = sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c", "-m") else sys.executable
@@ -86,17 +86,17 @@ class Recorder:
         self.file.flush()
 
     def note(self, what: str, text: str = "") -> None:
-        """Say once what is not recorded."""
+        """Note something that is not recorded, once."""
         if what not in self.noted:
             self.noted.add(what)
             self.write({"event": "note", "what": what, "text": text})
 
     def counted(self) -> None:
-        """How many launches there were so far."""
+        """Write the number of launches so far."""
         self.write({"event": "times", "forms": self.times, "others": self.others})
 
     def end(self) -> None:
-        """The process ends by itself."""
+        """Write the last lines; the process exits normally."""
         if self.pid == os.getpid() and (self.file is not None or self.others):
             self.counted()
             self.write({"event": "order", "forms": self.order})
@@ -105,7 +105,7 @@ class Recorder:
     def launch(
         self, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Sequence[Any]
     ) -> Launching | None:
-        """Before a launch: what `done` needs, if no launch was like it."""
+        """Count a launch before it starts; what `done` needs if the launch has a new form, else None."""
         key = f"{fn.__module__}.{fn.__qualname__}"
         if getattr(self.tuning, "on", 0):
             return None
@@ -140,7 +140,7 @@ class Recorder:
     def _line(
         self, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], storages: dict[int, Any]
     ) -> tuple[dict[str, Any], str]:
-        """What makes launches alike, and the device; `storages` receives those of tensors by address."""
+        """The form of a launch, and its device; adds the tensors' storages to `storages`, by address."""
         params = _params(fn)
         values = {name: default for name, (_, default) in params.items()}
         values.update(zip(params, args))  # noqa: B905 - options may follow the parameters
@@ -180,7 +180,7 @@ class Recorder:
         return ctypes.string_at(host.data_ptr(), size) if size else b""
 
     def done(self, launching: Launching, kernel: Any) -> None:
-        """After a launch: what changed; the line is written."""
+        """Write the line of a launch after it ran, with the changes to its buffers."""
         metadata = getattr(kernel, "metadata", None)
         for name in USUAL:
             launching.line[name] = int(getattr(metadata, name, launching.line[name]))
@@ -196,7 +196,7 @@ class Recorder:
         self.write(launching.line, launching.device)
 
     def _kept(self, data: bytes | None) -> str | None:
-        """A file with these bytes."""
+        """Write the bytes to a new file; its name."""
         if data is None:
             return None
         self.number += 1
@@ -242,7 +242,7 @@ def _argument(value: Any, storages: dict[int, Any]) -> tuple[str, dict[str, Any]
 
 
 def _recorded(run: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
-    """A launcher, with its launches recorded; the grid is asked for once, between compiling and launching."""
+    """A launcher that records its launches, when Triton asks for the grid between compiling and launching."""
 
     @functools.wraps(run)
     def recorded(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -267,7 +267,7 @@ def _recorded(run: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]
 
 
 def _untold(bench: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
-    """Launches that only compare configurations are not recorded."""
+    """Turn off recording while the autotuner compares configurations."""
 
     @functools.wraps(bench)
     def quiet(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -281,7 +281,7 @@ def _untold(bench: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]
 
 
 class _Guarded:
-    """One thread at a time; what goes wrong is a note, never the program's."""
+    """Lets in one thread at a time, and turns errors into notes, so that the program never sees them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -314,7 +314,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The usual way to the module, then the wrapping."""
+        """Find the module as usual, and wrap its launcher after it is loaded."""
         spec = importlib.machinery.PathFinder.find_spec(name, path, target) if name in PLACES else None
         if spec is None or spec.loader is None:
             return None
@@ -343,8 +343,8 @@ def _next() -> None:
 if __name__ == "sitecustomize":
     if FOLDER:
         with contextlib.suppress(OSError, ValueError):
-            own = Recorder(FOLDER)
-            sys.meta_path.insert(0, _Finder(own))
-            atexit.register(own.end)
-            os.register_at_fork(after_in_child=own.begin)
+            recorder = Recorder(FOLDER)
+            sys.meta_path.insert(0, _Finder(recorder))
+            atexit.register(recorder.end)
+            os.register_at_fork(after_in_child=recorder.begin)
     _next()

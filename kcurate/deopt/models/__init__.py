@@ -2,17 +2,18 @@
 
 | module | owns |
 |---|---|
-| `batches` | Message Batches |
-| `attempts` | the outcome of every answer |
-| `targets`, `examples` | what to ask for: a kernel, a technique, a variant |
-| `gates` | what is refused before judging (and, for machine code, after) |
+| `batches` | requests through Claude's Batch API |
+| `attempts` | the outcome of every answer, on file |
+| `targets`, `examples` | the goal of a search (a kernel, a technique, a variant), and pairs to show in its
+prompts |
+| `gates` | refuses answers before judging, and some after it |
 | `policy` | the next step of a search (`plain`, `climb`, `sqd`) |
-| `history` | what a prompt for a fast side tells of the GPU and of earlier attempts |
-| `answer_counters` | a profiler's counters of right answers |
+| `history` | what a prompt for a fast side says about the GPU and earlier attempts |
+| `answer_counters` | profiler counters of correct answers |
 | `search` | one search: prompt, answer, gates, judge, feedback |
 | `drivers` | many searches at once, with single requests or in batches |
-| `run`, `run_counts` | a whole run: searches set up, driven, counted |
-| `preview` | what a run would ask and may cost |
+| `run`, `run_counts` | a whole run: sets up searches, drives them, counts outcomes |
+| `preview` | the first prompts of a run, and its cost |
 
 Not covered: clients, prices, budgets and transcripts (`kcurate.models`), prompt wording
 (`kcurate.prompts`), verdicts (`kcurate.judge`).

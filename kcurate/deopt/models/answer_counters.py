@@ -1,4 +1,4 @@
-"""Counters of right answers while a search runs, where this machine has Nsight Compute and permits it."""
+"""Counters of correct answers during a search, if this machine has Nsight Compute and permits its use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcurate.records import Candidate, SideName
 
 
 class Counting:
-    """One profiler for all searches of a run. Thread-safe; where it cannot count it says so once."""
+    """One profiler for all searches of a run. Thread-safe; if it cannot count, it notes that once."""
 
     def __init__(self, gpu: int, note: Note) -> None:
         self._note = note
@@ -25,7 +25,7 @@ class Counting:
             self._profiler = Profiler.open(gpu, counters.metrics(ncu.known_metrics()))
 
     def __call__(self, candidate: Candidate, sides: Sequence[SideName]) -> Mapping[str, Mapping[str, float]]:
-        """By side, its counters; a side that cannot be profiled is missing."""
+        """The counters of each side; a side that cannot be profiled is left out."""
         asked = [(candidate, side) for side in sides if getattr(candidate, side).language == "cuda"]
         by_key: dict[str, Mapping[str, float]] = {}
         with self._lock, self._or_none():

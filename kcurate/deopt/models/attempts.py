@@ -1,4 +1,4 @@
-"""The outcome of every answer, one line each in `attempts/<model>.jsonl`; the last line of an id counts."""
+"""The outcome of every answer, one per line in `attempts/<model>.jsonl`; the last line with an id counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message Batches: many requests submitted together at half the price; results arrive later.
+"""Requests through Claude's Batch API: many are submitted together at half the price; results arrive later.
 
 A batch outlives this process: the job is saved before it is submitted, so a later run finds the batch again
 (by id, or by time and size if the id was lost), waits for it and collects it. Requests that return without
@@ -33,7 +33,7 @@ MAX_REQUESTS = 5000
 POLL_S = 30.0
 # A request that returns unanswered this many times counts as rejected.
 MAX_RETURNS = 3
-# Clocks differ: a batch may appear to be created before it was submitted.
+# Clocks differ, so a batch may appear to have been created before it was submitted.
 CLOCK_SLACK = timedelta(minutes=5)
 
 
@@ -106,7 +106,7 @@ class Batches:
             self.asking.budget.settle(held, 0.0)
 
     def _within_budget(self, requests: Sequence[Request]) -> tuple[Sequence[Request], float]:
-        """As many of the requests as the budget allows, at least one, and the amount reserved for them."""
+        """As many of the requests as the budget allows (at least one), and the amount reserved for them."""
         budget = self.asking.budget
         chosen: list[Request] = []
         held = 0.0
@@ -138,7 +138,7 @@ class Batches:
         return submitted
 
     def _adopt(self, job: BatchJob) -> BatchJob | None:
-        """Find the batch of a job whose id was lost: same size, created since, not taken by another job."""
+        """Find the batch of a job whose id was lost: same size, created since, belonging to no other job."""
         earliest = datetime.fromisoformat(job.created) - CLOCK_SLACK
         taken = {other.id for other in self._jobs.values()}
 

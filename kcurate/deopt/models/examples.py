@@ -15,13 +15,13 @@ from kcurate.prompts import Example, Technique
 from kcurate.prompts.tasks import MAX_EXAMPLE_CHARS
 from kcurate.records import SIDES, Outcome
 
-# One shows what is meant; more cost more than they help.
+# One example shows what is meant; further ones cost more than they help.
 EXAMPLES = 1
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is needed to select a pair before it is read."""
+    """The facts by which a pair is selected before it is read."""
 
     folder: Path
     family: str

@@ -85,8 +85,8 @@ def _shown_techniques(
 class Known:
     """An existing variant; `binary_sha256` is None until it is known.
 
-    `techniques` None: compared with variants for any technique. `ratio`: of a fast side, the speedup if it is
-    known: what nearly is that side is a variant of its own if it is faster by `GAIN`.
+    `techniques` None: it is compared with variants for any technique. `ratio`: the known speedup of a fast
+    side; a near-duplicate counts as a new variant if it is faster by `GAIN`.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Known:
     ratio: float | None = None
 
     def outdone(self, new: Known) -> bool:
-        """Whether a variant that is nearly this one is faster, or may be: it has no time yet."""
+        """Whether a near-duplicate of this variant is faster, or not timed yet."""
         return self.ratio is not None and (new.ratio is None or new.ratio >= GAIN * self.ratio)
 
 
@@ -141,7 +141,7 @@ class Variants:
 
 
 def known_of(name: str, candidate: Candidate, side: Side, verdict: Verdict | None = None) -> Known:
-    """A candidate's made side, in the form in which variants are compared."""
+    """The written side of a candidate as a `Known`, by which variants are compared."""
     made = candidate.origin.made or "slow"
     binary = _machine_code(verdict, made) if verdict else None
     ratio = verdict.speedup.ratio if verdict and verdict.speedup and made == "fast" else None

@@ -1,6 +1,6 @@
-"""What a prompt for a fast side tells beside the code: the GPU, and what was measured of every attempt.
+"""What a prompt for a fast side says besides the code: the GPU, and the measurements of every attempt.
 
-Not covered: the sentences on the attempt that the next one starts from (`kcurate.prompts.feedback`).
+Not covered: the findings on the attempt that the next one starts from (`kcurate.prompts.feedback`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kcurate.profiling import counters
 from kcurate.records import AttemptOutcome, Environment, Resources, SideReport, other_side
 
 _GIVEN = "The given code and all attempts so far, as measured:"
-# The time under a profiler is not a kernel's time.
+# The time under the profiler differs from the kernel's real time.
 _NOT_TOLD = "time_us"
 _SIZES = {
     "shared_bytes_per_multiprocessor": "of shared memory a multiprocessor",
@@ -22,7 +22,7 @@ _SIZES = {
 
 
 def gpu_described(device: Environment) -> str:
-    """A GPU with what limits kernels there; empty for the emulator."""
+    """A GPU with the limits that matter to kernels; empty for the emulator."""
     if device.backend != "cuda":
         return ""
     known = device.details
@@ -41,7 +41,7 @@ def told(history: Sequence[Tried]) -> str:
 
 
 def _given(history: Sequence[Tried]) -> Iterator[str]:
-    """The given side as it was measured beside the first attempt that was timed, and its counters."""
+    """The given side's times from the first timed attempt, and its counters."""
     for attempt in history:
         verdict = attempt.attempt.verdict
         if verdict is None or verdict.speedup is None:

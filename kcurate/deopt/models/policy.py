@@ -22,17 +22,17 @@ from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
 
 Action = Literal["write", "repair", "deepen", "improve"]
 PolicyName = Literal["plain", "sqd", "climb"]
-# A round that makes the best answer faster by less than this has not gained.
+# A round counts as a gain if the best answer becomes faster by this factor.
 GAIN = 1.05
-# The shares of steps in Mikasa et al.; the share of an impossible action goes to the others.
+# The shares of steps in Mikasa et al.; the share of an impossible action is divided among the others.
 SHARES: tuple[tuple[Action, float], ...] = (("deepen", 0.4), ("improve", 0.3), ("repair", 0.3))
 
 
 @dataclass(frozen=True)
 class Tried:
-    """An attempt, the side that it made (None: no readable answer), and the findings in words.
+    """An attempt, the side that it wrote (None: no readable answer), and the findings in words.
 
-    `stage` counts the techniques that it was to apply.
+    `stage`: how many techniques it was asked to apply.
     """
 
     attempt: Attempt
@@ -47,7 +47,7 @@ class Tried:
 
     @property
     def right(self) -> bool:
-        """Whether its results are correct, whatever the times."""
+        """Whether its results are correct, whether or not it is faster."""
         verdict = self.attempt.verdict
         return verdict is not None and verdict.outcome.correct
 
@@ -85,7 +85,7 @@ class Policy(Protocol):
 
 
 def hopeless(tried: Sequence[Tried], candidates: int = 1) -> bool:
-    """Whether further requests are pointless: the model refuses, or our harness fails, for all of a round."""
+    """Whether further requests are pointless: the model refused, or our harness failed, in all of a round."""
     return bool(tried) and all(_lost(attempt.attempt) for attempt in tried[-candidates:])
 
 
@@ -118,8 +118,8 @@ class Plain:
 class Climb:
     """Up to `rounds` rounds of `candidates` answers each, all from the best answer of the rounds before.
 
-    It ends after `idle_rounds` in a row that gain less than `GAIN`. Where no times are taken, no answer is
-    better than another: it ends with the first round that has a right one.
+    It ends after `idle_rounds` consecutive rounds that gain less than `GAIN`. If nothing is timed, no correct
+    answer is better than another, so it ends with the first round that has a correct one.
     """
 
     name: PolicyName = "climb"
@@ -142,7 +142,7 @@ class Climb:
         return Step("improve" if parent.right else "repair", technique, parent, history=tuple(tried))
 
     def _level(self, tried: Sequence[Tried]) -> bool:
-        """Whether the last rounds gained nothing, or no gain can be told."""
+        """Whether the last rounds gained nothing, or gains are unknown because nothing is timed."""
         accepted = [attempt for attempt in tried if attempt.accepted]
         before = _best(tried[: -self.idle])
         return any(attempt.ratio is None for attempt in accepted) or (
@@ -156,7 +156,7 @@ def _best(tried: Sequence[Tried]) -> float:
 
 
 def _reached(attempt: Tried) -> tuple[bool, float, int, int]:
-    """How good an attempt is: accepted, by its speedup; else by how far the judge came, later ones first."""
+    """How good an attempt is: accepted ones by speedup, others by how far the judge got, later ones first."""
     verdict = attempt.attempt.verdict
     far = list(Outcome).index(verdict.outcome) if verdict is not None and verdict.outcome.judged else -1
     return attempt.accepted, attempt.ratio or 0.0, far, attempt.attempt.round
@@ -215,7 +215,7 @@ class Stages:
 
 
 def make_policy(config: DeoptConfig, target: Target) -> Policy:
-    """The policy of a search for a target; `plain` climbs where a fast side is to be made."""
+    """The policy of a search for a target; `plain` means `climb` if a fast side is to be written."""
     if config.policy == "sqd":
         return Stages(target, config.rounds)
     if target.made == "fast":

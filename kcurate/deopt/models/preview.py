@@ -1,4 +1,4 @@
-"""The first requests of a run and their cost, without sending any: needs no key, judge or network."""
+"""The first requests of a run and their cost, without sending them; needs no key, judge or network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.prompts.replies import Form
 from kcurate.records import Environment, Prompt, Usage
 
-# Rough: code has about three bytes per token; an answer has about twice the tokens of the code it changes.
+# Rough estimates: code has about three bytes per token; an answer has about twice the tokens of the given
+# code.
 BYTES_A_TOKEN = 3
 ANSWER_FACTOR = 2
 
@@ -58,7 +59,7 @@ def preview(config: DeoptConfig) -> Iterator[Preview]:
 
 
 def _device(config: DeoptConfig) -> Environment | None:
-    """The GPU that the run would judge on, if it is here."""
+    """The GPU that the run would judge on, if this machine has it."""
     if config.direction == "slow" or config.ray is not None or config.place.backend != "cuda":
         return None
     return describe_environment(JudgeConfig(backend="cuda", gpu=config.place.gpus[0]))

@@ -1,7 +1,7 @@
-"""A whole run with a model: searches set up from starts, driven, counted.
+"""A whole run with a model: sets up searches from starts, drives them and counts their outcomes.
 
-With the same input, options and model, a run reuses everything that an earlier run saved. Not covered: the
-rules (`kcurate.deopt.rules`), what a command prints.
+With the same input, options and model, a run reuses everything that an earlier run saved. Not covered: rules
+(`kcurate.deopt.rules`), the output of commands.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Report = Callable[[Summary], None]
 
 @dataclass(frozen=True)
 class Seams:
-    """What a test may replace. `judge` None: the judges of this machine, and its profiler."""
+    """What a test may replace. `judge` None: the judges and the profiler of this machine."""
 
     judge: JudgeFunction | None = None
     device: Environment = field(default_factory=lambda: Environment("cuda", "test"))
@@ -128,7 +128,7 @@ def find_starts(config: DeoptConfig, workspace: Workspace, note: Note = silent) 
     readable = (start for start in all_starts if isinstance(start, Start))
     if config.direction != "slow":
         return tuple(readable)
-    # Nothing counts what Triton runs, so a slow side that a model wrote in Triton cannot be judged.
+    # A slow side that a model wrote in Triton cannot be judged: there are no counts of what Triton runs.
     return tuple(start for start in readable if start.given.language != "triton")
 
 
@@ -157,7 +157,7 @@ def _judge(
 
 
 def _count(config: DeoptConfig, seams: Seams, stack: contextlib.ExitStack, note: Note) -> CountFunction:
-    """What counts for a search that climbs: the profiler of the first GPU, if there is one here."""
+    """The counting function of a search that climbs: the profiler of the first GPU, if there is one."""
     local = seams.judge is None and config.ray is None and config.place.backend == "cuda"
     if not local or config.direction == "slow" or config.policy != "plain":
         return seams.count

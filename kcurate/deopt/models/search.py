@@ -42,7 +42,7 @@ from kcurate.records import (
 
 JudgeFunction = Callable[[Candidate], Verdict]
 ExampleFinder = Callable[[Target, Technique | None], Sequence[Example]]
-# What a profiler counts of sides of a right candidate; empty where none can count.
+# The profiler's counters for sides of a correct candidate; empty if none can be read.
 CountFunction = Callable[[Candidate, Sequence[SideName]], Mapping[str, Mapping[str, float]]]
 
 
@@ -147,7 +147,7 @@ class Search:
 
     @property
     def _policy(self) -> str:
-        """The policy, with how many answers a round has: another number makes another search."""
+        """The policy's name with the number of answers per round, since another number is another search."""
         several = self.policy.candidates > 1
         return f"{self.policy.name}{self.policy.candidates}" if several else self.policy.name
 
@@ -221,9 +221,9 @@ class Search:
         return target.candidate(name, side, self.around.asking.client.model, step.technique)
 
     def _replay(self, recorded: Attempt, step: Step, number: int) -> Tried | None:
-        """An attempt of an earlier run, if it is still valid; None: it has to be made (again).
+        """An attempt of an earlier run if it is still valid; None: it has to be repeated.
 
-        An attempt that is not final is still valid if later ones were built on it.
+        An attempt that is not final is still valid if later attempts started from it.
         """
         final = recorded.outcome.final and (recorded.verdict is None or recorded.verdict.outcome.final)
         following = number + self.policy.candidates - recorded.sample + 1  # the first of the next round

@@ -1,7 +1,7 @@
-"""Goals of searches: from a kernel, without (or with) a technique, one of several variants.
+"""Goals of searches: a kernel to start from, a technique to remove or add, and the number of the variant.
 
-Turns a start into a prompt's material. Not covered: the side made from an answer
-(`kcurate.problem.answered`), which answers are refused (`gates`), prompt wording (`kcurate.prompts`).
+Turns a start into the material of a prompt. Not covered: reading the side from an answer
+(`kcurate.problem.answered`), refusing answers (`gates`), prompt wording (`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcurate.records import Candidate, Language, Problem, Side, SideName, other_
 
 @dataclass(frozen=True)
 class Target:
-    """One search's goal. `ladder` holds the techniques in the order of their stages (plain: one or none).
+    """The goal of a search. `ladder`: its techniques in the order of the stages (`plain`: at most one).
 
     `given` is the existing side, `made` the name of the side to write, `wants` its language; `variant` counts
     from 1.
@@ -42,12 +42,12 @@ class Target:
         return f"{self.start.id} {names} {self.variant}"
 
     def material(self, gpu: str = "") -> Material:
-        """What the prompts show; comments are removed, as in published code. `gpu`: what it runs on."""
+        """What the prompts show, with comments removed as in published code; `gpu`: a description."""
         start = self.start
         return shown.material_of(self.problem, self.given, self.made, start.family, gpu, self.wants)
 
     def key(self) -> str:
-        """The content hash of what is given and what is requested."""
+        """The hash of the start and the request."""
         names = ",".join(technique.name for technique in self.ladder)
         more = () if self.wants == "cuda" else (self.wants,)
         return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant), *more)
@@ -103,9 +103,9 @@ def targets(
 ) -> list[Target]:
     """The goals of a start: one per technique and variant, or with `ladders` one ladder per variant.
 
-    If none are `wanted`: for the slow side, the techniques named for the start, else those that show, then
-    once the wholly naive side (in stages only where no technique shows); for a fast side in stages, the usual
-    order; else a fast side without a technique.
+    If no techniques are `wanted`, a slow side gets those named for the start, or else those detected in the
+    code, plus once a naive side without any (in ladders only if none is detected). A fast side gets the usual
+    ladder, or without `ladders` no technique.
     """
     if start.problem is None:
         return []

@@ -1,10 +1,10 @@
 """Rewrite rules: each removes one technique from a side, if the text and the plan prove that it is safe.
 
-A rule that does not apply says why. Comments, strings and macro bodies are never changed. Each module's
-docstring states what its rules require and where that comes from. In order of application: structural rules
-first, so that no rule hides what a later one needs to see, compiler hints last; then the rules for sides in
-Triton. To add a rule, add it to its module's `RULES`, or a new module's `RULES` here at the place in the
-order where it should apply (`docs/deopt-rules.md`).
+A rule that does not apply gives the reason. Comments, strings and macro bodies are never changed. Each
+module's docstring states what its rules require, with the source. Rules apply in this order: structural rules
+first, so that no rule hides what a later one needs to see, compiler hints last, then the rules for sides in
+Triton. To add a rule, add it to the `RULES` of its module, or add the `RULES` of a new module here, at its
+place in the order (`docs/deopt-rules.md`).
 
 | module | rules |
 |---|---|
@@ -23,7 +23,7 @@ order where it should apply (`docs/deopt-rules.md`).
 
 | module | shared analyses |
 |---|---|
-| `base` | what a rule is, what it is given, how it refuses |
+| `base` | the types of a rule: its input, and its result or refusal |
 | `plans` | a side's launches and blocks, and the plan with launches replaced |
 | `threads` | how a kernel computes its thread indices |
 | `barrier_parts` | the code between barriers, as loops over elements |

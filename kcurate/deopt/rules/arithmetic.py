@@ -26,19 +26,10 @@ from kcurate.records import Side
 
 # Same arguments, same meaning, full precision.
 LIBRARY = {
-    b"__expf": b"expf",
-    b"__exp10f": b"exp10f",
-    b"__logf": b"logf",
-    b"__log2f": b"log2f",
-    b"__log10f": b"log10f",
-    b"__sinf": b"sinf",
-    b"__cosf": b"cosf",
-    b"__tanf": b"tanf",
-    b"__powf": b"powf",
-    b"__sincosf": b"sincosf",
-    b"__fsqrt_rn": b"sqrtf",
-    b"__tanhf": b"tanhf",
-}
+    b"__expf": b"expf", b"__exp10f": b"exp10f", b"__logf": b"logf", b"__log2f": b"log2f",
+    b"__log10f": b"log10f", b"__sinf": b"sinf", b"__cosf": b"cosf", b"__tanf": b"tanf",
+    b"__sincosf": b"sincosf", b"__tanhf": b"tanhf", b"__powf": b"powf", b"__fsqrt_rn": b"sqrtf",
+}  # fmt: skip
 QUOTIENTS = (b"__fdividef", b"fdividef", b"__frcp_rn", b"rsqrtf", b"__frsqrt_rn")
 _FLOAT = re.compile(rb"(\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fF]\Z")
 OPERATORS = frozenset((b"+", b"-", b"*", b"/"))
@@ -94,7 +85,7 @@ def _exact(text: bytes) -> bool:
 
 
 def _floats(tree: Tree, function: Node) -> frozenset[bytes]:
-    """Names that a function declares as float, float pointer or float array, and as nothing else."""
+    """Names that a function declares only as float, float pointer or float array."""
     kinds: dict[bytes, set[bytes]] = {}
     for node in tree.nodes("declaration", "parameter_declaration", within=function):
         for declaration in tree.declared_by(node):
@@ -111,7 +102,7 @@ def _is_float(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
 
 
 def _stored(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
-    """Whether only arithmetic lies between an expression and the float variable that takes its value."""
+    """Whether an expression is an operand of arithmetic whose result is stored in a float variable."""
     parent = node.parent
     while parent.type in ("parenthesized_expression", "binary_expression"):
         if parent.type == "binary_expression" and tree.text(parent.children[1]) not in OPERATORS:
@@ -120,9 +111,7 @@ def _stored(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
     if parent.type == "assignment_expression":
         return _is_float(tree, parent.child_by_field_name("left"), floats)
     if parent.type == "init_declarator":
-        declared = (
-            declaration for declaration in tree.declared_by(parent.parent) if declaration.value is not None
-        )
+        declared = (local for local in tree.declared_by(parent.parent) if local.value is not None)
         return any(
             declaration.name in floats and not declaration.sizes and declaration.node.parent == parent
             for declaration in declared

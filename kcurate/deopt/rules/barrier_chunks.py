@@ -3,12 +3,12 @@
 - chunks-between-barriers: the code between barriers becomes the body of a loop over `item`, with
   `threadIdx.x * 8 + item` in place of `threadIdx.x` and an eighth of the threads, as in `chunks`.
 
-Between two barriers the threads of a block run in any order, so one may do the work of several in turn.
-A barrier is reached by all threads of a block or by none (CUDA C++ Programming Guide, "Synchronization
+Between two barriers the threads of a block run in any order, so one thread may do the work of several in
+turn. A barrier is reached by all threads of a block or by none (CUDA C++ Programming Guide, "Synchronization
 Functions"), so statements around one (`if`, `for`) are uniform and stay outside. Required: barriers are plain
 statements of the kernel; no fence, volatile, lock or warp function, no `return`; no per-thread value is live
-across a barrier, except values made of indices and parameters alone, which each part recomputes. Heads of
-loops around barriers use no per-thread value and read no memory.
+across a barrier, except values computed only from indices and parameters, which each part recomputes. Heads
+of loops around barriers use no per-thread value and read no memory.
 
 Not covered: kernels whose threads keep sums or loaded values across barriers, barriers inside functions.
 """
@@ -25,7 +25,7 @@ from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.chunks import WARP, chunk, narrowed, parameters_change, waits
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.threads import all_in_sight, builtins, last_barriers, needs_warps, reachable
+from kcurate.deopt.rules.threads import all_in_sight, last_barriers, needs_warps, reachable, use_builtins
 from kcurate.records import Side
 
 _ORDERS = re.compile(rb"\b__syncthreads\w*|\b__threadfence\w*")
@@ -70,7 +70,7 @@ def _check(tree: Tree, function: Function) -> None:
     """Check the requirements on the whole kernel.
 
     Raises:
-        Refused: one is not met.
+        Refused: a requirement is not met.
     """
     called, body = reachable(tree, function), function.body
     start, end = body.start_byte, body.end_byte
@@ -79,21 +79,17 @@ def _check(tree: Tree, function: Function) -> None:
     if function.node.has_error or any(tree.nodes(*_JUMPS, within=body)):
         raise Refused("the code does not parse, or uses return or goto")
     if needs_warps(tree, called) or any(
-        word in function_called.node.text for function_called in called[1:] for word in _BLOCK_WIDE
+        word in callee.node.text for callee in called[1:] for word in _BLOCK_WIDE
     ):
         raise Refused("the code may depend on which threads form a warp")
     if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
         raise Refused("memory is ordered by more than barriers")
-    if not all_in_sight(tree) or any(
-        any(builtins(tree, function_called.node)) for function_called in called[1:]
-    ):
+    if not all_in_sight(tree) or use_builtins(tree, called[1:]):
         raise Refused("a macro or a called function uses built-in variables")
-    if any(waits(tree, function_called) for function_called in called):
+    if any(waits(tree, callee) for callee in called):
         raise Refused("a thread may wait for another")
-    kept = any(
-        declaration.reference or b"static" in declaration.qualifiers for declaration in tree.declared(body)
-    )
-    if kept or parameters_change(tree, function):
+    keeps_state = any(local.reference or b"static" in local.qualifiers for local in tree.declared(body))
+    if keeps_state or parameters_change(tree, function):
         raise Refused("one element's work may change state that the next one's would see")
 
 

@@ -1,7 +1,7 @@
 """Splits a kernel at its barriers: the code between barriers becomes loops over elements.
 
-`Parts.block(statements)` collects the edits, or raises `Refused` with the reason. The requirements on the
-whole kernel, and why the result is equivalent, are in `kcurate.deopt.rules.barrier_chunks`.
+`Parts.block(statements)` collects the edits, or raises `Refused` with the reason. Not covered: requirements
+on the whole kernel, and why the result is equivalent (`kcurate.deopt.rules.barrier_chunks`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Refused(Exception):  # noqa: N818 - ends a search for a proof, not an erro
 
 
 def barriers(tree: Tree, within: Node) -> list[Node]:
-    """Barriers that are statements of their own."""
+    """Barriers that are separate statements."""
     statements = tree.nodes("expression_statement", within=within)
     return [node for node in statements if is_barrier(tree, node)]
 
@@ -92,7 +92,7 @@ class Parts:
         self.part(part)
 
     def _stays(self, declaration: Node) -> bool:
-        """Whether a declaration belongs to no part: made of indices and parameters only, or unset."""
+        """Whether a declaration belongs to no part: it has no value, or one of indices and parameters."""
         variables = list(self.tree.declared_by(declaration))
         if not variables or any(
             variable.sizes or variable.stars or variable.reference for variable in variables
@@ -111,7 +111,7 @@ class Parts:
         return True
 
     def _unsteady(self, variable: Declared) -> bool:
-        """Whether a local may change, or its name has several meanings."""
+        """Whether a local may change, or its name has several declarations."""
         same = [other for other in self.tree.declared(self.body) if other.name == variable.name]
         return len(same) != 1 or bool(self._changes(variable)) or in_macros(self.tree, variable.name)
 
@@ -135,16 +135,16 @@ class Parts:
         return changes
 
     def _uses(self, variable: Declared) -> list[Node]:
-        """The uses of a name that refer to this declaration."""
+        """The uses of its name that refer to this declaration."""
         uses = []
         for use in self.tree.uses(variable.name, within=self.body):
-            meant = declaration_of(self.tree, self.ranges.function, use) if use != variable.node else None
-            if meant is not None and meant.node == variable.node:
+            referred = declaration_of(self.tree, self.ranges.function, use) if use != variable.node else None
+            if referred is not None and referred.node == variable.node:
                 uses.append(use)
         return uses
 
     def _pure(self, value: Node) -> bool:
-        """Whether a value depends only on indices, parameters, constants and similar locals."""
+        """Whether a value depends only on indices, parameters, constants, and locals that do so too."""
         for node in self.tree.nodes(within=value):
             if node.is_named and node.type not in _PURE_NODES:
                 return False
@@ -186,13 +186,11 @@ class Parts:
         """Whether an expression uses the thread's index, or a local derived from it."""
         if any(text == b"threadIdx.x" for _, text in builtins(self.tree, node)):
             return True
-        again = {
-            variable.name for declaration in self.again for variable in self.tree.declared_by(declaration)
-        }
+        again = {variable.name for local in self.again for variable in self.tree.declared_by(local)}
         return any(name.text in again for name in self.tree.nodes("identifier", within=node))
 
     def _around(self, node: Node) -> None:
-        """A statement that contains barriers: its head stays, its body is processed as a block.
+        """Process a statement that contains barriers: its head stays, its body is processed as a block.
 
         Raises:
             Refused: its head is not uniform across threads, or it is not an `if` or `for`.
@@ -248,11 +246,11 @@ class Parts:
         needed: set[bytes] = set()
         for declaration in self.tree.declared(self.body):
             uses = self._uses(declaration)
-            here = [use for use in uses if start <= use.start_byte < end]
+            uses_here = [use for use in uses if start <= use.start_byte < end]
             if start <= declaration.declaration.start_byte < end:
-                if len(here) != len(uses):
+                if len(uses_here) != len(uses):
                     self._declare_before(declaration, statements)
-            elif here and self._takes(declaration, here, statements):
+            elif uses_here and self._takes(declaration, uses_here, statements):
                 needed.add(declaration.name)
         for statement in statements:
             self._leaves(statement)
@@ -275,11 +273,11 @@ class Parts:
         text = (margin if not margin.strip() else b"") + type_ + variable.name + b";\n"
         self.edits += [Edit(start, start, text), Edit(declaration.start_byte, variable.node.start_byte)]
 
-    def _takes(self, variable: Declared, here: Sequence[Node], statements: Sequence[Node]) -> bool:
+    def _takes(self, variable: Declared, uses_here: Sequence[Node], statements: Sequence[Node]) -> bool:
         """Whether a part must repeat the declaration of an outer local.
 
         Raises:
-            Refused: its value would belong to another element.
+            Refused: its value would be that of another element.
         """
         if b"__shared__" in variable.qualifiers or any(variable.declaration == node for node in self.again):
             return b"__shared__" not in variable.qualifiers
@@ -287,17 +285,17 @@ class Parts:
             raise Refused("a macro uses a per-thread value")
         if variable.value is not None and not self._unsteady(variable) and self._pure(variable.value):
             return False
-        if all(self._counts_around(variable, use) for use in here):
+        if all(self._counts_around(variable, use) for use in uses_here):
             return False  # uniform across threads
-        if variable.sizes or uses_first(statements, here):
+        if variable.sizes or uses_first(statements, uses_here):
             raise Refused("a per-thread value crosses a barrier")
         return False
 
     def _leaves(self, statement: Node) -> None:
-        """Check for `break` or `continue` of an outer loop, which would leave the loop over elements instead.
+        """Check that no `break` or `continue` belongs to an outer loop; it would end the loop over elements.
 
         Raises:
-            Refused: there is one.
+            Refused: one does.
         """
         loops = (*LOOPS, "switch_statement")
         for node in self.tree.nodes("break_statement", "continue_statement", within=statement):
@@ -320,13 +318,13 @@ class Parts:
         self.edits += [Edit(start, start, head), *inner, *shifted, Edit(end, end, close)]
 
     def _needed(self, names: set[bytes]) -> list[Node]:
-        """Declarations to repeat, with those that they depend on, in order."""
-        wanted = set(names)
+        """The declarations to repeat, including those that they depend on, in order."""
+        names_needed = set(names)
         declarations = []
         for declaration in reversed(self.again):
-            if any(variable.name in wanted for variable in self.tree.declared_by(declaration)):
+            if any(variable.name in names_needed for variable in self.tree.declared_by(declaration)):
                 declarations.append(declaration)
-                wanted |= {node.text for node in self.tree.nodes("identifier", within=declaration)}
+                names_needed |= {node.text for node in self.tree.nodes("identifier", within=declaration)}
         return declarations[::-1]
 
     def _spread(self, declaration: Node) -> bytes:
@@ -341,5 +339,5 @@ def _lines(source: bytes, start: int, end: int) -> tuple[int, int]:
     """The span extended to whole lines, if the rest of them is only whitespace or a comment."""
     before, after = source.rfind(b"\n", 0, start) + 1, source.find(b"\n", end)
     first = start if source[before:start].strip() else before
-    rest = source[end:after].strip() if after >= 0 else b"}"
-    return first, after + 1 if not rest or rest.startswith(b"//") else end
+    trailing = source[end:after].strip() if after >= 0 else b"}"
+    return first, after + 1 if not trailing or trailing.startswith(b"//") else end

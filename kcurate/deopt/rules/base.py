@@ -1,7 +1,6 @@
-"""A rule: a named change of a side (code and plan) that removes one technique, or refuses with a reason.
+"""A rule: a named change to a side (code and plan) that removes one technique, or refuses with a reason.
 
-Not covered: the rules themselves (one module per family), and whether a result is slower (`kcurate
-validate`).
+Not covered: the rules themselves (one module per family), whether a result is slower (`kcurate validate`).
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ class NotApplicable:
 
 @dataclass(frozen=True)
 class Subject:
-    """A side to rewrite; `problem` is None if unknown, `tree` is the parsed code, in Triton `module`."""
+    """A side to rewrite; `problem` is None if unknown. The parsed code is `tree`, or `module` for Triton."""
 
     side: Side
     problem: Problem | None
 
     @cached_property
     def tree(self) -> Tree:
-        """The code in CUDA."""
+        """The parsed CUDA code."""
         return tree_of(self.side.code.encode("utf-8", "surrogateescape"))
 
     @property
     def module(self) -> ast.Module:
-        """The code in Triton, not to be changed."""
+        """The parsed Triton code, which must not be modified."""
         return parsed(self.side.code)
 
     def with_edits(
         self, edits: Iterable[Edit], reason: str, change: Callable[[Launch], Launch] | None = None
     ) -> Side | NotApplicable:
-        """The side with edited code and changed launches; without any edit, a refusal for `reason`."""
+        """The side with edited code and changed launches; a refusal with `reason` if there are no edits."""
         all_edits = tuple(edits)
         replaced = dict.fromkeys(edit for edit in all_edits if edit.start < edit.end)
         applied = (*replaced, *(edit for edit in all_edits if edit.start == edit.end))
@@ -66,9 +65,9 @@ Change = Callable[[Subject], Side | NotApplicable]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite: its name, the technique that a pair then shows, what it removes in words, and where.
+    """A rewrite: its name, the technique label of the resulting pair, what it removes (in words), the change.
 
-    `ladder`: whether it is applied together with others, too.
+    `ladder`: whether it is also applied together with other rules.
     """
 
     name: str

@@ -2,19 +2,19 @@
 
 - small-blocks: blocks of 32 threads, and proportionally more of them.
 - one-thread-blocks: blocks of at most 32 threads become as many blocks of one thread.
-- part-warps: blocks of 8 threads, and proportionally more of them: most of a warp's lanes are idle. In no
-  ladder, since small-blocks is.
+- part-warps: blocks of 8 threads, and proportionally more of them, so most lanes of a warp are idle. In no
+  ladder, since small-blocks is in it.
 - strided-threads: `blockIdx.x * blockDim.x + threadIdx.x` becomes `threadIdx.x * gridDim.x + blockIdx.x`, in
-  blocks and grids of any extents: neighbouring threads are as many elements apart as there are blocks. The
-  other axes may be used in any way. In no ladder, since the other rules here and `chunks` need its form.
+  blocks and grids of any extents, so the distance of neighbouring threads is the number of blocks. The other
+  axes may be used in any way. In no ladder, since the other rules here and `chunks` need the original index.
 
-The first three change the plan, and the code only where a constant stands for a block extent. Required:
-`threadIdx`, `blockIdx`, `blockDim` and `gridDim` occur only as the global index `blockIdx.x * blockDim.x +
-threadIdx.x` (or blocks in rows: `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x`) and as
-`gridDim.x * blockDim.x`, in one expression or through locals that are set once and used for nothing else; a
-constant equal to the block's extent counts as `blockDim.x`. No shared memory, barrier, fence or warp
-function, except barriers at the end of the kernel, which order nothing. Then the global indices stay the
-same, each taken by one thread. The new extent divides the old one.
+The first three change the plan; they change the code only where a constant stands for a block extent.
+Required: `threadIdx`, `blockIdx`, `blockDim` and `gridDim` occur only as the global index `blockIdx.x *
+blockDim.x + threadIdx.x` (or blocks in rows: `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x +
+threadIdx.x`) and as `gridDim.x * blockDim.x`, in one expression or through locals that are set once and used
+for nothing else; a constant equal to the block's extent counts as `blockDim.x`. No shared memory, barrier,
+fence or warp function, except barriers at the end of the kernel, which order nothing. The new extent divides
+the old one. Then the set of global indices stays the same, and each belongs to one thread.
 
 Not covered: smaller blocks of two dimensions, or of extents that depend on sizes; strided threads of blocks
 in rows.
@@ -27,29 +27,16 @@ from dataclasses import replace
 
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors
 from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules import threads
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import block, launches, own_name, same_block, with_launches
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.threads import (
-    BUILTINS,
-    all_in_sight,
-    builtins,
-    in_macros,
-    is_global_index,
-    is_index_of_rows,
-    is_stride,
-    is_width,
-    last_barriers,
-    needs_blocks,
-    only_value,
-    reachable,
-)
 from kcurate.records import Launch, Side
 
 SMALL, PART = 32, 8
 _WIDTHS = ("identifier", "number_literal", "parenthesized_expression")
 _OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
-_NOT_X = tuple(b"%b.%b" % (name, axis) for name in BUILTINS for axis in (b"y", b"z"))
+_NOT_X = tuple(b"%b.%b" % (name, axis) for name in threads.BUILTINS for axis in (b"y", b"z"))
 Index = Callable[[Ranges, Node], bool]
 
 
@@ -85,13 +72,11 @@ def _resized(subject: Subject, size: int, otherwise: str) -> Side | NotApplicabl
         if not _fits(extents[0], size):
             reason = otherwise
             continue
-        called = reachable(tree, function)
+        called = threads.reachable(tree, function)
         width_edits = _width_edits(Ranges(tree, function, extents))
-        if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
+        if threads.needs_blocks(tree, function, called):
             reason = "the code may depend on which threads form a block"
-        elif width_edits is None or any(
-            any(builtins(tree, function_called.node)) for function_called in called[1:]
-        ):
+        elif width_edits is None or threads.use_builtins(tree, called[1:]):
             reason = "the code uses built-ins other than in the global index"
         else:
             edits += width_edits
@@ -113,12 +98,12 @@ def _smaller(launch: Launch, size: int) -> Launch:
 def _width_edits(ranges: Ranges) -> list[Edit] | None:
     """Constants that stand for the block extent, to become `blockDim.x`; None: built-ins have other uses."""
     edits: list[Edit] = []
-    indices = _indices(ranges, (is_global_index, is_index_of_rows), _OTHER_AXES)
+    indices = _indices(ranges, (threads.is_global_index, threads.is_index_of_rows), _OTHER_AXES)
     for node in indices or ():
         if b"blockDim.x" in b"".join(node.text.split()):
             continue
         inside = ranges.tree.nodes(*_WIDTHS, within=node)
-        width = next((part for part in inside if is_width(ranges, part)), None)
+        width = next((part for part in inside if threads.is_width(ranges, part)), None)
         if width is not None:
             edits.append(Edit(width.start_byte, width.end_byte, b"blockDim.x"))
         elif not _named_width(ranges, node):
@@ -127,16 +112,18 @@ def _width_edits(ranges: Ranges) -> list[Edit] | None:
 
 
 def _indices(ranges: Ranges, known: Sequence[Index], free: tuple[bytes, ...]) -> list[Node] | None:
-    """Every outermost expression that is an index or a stride; None if there is none, or built-ins other than
-    the `free` have other uses."""
+    """Every outermost expression that is an index or a stride.
+
+    None: there is none, or built-ins other than the `free` ones are also used elsewhere.
+    """
     tree, body = ranges.tree, ranges.function.body
     nodes: list[Node] = []
     covered: set[int] = set()
     for node in tree.nodes("binary_expression", within=body):
-        if node.id not in covered and any(is_known(ranges, node) for is_known in (*known, is_stride)):
+        if node.id not in covered and any(is_known(ranges, node) for is_known in (*known, threads.is_stride)):
             nodes.append(node)
             covered |= {part.id for part in tree.nodes(within=node)}
-    for node, text in builtins(tree, body):
+    for node, text in threads.builtins(tree, body):
         if not text.startswith(free) and not _serves(tree, ranges.function, node, covered):
             return None
     return nodes or None
@@ -153,23 +140,21 @@ def strided_threads(subject: Subject) -> Side | NotApplicable:
         ):
             continue
         ranges = Ranges(tree, function, same_block(subject.side, function.name))
-        called = reachable(tree, function)
-        indices = _indices(ranges, (is_global_index,), _NOT_X)
-        if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
+        called = threads.reachable(tree, function)
+        indices = _indices(ranges, (threads.is_global_index,), _NOT_X)
+        if threads.needs_blocks(tree, function, called):
             reason = "the code may depend on which threads form a block"
-        elif indices is None or any(
-            any(builtins(tree, function_called.node)) for function_called in called[1:]
-        ):
+        elif indices is None or threads.use_builtins(tree, called[1:]):
             reason = "the code uses built-ins other than in the global index"
         elif not all(_typed(node) for node in indices):
             reason = "the type of a global index is not known"
         else:
-            edits += [_strided(tree, node) for node in indices if is_global_index(ranges, node)]
+            edits += [_strided(tree, node) for node in indices if threads.is_global_index(ranges, node)]
     return subject.with_edits(edits, reason)
 
 
 def _typed(node: Node) -> bool:
-    """Whether an index has the type of its built-ins, or what it is stored in decides its type."""
+    """Whether an index has the type of its built-ins, or is stored in a variable that determines its type."""
     text = b"".join(node.text.split())
     stored = node.parent.type in ("init_declarator", "assignment_expression")
     return stored or all(name in text for name in (b"blockIdx.x", b"threadIdx.x"))
@@ -188,10 +173,10 @@ def _named_width(ranges: Ranges, node: Node) -> bool:
     """Whether the names in an index stand for expressions that contain `blockDim.x`."""
     names = {part.text for part in ranges.tree.nodes("identifier", within=node)}
     return any(
-        declaration.name in names
-        and declaration.value is not None
-        and b"blockDim.x" in b"".join(declaration.value.text.split())
-        for declaration in ranges.tree.declared(ranges.function.body)
+        local.name in names
+        and local.value is not None
+        and b"blockDim.x" in b"".join(local.value.text.split())
+        for local in ranges.tree.declared(ranges.function.body)
     )
 
 
@@ -202,11 +187,11 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
     if depth > 8:
         return False
     for declaration in tree.declared(function.body):
-        value = only_value(tree, function, declaration)
+        value = threads.only_value(tree, function, declaration)
         if value is None or not (value.start_byte <= node.start_byte < value.end_byte):
             continue
         many = sum(other.name == declaration.name for other in tree.declared(function.body)) != 1
-        if many or in_macros(tree, declaration.name):
+        if many or threads.in_macros(tree, declaration.name):
             return False
         set_by = {declaration.node.id}
         if assignment := next((up for up in ancestors(value) if up.type == "assignment_expression"), None):

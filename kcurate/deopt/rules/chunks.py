@@ -4,7 +4,7 @@
   `threadIdx.x * 8 + item`, `blockDim.x` becomes `blockDim.x * 8`, and the plan's blocks have an eighth of the
   threads. Neighbouring threads are then eight elements apart: accesses are no longer coalesced.
 
-Every combination of block and old thread index occurs once, as before, and the grid stays. One thread now
+Every combination of block and old thread index still occurs once, and the grid is unchanged. One thread now
 does in turn what several did in any order, which is equivalent if threads are independent within a launch.
 Required: no shared memory, barrier, fence, volatile or warp function (barriers at the end of the kernel order
 nothing and are removed); no atomic operation that a loop waits on or that locks (`atomicCAS`, `atomicExch`);
@@ -21,19 +21,12 @@ from dataclasses import replace
 
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, ancestors, bare, encloses
 from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules import threads
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.declaration_scopes import LOOPS
 from kcurate.deopt.rules.plans import block, own_name, same_block
 from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
 from kcurate.deopt.rules.statement_removal import line_of
-from kcurate.deopt.rules.threads import (
-    all_in_sight,
-    builtins,
-    is_global_index,
-    last_barriers,
-    needs_blocks,
-    reachable,
-)
 from kcurate.records import Launch, Side
 
 # Elements per thread, best first; what remains of the block must be whole warps.
@@ -88,27 +81,23 @@ def narrower(launch: Launch, size: int) -> Launch:
 
 
 def _refusal(tree: Tree, function: Function) -> str | None:
-    """Why threads may depend on each other, or the body may not be repeated; None if neither is the case."""
-    called = reachable(tree, function)
+    """Why threads may depend on each other, or the body cannot be repeated; None if neither is the case."""
+    called = threads.reachable(tree, function)
     body = function.body
     if function.node.has_error or any(tree.nodes("labeled_statement", "goto_statement", within=body)):
         return "the code does not parse, or uses goto"
-    if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
+    if threads.needs_blocks(tree, function, called):
         return "the code may depend on which threads form a block"
-    mine = [text for _, text in builtins(tree, body)]
-    if b"threadIdx.x" not in mine or any(
-        any(builtins(tree, function_called.node)) for function_called in called[1:]
-    ):
+    used = [text for _, text in threads.builtins(tree, body)]
+    if b"threadIdx.x" not in used or threads.use_builtins(tree, called[1:]):
         return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
-    if any(waits(tree, function_called) for function_called in called):
+    if any(waits(tree, callee) for callee in called):
         return "a thread may wait for another"
-    around = (
-        loop for statement in _returns(tree, body) for loop in ancestors(statement) if loop.type in LOOPS
-    )
+    around = (loop for node in _returns(tree, body) for loop in ancestors(node) if loop.type in LOOPS)
     if any(body.start_byte < loop.start_byte for loop in around):
         return "an inner loop contains a return"
-    kept = any(declaration.qualifiers & {b"static", b"extern"} for declaration in tree.declared(body))
-    if kept or parameters_change(tree, function):
+    keeps_state = any(declaration.qualifiers & {b"static", b"extern"} for declaration in tree.declared(body))
+    if keeps_state or parameters_change(tree, function):
         return "one element's work may change state that the next one's would see"
     return None
 
@@ -118,7 +107,7 @@ def _returns(tree: Tree, body: Node) -> Iterator[Node]:
 
 
 def waits(tree: Tree, function: Function) -> bool:
-    """Whether a loop waits on an atomic operation, or the function uses one that locks are built from."""
+    """Whether a loop waits on an atomic operation, or the function uses atomics of which locks are built."""
     for call, name, _ in tree.calls(within=function.body):
         if name in _LOCKS:
             return True
@@ -154,7 +143,7 @@ def parameters_change(tree: Tree, function: Function) -> bool:
 
 
 def _own_name(node: Node) -> bytes | None:
-    """The variable that a place is stored in: for `p` and `p.x`, but not for `p[0]`, `*p` or `p->x`."""
+    """The variable that an expression is part of: for `p` and `p.x`, but not for `p[0]`, `*p` or `p->x`."""
     while node.type == "field_expression" and node.children[1].type == ".":
         node = bare(node.child_by_field_name("argument"))
     return bytes(node.text) if node.type == "identifier" else None
@@ -163,7 +152,7 @@ def _own_name(node: Node) -> bytes | None:
 def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
     """The body turned into a loop over a thread's elements."""
     tree, body = ranges.tree, ranges.function.body
-    barriers = last_barriers(tree, ranges.function)
+    barriers = threads.last_barriers(tree, ranges.function)
     head = b"\n    for (int %b = 0; %b < %d; %b++) {" % (item, item, size, item)
     yield Edit(body.start_byte + 1, body.start_byte + 1, head)
     yield Edit(body.end_byte - 1, body.end_byte - 1, b"    }\n")
@@ -177,15 +166,15 @@ def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
 def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edit]:
     """Thread indices and block extents in a node, rewritten for the current element."""
     tree = ranges.tree
-    done: set[int] = set()
+    handled: set[int] = set()
     for node in tree.nodes("binary_expression", within=within):
         text = b"".join(node.text.split())
         direct = all(name in text for name in (b"blockIdx.x", b"blockDim.x", b"threadIdx.x"))
-        if direct and node.id not in done and is_global_index(ranges, node):
-            done |= {part.id for part in tree.nodes(within=node)}
+        if direct and node.id not in handled and threads.is_global_index(ranges, node):
+            handled |= {part.id for part in tree.nodes(within=node)}
             yield _replaced(node, b"(%b) * %d + %b" % (tree.text(node), size, item))
-    for node, text in builtins(tree, within):
-        if node.id in done:
+    for node, text in threads.builtins(tree, within):
+        if node.id in handled:
             continue
         if text == b"threadIdx.x":
             yield _replaced(node, b"threadIdx.x * %d + %b" % (size, item))
@@ -194,7 +183,7 @@ def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edi
 
 
 def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """Indent the lines of a span, except directives and lines that another edit starts."""
+    """Indent the lines of a span, except directives and lines that begin inside another edit."""
     if b"\\\n" in code[start:end] or b'R"' in code[start:end]:  # the spaces could end up inside a string
         return
     at = start

@@ -1,10 +1,10 @@
 """Rule on asynchronous copies: `__pipeline_memcpy_async` becomes a plain load and store.
 
-Why it is safe: such a copy may happen at any time between the call and the wait, so doing it at the call is
-one of the behaviours that a correct program allows; the bytes after `size - zfill` are zero, as documented
-("Pipeline Primitives Interface" in the CUDA C++ Programming Guide). Commits and waits then have no effect;
-barriers stay. Only statement calls with a literal size of 4, 8 or 16 bytes are rewritten, and only if all
-copies in the file are like that.
+Why it is safe: such a copy may happen at any time between the call and the wait, so copying at the call is a
+behaviour that a correct program allows; the bytes after `size - zfill` are zero, as documented ("Pipeline
+Primitives Interface" in the CUDA C++ Programming Guide). Commits and waits then have no effect; barriers
+stay. Only statement calls with a literal size of 4, 8 or 16 bytes are rewritten, and only if all copies in
+the file have this form.
 
 Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in inline assembly.
 """

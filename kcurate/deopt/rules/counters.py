@@ -1,8 +1,8 @@
-"""Rule on counters: a block's private copy in shared memory is replaced by the one in global memory.
+"""Rule on counters: a block counts in global memory instead of in a private copy in shared memory.
 
-- private-to-global: a block's private counters, zeroed, counted with `atomicAdd(&h[e], d)` and added one by
-  one to `G`, become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), every counter
-  is added to the one with the same index in G by some thread, no thread exits before, no other use of G.
+- private-to-global: private counters of a block that are zeroed, updated with `atomicAdd(&h[e], d)` and
+  finally added to `G` become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), some
+  thread adds every counter to the one with the same index in G, no thread exits before, no other use of G.
 
 Not covered: several private copies per block, floating-point counters.
 """
@@ -49,10 +49,10 @@ def global_counters(subject: Subject) -> Side | NotApplicable:
 def _occurrences(
     tree: Tree, function: Function, array: Declared
 ) -> tuple[list[Node], list[tuple[Node, Node]], list[Node]]:
-    """The statements that zero counters, the atomic additions with the use of the array in each, other reads.
+    """The statements that zero counters, the atomic additions with their use of the array, and other reads.
 
     Raises:
-        Unknown: it is used differently.
+        Unknown: the array has another kind of use.
     """
     zeros, additions, flushes = list[Node](), list[tuple[Node, Node]](), list[Node]()
     for use in tree.uses(array.name, within=function.body):
@@ -77,7 +77,7 @@ def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[
     """The edits for one array of counters.
 
     Raises:
-        Unknown: it is used differently.
+        Unknown: it is used in another way.
     """
     tree = subject.tree
     zeros, additions, flushes = _occurrences(tree, function, array)
@@ -85,14 +85,14 @@ def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[
         raise Unknown("not zeroed, counted and flushed exactly once")
     first = min((call for call, _ in additions), key=lambda call: call.start_byte)
     last = max(call.end_byte for call, _ in additions)
-    early = any(zero.end_byte > first.start_byte or in_loop_with(zero, first) for zero in zeros)
-    if flushes[0].start_byte < last or early:
+    zeroed_late = any(zero.end_byte > first.start_byte or in_loop_with(zero, first) for zero in zeros)
+    if flushes[0].start_byte < last or zeroed_late:
         raise Unknown("may be zeroed after counting")
-    statement, goal = _flush(subject, function, array, flushes[0])
+    statement, target = _flush(subject, function, array, flushes[0])
     for call, use in additions:
         if call.parent.type != "expression_statement":
             raise Unknown("the old value of a counter is used")
-        yield Edit(use.start_byte, use.end_byte, goal)
+        yield Edit(use.start_byte, use.end_byte, target)
     gone = [*zeros, statement]
     alone = sum(b"__shared__" in declaration.qualifiers for declaration in tree.declared(function.body)) == 1
     others = [
@@ -102,11 +102,11 @@ def _counted(subject: Subject, function: Function, array: Declared) -> Iterator[
         and b"const" not in param.qualifiers
         and not elements_only_read(tree, function, param.name)
     ]
-    yield from removals(tree, function, gone, [array], barriers=alone and others == [goal])
+    yield from removals(tree, function, gone, [array], barriers=alone and others == [target])
 
 
 def _atomic_target(use: Node) -> Node | None:
-    """The `atomicAdd(&h[e], d)` or `atomicAdd(h + e, d)` whose target begins with a name."""
+    """The call `atomicAdd(&h[e], d)` or `atomicAdd(h + e, d)` in which `h` is this use; None: another use."""
     node = use.parent
     if node.type == "subscript_expression" and node.parent.type == "pointer_expression":
         node = node.parent if node.parent.text[:1] == b"&" else node
@@ -119,38 +119,38 @@ def _atomic_target(use: Node) -> Node | None:
 
 
 def _flush(subject: Subject, function: Function, array: Declared, read: Node) -> tuple[Node, bytes]:
-    """The statement that adds every counter to the global one of the same index, and the global array.
+    """The statement that adds every counter to the global one with the same index, and the global array.
 
     Raises:
-        Unknown: it may skip a counter, or add it elsewhere.
+        Unknown: it may skip a counter, or add it to another one.
     """
     tree = subject.tree
     call = read.parent.parent if read.parent.type == "argument_list" else None
     arguments = read.parent.named_children
     if call is None or call.parent.type != "expression_statement" or len(arguments) != 2:
         raise Unknown("not flushed by a plain atomicAdd")
-    goals = [
+    targets = [
         param
         for param in function.params
         if param.stars == 1 and param.type in INTEGERS and any(tree.uses(param.name, within=arguments[0]))
     ]
-    if len(goals) != 1 or call.child_by_field_name("function").text != b"atomicAdd":
+    if len(targets) != 1 or call.child_by_field_name("function").text != b"atomicAdd":
         raise Unknown("not flushed to counters of a parameter")
-    goal, index = goals[0], read.child_by_field_name("indices").named_children[0]
-    place = function.params.index(goal)
-    once = len(list(tree.uses(goal.name, within=function.body))) == 1
+    target, index = targets[0], read.child_by_field_name("indices").named_children[0]
+    place = function.params.index(target)
+    once = len(list(tree.uses(target.name, within=function.body))) == 1
     if not once or any(aliased(launch, place) for launch in launches(subject.side, function.name)):
         raise Unknown("the global counters have other uses")
-    shapes = (b"&%b[%b]" % (goal.name, index.text), b"%b+%b" % (goal.name, index.text))
+    shapes = (b"&%b[%b]" % (target.name, index.text), b"%b+%b" % (target.name, index.text))
     if _plain(arguments[0]) not in (b"".join(shape.split()) for shape in shapes):
         raise Unknown("flushed to another index")
     if not _covers(subject, function, array, index, call.parent):
         raise Unknown("not every counter is known to be flushed")
-    return call.parent, goal.name
+    return call.parent, target.name
 
 
 def _plain(node: Node) -> bytes:
-    """The text of a place without whitespace and without redundant parentheses."""
+    """The text of an address without whitespace and without redundant parentheses."""
     node = bare(node)
     if node.type == "pointer_expression" and node.text[:1] == b"&":
         return b"&" + _plain(node.child_by_field_name("argument"))
@@ -158,7 +158,7 @@ def _plain(node: Node) -> bytes:
 
 
 def _covers(subject: Subject, function: Function, array: Declared, index: Node, statement: Node) -> bool:
-    """Whether a statement runs once for every element of an array, whatever the threads did before.
+    """Whether a statement runs exactly once for every element of an array.
 
     Raises:
         Unknown: the index is not a thread's own index.

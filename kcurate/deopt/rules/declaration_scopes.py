@@ -22,5 +22,5 @@ def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None
 
 
 def in_loop_with(node: Node, other: Node) -> bool:
-    """Whether a loop around a node goes around another too: one may then come before the other, and after."""
+    """Whether both nodes are inside one loop, so that either may run before the other."""
     return any(outer.type in LOOPS and encloses(outer, other) for outer in ancestors(node))

@@ -1,13 +1,13 @@
 """Rules on warps: shuffles and votes become exchanges through shared memory.
 
 Each call becomes a call of an equivalent helper (CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp
-Vote Functions"): every thread writes its value to its own slot of a shared array, then `__syncwarp` with the
-call's mask, then the source lanes' slots are read, and `__syncwarp` again before the slots are reused. A
-shuffle reduction thus becomes a tree in shared memory, step by step.
+Vote Functions"): every thread writes its value to its slot of a shared array; after `__syncwarp` with the
+call's mask it reads the slots of the source lanes; another `__syncwarp` precedes the next use of the slots. A
+shuffle reduction thus becomes a tree in shared memory.
 
-Required: the largest block is known from the plan and its slots fit next to what the code declares (48 KB of
-static shared memory in total); no inline assembly (which may rely on registers). Reading an inactive lane
-gives its old slot where the shuffle was undefined, so a correct program cannot tell the difference.
+Required: the largest block is known from the plan, and its slots fit beside the shared memory that the code
+declares (48 KB of static shared memory in total); no inline assembly (which may rely on registers). Reading
+an inactive lane, which is undefined for the shuffle, gives its old slot; a correct program does not do it.
 
 Not covered: `__match`, `__reduce`, shuffles without `_sync`, cooperative groups.
 """
@@ -69,7 +69,7 @@ __device__ inline %(type)b %(name)b(unsigned mask, int yes)
 """
 # Static shared memory available to a block.
 STATIC_BYTES = 48 * 1024
-# Reserved for shared memory that the code declares itself; if they do not suffice, compilation fails.
+# Reserved for shared memory that the code declares; if it declares more, compilation fails.
 DECLARED_BYTES = 24 * 1024
 # The widest value that one hardware shuffle moves.
 WIDEST_BYTES = 8
@@ -98,21 +98,24 @@ def votes_counted(subject: Subject) -> Side | NotApplicable:
 
 
 def _replaced(
-    subject: Subject, offered: Mapping[bytes, tuple[bytes, bytes]], reason: str
+    subject: Subject, helper_texts: Mapping[bytes, tuple[bytes, bytes]], reason: str
 ) -> Side | NotApplicable:
-    """Calls of helpers in place of built-in functions; `offered` is each one's wished name and text."""
+    """Replace built-in functions by calls of helpers.
+
+    `helper_texts`: preferred name and text of each helper.
+    """
     tree = subject.tree
-    used = {name for _, name, _ in tree.calls(*offered)}
-    helpers = {name: helper for name, helper in offered.items() if name in used}
+    used = {name for _, name, _ in tree.calls(*helper_texts)}
+    helpers = {name: helper for name, helper in helper_texts.items() if name in used}
     if not helpers:
         return NotApplicable(f"{reason} across a warp")
     if any(True for _ in tree.nodes("asm_statement", "gnu_asm_expression")):
         return NotApplicable("inline assembly may rely on registers")
     threads = [block_threads(launch) for launch in launches(subject.side)]
-    known = [count for count in threads if count is not None]
-    if not threads or len(known) < len(threads):
+    known_threads = [count for count in threads if count is not None]
+    if not threads or len(known_threads) < len(threads):
         return NotApplicable("the block size is not known from the plan")
-    most = (max(known) + 31) // 32 * 32
+    most = (max(known_threads) + 31) // 32 * 32
     reserved = DECLARED_BYTES if b"__shared__" in tree.source else 0
     if len(helpers) * most * WIDEST_BYTES + reserved > STATIC_BYTES:
         return NotApplicable("one slot per thread does not fit in shared memory")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kcurate.cuda_source.parse.syntax_tree import Node, bare
 
-# What a statement does first with a local: read it, set it, or neither on some path.
+# A statement's first effect on a local: it reads it, sets it on every path, or does neither on some path.
 _READS, _SETS, _NEITHER = "reads", "sets", "neither"
 _IN_ORDER = ("compound_statement", "else_clause", "expression_statement")
 
@@ -29,7 +29,7 @@ def _in_order(nodes: Sequence[Node | None], at: list[int]) -> str:
 
 
 def _first(node: Node, at: list[int]) -> str:
-    """What a statement or expression does first with the local."""
+    """The first effect of a statement or expression on the local."""
     if not _touches(node, at):
         return _NEITHER
     if node.type in _IN_ORDER:

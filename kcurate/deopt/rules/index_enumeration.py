@@ -1,10 +1,10 @@
-"""Bounds of an index found by evaluating it for every value of its variables, if there are few.
+"""Bounds of an index, found by evaluating it for all values of its variables if there are few.
 
 `bounds(ranges, node)` traces an expression to thread indices, counters of constant loops and constants, and
-evaluates it for all of their values that reach it: conditions of enclosing `if`s count if they can be traced,
-otherwise not. So `m - tx` after `if (tx <= m)` is never negative, which `ranges` cannot tell. Not covered:
-counters declared before their loop, more than `MOST` combinations, values that are negative anywhere
-(refused, so that signed and unsigned arithmetic agree).
+evaluates it for all their values that satisfy the conditions of enclosing `if`s (those that can be traced).
+So `m - tx` after `if (tx <= m)` is never negative, which `ranges` cannot prove. Not covered: counters
+declared before their loop, more than `MOST` combinations, values that are negative anywhere (refused, so that
+signed and unsigned arithmetic agree).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kcurate.cuda_source.parse.syntax_tree import Declared, Node, ancestors, bar
 from kcurate.deopt.rules.declaration_scopes import declaration_of
 from kcurate.deopt.rules.ranges import LARGEST, Bounds, Ranges, changed_at, literal
 
+# The most combinations of values that are evaluated.
 MOST = 1 << 14
 MAX_DEPTH = 30
 _SIGNS: Mapping[bytes, Callable[[int, int], int]] = {
@@ -90,7 +91,7 @@ def _within(value: int) -> int:
 
 @dataclass(eq=False)
 class _Enumeration:
-    """The variables of an expression: the values of each, keyed by its declaration."""
+    """Collects the variables of an expression, with the values of each, by declaration."""
 
     ranges: Ranges
     variables: dict[int | bytes, range] = field(default_factory=dict)
@@ -99,17 +100,17 @@ class _Enumeration:
         """A comparison of traceable expressions as a predicate; None for any other condition."""
         if node.type != "binary_expression" or node.children[1].text not in _RELATIONS:
             return None
-        known = dict(self.variables)
+        variables_before = dict(self.variables)
         try:
             left, right = (self.read(node.child_by_field_name(side), 0) for side in ("left", "right"))
         except _Untraceable:
-            self.variables = known
+            self.variables = variables_before
             return None
         relation = _RELATIONS[node.children[1].text]
         return lambda names: relation(left(names), right(names))
 
     def read(self, node: Node, depth: int) -> Reading:
-        """How an expression's value is computed from its variables.
+        """A function that computes an expression's value from its variables.
 
         Raises:
             _Untraceable: it cannot be traced.
@@ -131,10 +132,10 @@ class _Enumeration:
 
     def _builtin(self, node: Node) -> Reading:
         text = b"".join(node.text.split())
-        known = self.ranges.of(node)
-        if known is None or not text.startswith(b"threadIdx."):
+        limits = self.ranges.of(node)
+        if limits is None or not text.startswith(b"threadIdx."):
             raise _Untraceable
-        self.variables[text] = range(known[0], known[1] + 1)
+        self.variables[text] = range(limits[0], limits[1] + 1)
         return lambda names: names[text]
 
     def _name(self, node: Node, depth: int) -> Reading:

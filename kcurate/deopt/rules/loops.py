@@ -1,8 +1,8 @@
 """Whether the iterations of a loop are independent, and its limit as an expression of the plan.
 
-A loop counts as independent if no iteration can see the effects of another: it writes no outside variable,
-and memory only through pointer parameters that it accesses at no other place and that no other argument of
-the launch aliases (the plan names the buffers), or through atomics whose result is unused.
+They are independent if no iteration can see the effects of another: the loop writes no outside variable. It
+writes memory only through atomics whose result is unused, or through pointer parameters of which it accesses
+only one element per iteration and which no other argument of the launch aliases (the plan names the buffers).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ATOMICS = re.compile(rb"atomic(?:Add|Sub|Min|Max|And|Or|Xor|Inc|Dec)\Z")
 def only_values(tree: Tree, statements: Sequence[Node]) -> bool:
     """Whether statements only declare variables from pure expressions (nothing shared)."""
     return all(
-        statement.type == "declaration"
-        and b"__shared__" not in statement.text
-        and not any(True for _ in tree.nodes(*_WRITES, within=statement))
-        and all(only_reads(name) for _, name, _ in tree.calls(within=statement))
-        for statement in statements
-        if statement.type != "comment"
+        node.type == "declaration"
+        and b"__shared__" not in node.text
+        and not any(True for _ in tree.nodes(*_WRITES, within=node))
+        and all(only_reads(name) for _, name, _ in tree.calls(within=node))
+        for node in statements
+        if node.type != "comment"
     )
 
 
@@ -69,13 +69,11 @@ def independent(tree: Tree, function: Function, loop: Node, kernel_launches: Seq
 
 
 def _is_own(tree: Tree, body: Node, name: bytes) -> bool:
-    """Whether a name in the body is no pointer, reference or static, so writes stay in the iteration."""
+    """Whether a name declared in the body is a plain local, so that writes to it stay in the iteration."""
     return all(
-        not declaration.stars
-        and not declaration.reference
-        and not declaration.qualifiers & {b"static", b"__shared__"}
-        for declaration in tree.declared(body)
-        if declaration.name == name
+        not local.stars and not local.reference and not local.qualifiers & {b"static", b"__shared__"}
+        for local in tree.declared(body)
+        if local.name == name
     )
 
 

@@ -3,8 +3,8 @@
 - swap-axes: `threadIdx.x` and `.y` swap roles, and so do `blockDim` and the plan's block. This renames the
   threads of a block; only their grouping into warps changes (CUDA C++ Programming Guide, "Thread Hierarchy"),
   so code that uses warps is refused, as are macros with built-ins.
-- one-element: a grid-stride loop over `i < n` becomes `if (i < n)`, and the grid as large as `n` needs.
-  Required: the loop is the kernel's last statement, everything before it only declares values, and its
+- one-element: a grid-stride loop over `i < n` becomes `if (i < n)`, and the grid becomes as large as `n`
+  needs. Required: the loop is the kernel's last statement, everything before it only declares values, and its
   iterations are independent (`loops`): then each `i` is processed once, as before.
 
 Not covered: block sizes (`blocks`), 1-D blocks whose threads are laid out by division, reductions inside
@@ -18,18 +18,11 @@ from dataclasses import replace
 
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree
 from kcurate.cuda_source.rewrite.edits import Edit
+from kcurate.deopt.rules import threads
 from kcurate.deopt.rules.base import NotApplicable, Rule, Subject
 from kcurate.deopt.rules.loops import independent, only_values, plan_expression
 from kcurate.deopt.rules.plans import block, launches, own_name, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.threads import (
-    all_in_sight,
-    builtins,
-    is_global_index,
-    is_stride,
-    needs_warps,
-    reachable,
-)
 from kcurate.records import Launch, Side
 
 SWAPPED = {
@@ -46,13 +39,15 @@ def swap_axes(subject: Subject) -> Side | NotApplicable:
     flat = {own_name(launch).encode() for launch in launches(subject.side) if not _two_dimensional(launch)}
     kernels = [function for function in tree.functions() if function.kernel]
     tall = [kernel for kernel in kernels if kernel.name not in flat and launches(subject.side, kernel.name)]
-    touched = {function.node.id: function for kernel in tall for function in reachable(tree, kernel)}
-    others = [function for kernel in kernels if kernel not in tall for function in reachable(tree, kernel)]
+    touched = {function.node.id: function for kernel in tall for function in threads.reachable(tree, kernel)}
+    others = [
+        function for kernel in kernels if kernel not in tall for function in threads.reachable(tree, kernel)
+    ]
     if not tall:
         return NotApplicable("no kernel known to have two-dimensional blocks")
-    if needs_warps(tree, tuple(touched.values())) or not all_in_sight(tree):
+    if threads.needs_warps(tree, tuple(touched.values())) or not threads.all_in_sight(tree):
         return NotApplicable("the code may depend on which threads form a warp")
-    if any(function.node.id in touched and any(builtins(tree, function.node)) for function in others):
+    if any(function.node.id in touched and any(threads.builtins(tree, function.node)) for function in others):
         return NotApplicable("a function with thread indices also runs in one-dimensional blocks")
     edits = _swapped_builtins(tree, touched.values())
     if not {b"threadIdx.x", b"threadIdx.y"} <= {edit.text for edit in edits}:
@@ -69,7 +64,7 @@ def _swapped_builtins(tree: Tree, functions: Iterable[Function]) -> list[Edit]:
     return [
         Edit(node.start_byte, node.end_byte, SWAPPED[text])
         for function in functions
-        for node, text in builtins(tree, function.node)
+        for node, text in threads.builtins(tree, function.node)
         if text in SWAPPED
     ]
 
@@ -87,10 +82,8 @@ def one_element(subject: Subject) -> Side | NotApplicable:
     """Give every thread one iteration of a grid-stride loop."""
     reason = "no grid-stride loop at the end of a kernel with a known block size"
     for function in subject.tree.functions():
-        extents, kernel_launches = (
-            same_block(subject.side, function.name),
-            launches(subject.side, function.name),
-        )
+        kernel_launches = launches(subject.side, function.name)
+        extents = same_block(subject.side, function.name)
         if not function.kernel or extents is None or extents[1:] != (1, 1):
             continue
         ranges = Ranges(subject.tree, function, extents)
@@ -117,7 +110,7 @@ def one_element(subject: Subject) -> Side | NotApplicable:
 
 
 def _grid_stride_loop(ranges: Ranges) -> Node | None:
-    """The loop `for (int i = global index; i < n; i += stride)` that ends the body, after declarations."""
+    """The loop `for (int i = global index; i < n; i += stride)` at the end of a body of declarations."""
     statements = [child for child in ranges.function.body.named_children if child.type != "preproc_call"]
     if not statements or statements[-1].type != "for_statement":
         return None
@@ -136,14 +129,14 @@ def _grid_stride_loop(ranges: Ranges) -> Node | None:
     fits = (
         condition.child_by_field_name("left").text == name
         and declared[0].value is not None
-        and is_global_index(ranges, declared[0].value)
-        and is_stride(ranges, update.child_by_field_name("right"))
+        and threads.is_global_index(ranges, declared[0].value)
+        and threads.is_stride(ranges, update.child_by_field_name("right"))
     )
     return loop if fits else None
 
 
 def _once(loop: Node) -> list[Edit]:
-    """The loop as a declaration and an `if`."""
+    """Turn the loop into a declaration and an `if`."""
     start, condition = loop.child_by_field_name("initializer"), loop.child_by_field_name("condition")
     body = loop.child_by_field_name("body")
     close = next(child for child in reversed(loop.children) if child.type == ")")

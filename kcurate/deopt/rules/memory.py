@@ -2,8 +2,8 @@
 
 - constant-to-global: a `__device__` variable has the same type, size, initial value and lifetime as a
   `__constant__` one, and the plan's `upload` writes both (CUDA C++ Programming Guide, "Variable Memory Space
-  Specifiers"). Initialised tables become `__device__ const`, so they do not count as state; variables that
-  neither the plan nor the code sets stay.
+  Specifiers"). Initialised tables become `__device__ const`, so that they do not count as state; variables
+  that neither the plan nor the code sets stay unchanged.
 
 Not covered: constant arguments; texture references, which the shim already reads from global memory
 (`kcurate.cuda_source.standalone.shim`).
@@ -33,7 +33,7 @@ def constant_to_global(subject: Subject) -> Side | NotApplicable:
             word = b"__device__"
         elif all(declaration.value is not None for declaration in declared):
             word = b"__device__" if {b"const", b"constexpr"} & set(words) else b"__device__ const"
-        else:  # the judge would take it for state
+        else:  # the judge would consider it mutable state
             continue
         edits.append(Edit(node.start_byte, node.end_byte, word))
     return subject.with_edits(edits, "no __constant__ variable that the plan or the code sets")

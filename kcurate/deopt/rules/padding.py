@@ -1,11 +1,11 @@
 """Rule on padding: shared arrays whose last extent is `X + c` get `X`.
 
 Required: every last subscript is below `X`, as `ranges` proves from constants, the plan's block extents,
-counted loops and calls; then no two elements in use coincide (rows stay separate, C++ [expr.sub]). Uses that
-are traced: full subscripts; vector accesses `*reinterpret_cast<V *>(&a[i][j])`, which count with their width
-and whose rows must stay aligned; `T *p = a[i] + j` used only as `p[k]`; the array as an argument for a
-parameter of the same extent, which then changes with it. `X` is the left operand as written, or for a
-literal extent the next lower power of two.
+counted loops and calls; then different elements keep different addresses (C++ [expr.sub]). Supported uses are
+full subscripts; vector accesses `*reinterpret_cast<V *>(&a[i][j])`, which count with their width and whose
+rows must stay aligned; `T *p = a[i] + j` used only as `p[k]`; and the array as an argument for a parameter of
+the same extent, which then changes with it. `X` is the left operand as written, or for a literal extent the
+next lower power of two.
 
 Not covered: flattened arrays with a pitch in their index arithmetic, swizzles.
 """
@@ -26,13 +26,13 @@ from kcurate.records import Side
 BYTES = {b"float": 4, b"int": 4, b"unsigned": 4, b"double": 8, b"half": 2, b"float2": 8, b"float4": 16}
 _VECTOR = re.compile(rb"(?:float|int|uint)([24])\Z")
 _CAST = re.compile(rb"reinterpret_cast<(?:const\s+)?(\w+?)\s*\*>")
-# A larger difference is not padding.
+# A larger difference of extents is not padding.
 MOST_PADDING = 16
 
 
 @dataclass(frozen=True, eq=False)
 class _Member:
-    """A shared array, or a parameter that one is passed to."""
+    """A shared array, or the parameter at `place` to which one is passed."""
 
     function: Function
     array: Declared
@@ -60,7 +60,7 @@ def without_padding(subject: Subject) -> Side | NotApplicable:
 
 
 def _one_block(side: Side) -> tuple[int, int, int] | None:
-    """Extents that cover every block of the plan; None if any is unknown."""
+    """The extents that all blocks of the plan share; None if they differ or one is unknown."""
     blocks = [block(launch) for launch in launches(side)]
     if not blocks or any(extent is None for extents in blocks for extent in extents):
         return None
@@ -100,7 +100,8 @@ def _narrower(
     if size.type != "binary_expression" or size.children[1].text != b"+":
         return None
     left, right = size.child_by_field_name("left"), size.child_by_field_name("right")
-    pad, base = literal(right.text) if right.type == "number_literal" else None, ranges.constant(left)
+    pad = literal(right.text) if right.type == "number_literal" else None
+    base = ranges.constant(left)
     if pad is None or base is None or not 0 < pad <= min(MOST_PADDING, base):
         return None
     return left.text, base
@@ -116,7 +117,7 @@ class _Family:
     extents: tuple[int, int, int] | None
 
     def fits(self, member: _Member) -> bool:
-        """Whether all uses stay off the padding, and a parameter only receives members."""
+        """Whether no use touches the padding, and a parameter only receives members of the family."""
         uses = (node for node in self.tree.uses(member.array.name, within=member.function.body))
         if not all(node == member.array.node or self._within(member, node) for node in uses):
             return False
@@ -173,11 +174,7 @@ class _Family:
         if node.parent.type != "init_declarator" or first is None:
             return False
         body = ranges.function.body
-        pointers = [
-            pointers
-            for pointers in self.tree.declared(body)
-            if pointers.value == node and pointers.stars == 1
-        ]
+        pointers = [local for local in self.tree.declared(body) if local.value == node and local.stars == 1]
         if len(pointers) != 1 or changed_at(self.tree, body, pointers[0].name):
             return False
         for use in self.tree.uses(pointers[0].name, within=body):
@@ -202,8 +199,8 @@ class _Family:
         if outer is None or vector is None or array.type not in BYTES:
             return None
         wide = 4 * int(vector[1])
-        read = outer.parent.type == "pointer_expression" and outer.parent.text[:1] == b"*"
-        return wide // BYTES[array.type] if read and self.width * BYTES[array.type] % wide == 0 else None
+        is_access = outer.parent.type == "pointer_expression" and outer.parent.text[:1] == b"*"
+        return wide // BYTES[array.type] if is_access and self.width * BYTES[array.type] % wide == 0 else None
 
 
 RULES: tuple[Rule, ...] = (

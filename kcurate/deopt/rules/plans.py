@@ -1,6 +1,6 @@
-"""A side's plan as rules need it: its launches, their blocks, and the plan with launches replaced.
+"""A side's plan for rules: its launches, their block extents, and the plan with launches replaced.
 
-Expressions stay text (`kcurate.problem.expressions`); what depends on sizes is None.
+Expressions stay text (`kcurate.problem.expressions`); a value that depends on sizes is None.
 """
 
 from __future__ import annotations
@@ -8,50 +8,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kcurate import records
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
-from kcurate.records import (
-    BufferArg,
-    Expr,
-    For,
-    Launch,
-    PointersArg,
-    Problem,
-    Side,
-    Step,
-    TensorMapArg,
-    ValueArg,
-    WhileNonzero,
-    steps,
-)
 
 
-def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
-    """The launches of a plan in order, including those in loops; of one kernel or of all."""
+def launches(side: records.Side, kernel: bytes | str | None = None) -> tuple[records.Launch, ...]:
+    """The launches of one kernel (None: of all) in the order of the plan, including those in loops."""
     name = kernel.decode("utf-8", "replace") if isinstance(kernel, bytes) else kernel
-    all_launches = (step for step in steps(side.plan) if isinstance(step, Launch))
+    all_launches = (step for step in records.steps(side.plan) if isinstance(step, records.Launch))
     return tuple(launch for launch in all_launches if name is None or own_name(launch) == name)
 
 
-def own_name(launch: Launch) -> str:
+def own_name(launch: records.Launch) -> str:
     """The kernel's name without its namespaces."""
     return launch.launch.rpartition("::")[2]
 
 
-def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> tuple[Step, ...]:
+def with_launches(
+    plan: Sequence[records.Step], change: Callable[[records.Launch], records.Launch]
+) -> tuple[records.Step, ...]:
     """The plan with `change` applied to every launch."""
-    changed: list[Step] = []
+    changed: list[records.Step] = []
     for step in plan:
-        if isinstance(step, Launch):
+        if isinstance(step, records.Launch):
             changed.append(change(step))
-        elif isinstance(step, For | WhileNonzero):
+        elif isinstance(step, records.For | records.WhileNonzero):
             changed.append(replace(step, do=with_launches(step.do, change)))
         else:
             changed.append(step)
     return tuple(changed)
 
 
-def number(expression: Expr) -> int | None:
+def number(expression: records.Expr) -> int | None:
     """The value of an expression that depends on no size, else None."""
     try:
         return evaluate(expression, {})
@@ -59,19 +48,19 @@ def number(expression: Expr) -> int | None:
         return None
 
 
-def block(launch: Launch) -> tuple[int | None, int | None, int | None]:
+def block(launch: records.Launch) -> tuple[int | None, int | None, int | None]:
     """A launch's block extents (x, y, z); None for those that depend on sizes."""
     x, y, z = (*launch.block, 1, 1)[:3]
     return number(x), number(y), number(z)
 
 
-def block_threads(launch: Launch) -> int | None:
+def block_threads(launch: records.Launch) -> int | None:
     """The number of threads per block."""
     x, y, z = block(launch)
     return None if x is None or y is None or z is None else x * y * z
 
 
-def same_block(side: Side, kernel: bytes) -> tuple[int, int, int] | None:
+def same_block(side: records.Side, kernel: bytes) -> tuple[int, int, int] | None:
     """The block extents that all launches of a kernel share; None if they differ or are unknown."""
     blocks = {block(launch) for launch in launches(side, kernel)}
     if len(blocks) != 1:
@@ -80,14 +69,14 @@ def same_block(side: Side, kernel: bytes) -> tuple[int, int, int] | None:
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-def expression(launch: Launch, position: int, problem: Problem | None) -> str | None:
+def expression(launch: records.Launch, position: int, problem: records.Problem | None) -> str | None:
     """The argument at a position as an expression over sizes; None for buffers and non-integers."""
     if position >= len(launch.args):
         return None
     arg = launch.args[position]
-    if isinstance(arg, BufferArg | PointersArg | TensorMapArg):
+    if isinstance(arg, records.BufferArg | records.PointersArg | records.TensorMapArg):
         return None
-    if isinstance(arg, ValueArg):
+    if isinstance(arg, records.ValueArg):
         return None if isinstance(arg.value, float) else f"({arg.value})"
     if problem is None or arg in problem.buffers:
         return None

@@ -20,7 +20,7 @@ MAX_DEPTH = 40
 
 
 def constants(tree: Tree) -> dict[bytes, Node]:
-    """Integer constants of a file by name, each with its value's node (a macro's is in a separate tree)."""
+    """Integer constants of a file by name, with the node of the value (for a macro, in a separate tree)."""
     values: dict[bytes, list[Node | None]] = {}
     for node in tree.nodes("preproc_def"):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
@@ -44,7 +44,7 @@ def constants(tree: Tree) -> dict[bytes, Node]:
 def _expression(text: bytes) -> Node | None:
     """The node of a single expression; None for anything else."""
     tree = tree_of(b"int value = " + text.strip() + b";")
-    variables = [variables for variables in tree.declared(tree.root) if variables.name == b"value"]
+    variables = [variable for variable in tree.declared(tree.root) if variable.name == b"value"]
     return variables[0].value if len(variables) == 1 and not tree.root.has_error else None
 
 
@@ -110,8 +110,10 @@ class Ranges:
         if value is None:
             return None
         inner = {node.text for node in self.tree.nodes("identifier", within=value)}
-        mine = {param.name for param in (*self.function.params, *self.tree.declared(self.function.body))}
-        return None if inner & mine else self.of(value, depth + 1)
+        local_names = {
+            param.name for param in (*self.function.params, *self.tree.declared(self.function.body))
+        }
+        return None if inner & local_names else self.of(value, depth + 1)
 
     def _counter(self, node: Node, depth: int) -> Bounds | None:
         """Bounds, inside a loop `for (i = a; i < b; i++)`, of a counter declared before it."""
@@ -156,9 +158,9 @@ class Ranges:
         return self._counted(loop, variable.name, start, [], depth)
 
     def _counted(
-        self, loop: Node, name: bytes, start: Bounds, known: list[Node], depth: int
+        self, loop: Node, name: bytes, start: Bounds, allowed: list[Node], depth: int
     ) -> Bounds | None:
-        """Bounds inside a loop that counts a name up from `start`; `known` are changes that are allowed."""
+        """Bounds inside a loop that counts a name up from `start`; `allowed`: changes that may occur."""
         condition, update = (loop.child_by_field_name(field) for field in ("condition", "update"))
         if condition is None or update is None or condition.type != "binary_expression":
             return None
@@ -166,7 +168,7 @@ class Ranges:
         limit = self.of(condition.child_by_field_name("right"), depth + 1)
         relation = condition.children[1].text
         counts = condition.child_by_field_name("left").text == name and _counts_up(update, name)
-        if limit is None or not counts or changes != [*known, update] or relation not in (b"<", b"<="):
+        if limit is None or not counts or changes != [*allowed, update] or relation not in (b"<", b"<="):
             return None
         last = limit[1] - (relation == b"<")
         step = self._step(update, depth)
@@ -197,7 +199,7 @@ def literal(text: bytes) -> int | None:
 
 
 def changed_at(tree: Tree, within: Node, name: bytes) -> list[Node]:
-    """Assignments and increments of a name, and places where its address or a reference to it is taken."""
+    """Assignments and increments of a name, and expressions that take its address."""
     changes = tree.nodes(*CHANGES, within=within)
     return [node for node in changes if (target := changed_by(node)) is not None and target.text == name]
 
@@ -205,8 +207,8 @@ def changed_at(tree: Tree, within: Node, name: bytes) -> list[Node]:
 def changed_by(node: Node) -> Node | None:
     """The target that one of `CHANGES` modifies or exposes; None if there is none."""
     target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
-    taken = node.type != "pointer_expression" or node.text[:1] == b"&"
-    return bare(target) if target is not None and taken else None
+    modifies = node.type != "pointer_expression" or node.text[:1] == b"&"
+    return bare(target) if target is not None and modifies else None
 
 
 def _counts_up(update: Node, name: bytes) -> bool:
@@ -217,10 +219,10 @@ def _counts_up(update: Node, name: bytes) -> bool:
 
 
 def _union(bounds: list[Bounds | None]) -> Bounds | None:
-    known = [known_bounds for known_bounds in bounds if known_bounds is not None]
-    if len(known) < len(bounds) or not known:
+    if not bounds or None in bounds:
         return None
-    return min(low for low, _ in known), max(high for _, high in known)
+    lows, highs = zip(*(pair for pair in bounds if pair is not None), strict=True)
+    return min(lows), max(highs)
 
 
 def _combined(sign: bytes, left: Bounds | None, right: Bounds | None) -> Bounds | None:

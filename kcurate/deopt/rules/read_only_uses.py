@@ -1,19 +1,13 @@
-"""Whether an expression, or what a pointer points to, is only read; which accesses store to an element."""
+"""Whether an expression, or the memory behind a pointer, is only read; which accesses store to an element."""
 
 from __future__ import annotations
 
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree
 
+# Nodes that only read the expressions in them.
 _READERS = frozenset(
-    (
-        "binary_expression",
-        "conditional_expression",
-        "return_statement",
-        "unary_expression",
-        "cast_expression",
-        "initializer_list",
-        "subscript_argument_list",
-    )
+    """binary_expression conditional_expression return_statement unary_expression cast_expression
+    initializer_list subscript_argument_list""".split()  # noqa: SIM905
 )
 
 

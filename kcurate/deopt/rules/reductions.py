@@ -1,11 +1,11 @@
 """Rule on block reductions in shared memory: trees become atomics.
 
 - tree-to-atomics: `for (s = B / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; barrier }` over a block of B
-  threads leaves the sum of a[0..B) in a[0]; so does every thread but the first adding its a[t] to a[0]
-  atomically. Required: B is a power of two and the block's only extent, no thread exits before, and a is
-  otherwise only written as `a[t] =` and read as `a[0]`. Sums of int, unsigned, float, double; maxima and
-  minima of integers. Floating-point sums then differ in rounding from run to run, which the side declares
-  (`nondeterministic`).
+  threads leaves the sum of a[0..B) in a[0]. Instead, every thread but the first adds its a[t] to a[0]
+  atomically, which gives the same sum. Required: B is a power of two and the block's only extent, no thread
+  exits before, and a is otherwise only written as `a[t] =` and read as `a[0]`. Sums of int, unsigned, float,
+  double; maxima and minima of integers. Floating-point sums then differ in rounding from run to run, which
+  the side declares (`nondeterministic`).
 
 Not covered: shuffle reductions (`kcurate.deopt.rules.exchange`), private counters (`counters`).
 """
@@ -38,13 +38,13 @@ _COMBINED = {
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """A tree reduction: its loop, the array, the thread index as written, the operator."""
+    """A tree reduction in a loop."""
 
     loop: Node
     array: bytes
-    thread: bytes
-    atomic: bytes
-    barrier_first: bool
+    thread: bytes  # the thread index, as written
+    atomic: bytes  # the atomic function of its operator
+    barrier_first: bool  # whether a round starts with a barrier
 
 
 def atomics(subject: Subject) -> Side | NotApplicable:
@@ -101,7 +101,7 @@ def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
 
 
 def _text(tree_sum: _Sum, source: bytes) -> bytes:
-    """The atomics and the barrier after them; also one before them if the loop began with a barrier."""
+    """The atomics and a barrier after them; also a barrier before them if the loop began with one."""
     column = tree_sum.loop.start_byte - source.rfind(b"\n", 0, tree_sum.loop.start_byte) - 1
     lines = [b"__syncthreads();"] if tree_sum.barrier_first else []
     lines += [b"if (%b > 0)" % tree_sum.thread, b"    %b(&%b[0], %b[%b]);", b"__syncthreads();"]
@@ -170,7 +170,7 @@ def _shape(node: Node, names: dict[bytes, str]) -> str:
 
 def _array(tree: Tree, function: Function, name: bytes) -> Declared | None:
     """The only declaration of a name, if it is a plain one-dimensional shared array."""
-    variables = [variables for variables in tree.declared(function.body) if variables.name == name]
+    variables = [variable for variable in tree.declared(function.body) if variable.name == name]
     fits = (
         len(variables) == 1
         and b"__shared__" in variables[0].qualifiers
@@ -180,7 +180,7 @@ def _array(tree: Tree, function: Function, name: bytes) -> Declared | None:
 
 
 def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Sum]) -> bool:
-    """Whether outside the trees an array is only written at each thread's own index, and read at 0."""
+    """Whether, outside the reductions, threads only write their own element of an array and read a[0]."""
     for use in tree.uses(array.name, within=function.body):
         if use == array.node or any(encloses(tree_sum.loop, use) for tree_sum in trees):
             continue

@@ -1,7 +1,7 @@
-"""Rewrites an expression for another place in its function, in terms of what is known there.
+"""Rewrites an expression for another position in its function.
 
-`Relocation.text(node)` gives the text of an expression at the store, as it must be written at the read, with
-the store's thread indices replaced by the read's. Not covered: what may be replaced at all
+`Relocation.text(node)` rewrites an expression from the store of a tile for a read of the tile: indices of the
+storing thread become the indices of the read. Not covered: which reads may be replaced
 (`kcurate.deopt.rules.staging`).
 """
 
@@ -21,7 +21,7 @@ from kcurate.deopt.rules.read_only_uses import elements_only_read
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
-# Node kinds that an expression may consist of; anything else is refused.
+# The node types of which an expression may consist; others are refused.
 _KNOWN = frozenset(
     (
         "identifier", "field_expression", "number_literal", "binary_expression", "parenthesized_expression",
@@ -30,20 +30,21 @@ _KNOWN = frozenset(
         "field_identifier", "type_identifier", "sized_type_specifier", "condition_clause",
     )
 )  # fmt: skip
-# Conditions that need no brackets beside `&&`.
+# Operators of conditions that need no parentheses as operands of `&&`.
 _JOINED = (b"<", b">", b"<=", b">=", b"&&")
 MAX_CHARS = 4000
 
 
 class Unknown(Exception):  # noqa: N818 - ends a search for a proof, not an error
-    """Something that the rule cannot prove, in words."""
+    """The rule cannot prove something; the text says what."""
 
 
 @dataclass(frozen=True)
 class Own:
-    """An index of the storing thread: a built-in or a loop counter, plus a constant (`minus`, as text).
+    """An index of the storing thread: a built-in or a loop counter, plus the constant `minus` (as text).
 
-    `name` is the local that holds it (None: the built-in itself); a counter's key is its declaration.
+    `name` is the local that holds it (None: the built-in itself). `key` is the built-in, or the position of
+    the counter's declaration.
     """
 
     key: bytes | int
@@ -56,38 +57,39 @@ class Own:
         """Conditions under which an index refers to a stored element; empty if it always does.
 
         Raises:
-            Unknown: this cannot be determined.
+            Unknown: the conditions cannot be determined.
         """
         bounds = index_enumeration.bounds(ranges, index) or ranges.of(index)
         shift = literal(self.minus) if self.minus else 0
         if self.loop is None:
             axis = b"xyz".index(self.key[-1:]) if isinstance(self.key, bytes) else 0
             extent = ranges.block[axis] if ranges.block is not None else None
-            if (
-                bounds is None
-                or extent is None
-                or shift is None
-                or bounds[1] - shift >= extent
-                or bounds[0] < shift
-            ):
+            if bounds is None or extent is None or shift is None:
+                raise Unknown("an index may be outside the range that the block's threads store")
+            if bounds[1] - shift >= extent or bounds[0] < shift:
                 raise Unknown("an index may be outside the range that the block's threads store")
             return []
         condition = self.loop.child_by_field_name("condition")
         if condition is None or condition.type != "binary_expression" or condition.children[1].text != b"<":
             raise Unknown("the loop that stores it has no simple limit")
         limit = condition.child_by_field_name("right")
-        known = ranges.of(limit)
-        if bounds is not None and known is not None and shift is not None and bounds[1] - shift < known[0]:
+        limit_bounds = ranges.of(limit)
+        if (
+            bounds is not None
+            and limit_bounds is not None
+            and shift is not None
+            and bounds[1] - shift < limit_bounds[0]
+        ):
             return []
         key = self.name.node.start_byte if self.name is not None else self.key
         return [b"%b < %b" % (relocation.owned[key], relocation.text(limit))]
 
 
 def own_index(tree: Tree, function: Function, index: Node) -> Own:
-    """A store's subscript as a thread's own index plus a constant.
+    """The subscript of a store as the thread's own index plus a constant.
 
     Raises:
-        Unknown: it is something else.
+        Unknown: it has another form.
     """
     index, minus = bare(index), b""
     if index.type == "binary_expression" and index.children[1].text == b"+":
@@ -121,13 +123,13 @@ def _wrapped(text: bytes) -> bytes:
 
 
 def scope_of(tree: Tree, function: Function) -> bool:
-    """Whether a kernel orders or exchanges data in ways that are not traced (atomics, fences)."""
+    """Whether a kernel orders or exchanges data in ways that are not tracked (atomics, fences)."""
     return _ATOMIC_OR_FENCE.search(tree.text(function.node)) is not None
 
 
 @dataclass(eq=False)
 class Relocation:
-    """Rewrites expressions at the store for the place of one read."""
+    """Rewrites expressions at the store for one read."""
 
     tree: Tree
     function: Function
@@ -139,7 +141,7 @@ class Relocation:
     replaced: bool = False
 
     def bind(self, own_index: Own, index: Node) -> None:
-        """Replace an own index of the store by the read's index."""
+        """Map an index of the storing thread to the index of the read."""
         places: list[tuple[bytes | int, bytes]] = [
             (own_index.key, own_index.type if own_index.loop else b"unsigned")
         ]
@@ -180,7 +182,7 @@ class Relocation:
         """An expression at the store, rewritten for the read.
 
         Raises:
-            Unknown: it may have another meaning there.
+            Unknown: it may have another value there.
         """
         rewritten = self._text(node, 0)
         if len(rewritten) > MAX_CHARS:
@@ -254,20 +256,20 @@ class Relocation:
         before, self.replaced = self.replaced, False
         inner = self._text(variable.value, depth + 1)
         scope = variable.declaration.parent
-        seen = encloses(scope, self.read) and not self._hidden(variable)
-        if seen and not self.replaced and not changes:
+        visible = encloses(scope, self.read) and not self._hidden(variable)
+        if visible and not self.replaced and not changes:
             self.replaced = before
             return variable.name
         self.replaced |= before
         return _wrapped(inner) if variable.stars else b"(%b)%b" % (variable.type, _wrapped(inner))
 
     def _counter(self, counter: Declared, loop: Node) -> bytes:
-        """A counter of a loop around both places, with the same value for the whole block."""
+        """The counter of a loop around both store and read, whose value is the same for the whole block."""
         update, body = loop.child_by_field_name("update"), loop.child_by_field_name("body")
         around = body.start_byte <= self.store.start_byte and self.read.end_byte <= body.end_byte
         if not around or update is None or changed_at(self.tree, body, counter.name):
             raise Unknown(f"its value depends on {counter.name.decode('latin-1')}")
-        # Uniform across threads: it must not contain an own index of the storing thread.
+        # To be uniform across threads, it must not contain an index of the storing thread.
         uniform = Relocation(self.tree, self.function, self.launches, self.store, self.read)
         uniform.text(counter.value)
         if update.type == "assignment_expression":
@@ -303,7 +305,7 @@ class Relocation:
         raise Unknown(f"its value depends on {name.decode('latin-1')}")
 
     def _only_read(self, param: Declared, place: int) -> bool:
-        """Whether nothing is written through a pointer, or through another pointer to the same buffer."""
+        """Whether nothing is written through this pointer, or through another pointer to the same buffer."""
         if b"const" not in param.qualifiers:
             if not elements_only_read(self.tree, self.function, param.name):
                 return False

@@ -2,16 +2,16 @@
 
 A tile with one store `tile[u][v] = E`, where `u` and `v` are the thread's own indices (or counters of the
 loop that fills it), holds E(u, v) in element (u, v) whichever thread stored it; so `tile[a][b]` is E(a, b),
-provided that E means the same at the read. Required, all from the text and the plan:
+provided that E has the same value at the read. The text and the plan must show that:
 
 - the kernel accesses the tile only with all its subscripts, and stores to it once, before the reads;
-- E is pure, reads memory only through pointer parameters that nothing is written through and whose buffers
-  no other argument of the launch names, and otherwise depends only on parameters and constants, block
-  indices, counters of loops around both the store and the read, and locals made of those (which are
-  substituted, with their types);
-- a correct program never reads an element that was not stored (CUDA C++ Programming Guide: shared variables
-  have no initial value), so `ranges` must show that indices stay within what is stored, or a guard replaces
-  what is not.
+- E is pure. It reads memory only through pointer parameters through which nothing is written and whose
+  buffers the launch passes only once. Otherwise it depends only on parameters and constants, block indices,
+  counters of loops around both the store and the read, and locals computed from these (which are substituted,
+  with their types);
+- every index stays within the stored elements (`ranges`), or a guard gives zero for the others. A correct
+  program never uses an element that was not stored, since shared variables have no initial value (CUDA C++
+  Programming Guide).
 
 A variable without subscripts that only the first thread stores to (`if (threadIdx.x == 0)`) is also a tile.
 
@@ -56,9 +56,7 @@ def direct_reads(subject: Subject) -> Side | NotApplicable:
     reason = "no tile in shared memory"
     for function in subject.tree.functions():
         shared = [
-            declaration
-            for declaration in subject.tree.declared(function.body)
-            if b"__shared__" in declaration.qualifiers
+            local for local in subject.tree.declared(function.body) if b"__shared__" in local.qualifiers
         ]
         if not function.kernel or not shared:
             continue
@@ -122,10 +120,10 @@ def subscripts(node: Node) -> list[Node]:
 
 
 def _replacements(subject: Subject, function: Function, tile: _Tile) -> Iterator[Edit]:
-    """The reads, replaced by what was stored.
+    """Replace the reads by the stored expression.
 
     Raises:
-        Unknown: the stored value may not mean the same at a read.
+        Unknown: the expression may have another value at a read.
     """
     tree, ranges = subject.tree, Ranges(subject.tree, function, same_block(subject.side, function.name))
     owns = [own_index(tree, function, index) for index in subscripts(tile.target)]
@@ -168,7 +166,7 @@ def _by_first_thread(store: Node) -> Node:
     """The condition `threadIdx.x == 0` of the `if` around the only store to a variable without subscripts.
 
     Raises:
-        Unknown: there is none.
+        Unknown: there is no such `if`.
     """
     for node in ancestors(store):
         if node.type != "if_statement":
@@ -183,19 +181,19 @@ def _is_scalar(tile: _Tile) -> bool:
     return tile.array.type in _SCALARS
 
 
-def _has_type(function: Function, node: Node, wanted: bytes) -> bool:
-    """Whether an expression certainly has a type: elements of a parameter, literals, choices of those."""
+def _has_type(function: Function, node: Node, type_name: bytes) -> bool:
+    """Whether an expression surely has a type: an element of a parameter, a literal, or a choice of these."""
     node = bare(node)
     if node.type == "conditional_expression":
         sides = (node.child_by_field_name("consequence"), node.child_by_field_name("alternative"))
-        return all(_has_type(function, side, wanted) for side in sides)
+        return all(_has_type(function, side, type_name) for side in sides)
     if node.type == "number_literal":
-        return bool(node.text[-1:] in b"fF" and wanted == b"float") or (
-            node.text.isdigit() and wanted == b"int"
+        return bool(node.text[-1:] in b"fF" and type_name == b"float") or (
+            node.text.isdigit() and type_name == b"int"
         )
     base = node.child_by_field_name("argument") if node.type == "subscript_expression" else None
     return base is not None and any(
-        param.name == base.text and param.type == wanted and param.stars == 1 for param in function.params
+        param.name == base.text and param.type == type_name and param.stars == 1 for param in function.params
     )
 
 
@@ -220,7 +218,7 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
 
 
 def _private(tree: Tree, function: Function) -> bool:
-    """Whether no thread reads what another writes: pointers that are written are never read."""
+    """Whether no thread reads what another writes: no pointer is both read and written."""
     if scope_of(tree, function):
         return False
     for param in function.params:

@@ -1,4 +1,4 @@
-"""Removes statements together with code that becomes empty, for rules that eliminate a shared array."""
+"""Removes statements, and code that thereby becomes empty, for rules that eliminate a shared array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcurate.deopt.rules.loops import only_values
 def removals(
     tree: Tree, function: Function, gone: Sequence[Node], arrays: Sequence[Declared], *, barriers: bool
 ) -> Iterator[Edit]:
-    """Remove statements, code around them that becomes empty, array declarations, optionally barriers."""
+    """Remove statements, enclosing code that becomes empty, array declarations and optionally barriers."""
     stores = {node.id for node in gone}
     removed: dict[int, Node] = {}
     for store in gone:
@@ -39,12 +39,12 @@ def removals(
 
 
 def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
-    """The enclosing statement, if everything else in it is values that are no longer used."""
+    """The enclosing statement, if all else in it only declares values that are no longer used."""
     parent = node.parent
     if parent.type == "compound_statement":
-        rest = [child for child in parent.named_children if child != node and child.id not in stores]
-        rest = [child for child in rest if child.type != "preproc_call"]
-        empty = only_values(tree, rest) and parent.parent.type in ("for_statement", "if_statement")
+        others = [child for child in parent.named_children if child != node and child.id not in stores]
+        others = [child for child in others if child.type != "preproc_call"]
+        empty = only_values(tree, others) and parent.parent.type in ("for_statement", "if_statement")
         return parent if empty else None
     if parent.type == "for_statement":
         return parent if parent.child_by_field_name("body") == node else None
@@ -53,7 +53,7 @@ def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
 
 
 def line_of(code: bytes, node: Node) -> tuple[int, int]:
-    """A statement's span, including indentation and line end if it has its lines to itself."""
+    """A statement's span, including indentation and line end if nothing else is on its lines."""
     start, end = node.start_byte, node.end_byte
     before = code.rfind(b"\n", 0, start) + 1
     after = code.find(b"\n", end)

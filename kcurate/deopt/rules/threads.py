@@ -24,13 +24,13 @@ _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volati
 
 
 def reachable(tree: Tree, kernel: Function) -> tuple[Function, ...]:
-    """A kernel and the functions of its file that it may call, directly or indirectly (by name alone)."""
-    known, reached = tree.functions(), [kernel]
+    """A kernel and the functions of its file that it may call, directly or indirectly, judged by name."""
+    functions, reached = tree.functions(), [kernel]
     for function in reached:
         names = identifiers(tree.text(function.node))
         reached += [
             function
-            for function in known
+            for function in functions
             if function.name in names and not function.kernel and function not in reached
         ]
     return tuple(reached)
@@ -41,13 +41,16 @@ def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
     return any(_WARPS.search(text) for text in _texts(tree, functions))
 
 
-def needs_blocks(tree: Tree, functions: Sequence[Function], without: Sequence[Node] = ()) -> bool:
-    """Whether functions may depend on which threads form a block; nodes in `without` are ignored."""
-    return any(_WARPS.search(text) or _BLOCKS.search(text) for text in _texts(tree, functions, without))
+def needs_blocks(tree: Tree, kernel: Function, called: Sequence[Function]) -> bool:
+    """Whether a kernel may depend on which threads form a block; `called`: the result of `reachable`."""
+    if not all_in_sight(tree):
+        return True
+    texts = _texts(tree, called, last_barriers(tree, kernel))
+    return any(_WARPS.search(text) or _BLOCKS.search(text) for text in texts)
 
 
 def last_barriers(tree: Tree, function: Function) -> tuple[Node, ...]:
-    """Barriers at the end of a function's body: no statement follows that they could order."""
+    """Barriers at the end of a function's body, which order nothing."""
     nodes: list[Node] = []
     for child in reversed(function.body.named_children):
         if child.type == "comment":
@@ -77,20 +80,25 @@ def builtins(tree: Tree, within: Node | None = None) -> Iterator[tuple[Node, byt
             yield node, b"".join(node.text.split())
 
 
+def use_builtins(tree: Tree, functions: Sequence[Function]) -> bool:
+    """Whether any of these functions uses a built-in variable."""
+    return any(any(builtins(tree, function.node)) for function in functions)
+
+
 def all_in_sight(tree: Tree) -> bool:
-    """Whether every use of a built-in variable is one of `builtins` (none as a whole, none in a macro)."""
+    """Whether `builtins` finds every use of a built-in variable: none as a whole struct, none in a macro."""
     words = re.findall(rb"\b(?:" + b"|".join(BUILTINS) + rb")\b", blank_literals(tree.source))
     return len(words) == sum(1 for _ in builtins(tree))
 
 
 def in_macros(tree: Tree, name: bytes) -> bool:
-    """Whether a macro body contains a name, so that not all of its uses are visible."""
+    """Whether a macro body contains a name, so that some of its uses are invisible."""
     macros = tree.nodes("preproc_def", "preproc_function_def")
     return any(name in identifiers(tree.text(node)) for node in macros)
 
 
 def resolved(tree: Tree, function: Function, node: Node) -> Node:
-    """The expression behind a name that is set once and never changed; casts and parentheses removed."""
+    """The expression that a name stands for, if it is set only once; without casts and parentheses."""
     for _ in range(8):
         node = bare(node)
         if node.type == "cast_expression":
@@ -98,7 +106,7 @@ def resolved(tree: Tree, function: Function, node: Node) -> Node:
             continue
         if node.type != "identifier":
             break
-        variables = [variables for variables in tree.declared(function.body) if variables.name == node.text]
+        variables = [variable for variable in tree.declared(function.body) if variable.name == node.text]
         value = only_value(tree, function, variables[0]) if len(variables) == 1 else None
         if value is None:
             break
@@ -107,7 +115,7 @@ def resolved(tree: Tree, function: Function, node: Node) -> Node:
 
 
 def only_value(tree: Tree, function: Function, variable: Declared) -> Node | None:
-    """The only value of a local in all threads of a kernel; None if it may have several.
+    """The expression of the only value that a local ever has in a kernel; None if it may have several.
 
     It is set at its declaration, or by a top-level statement of the body before every other use.
     """
@@ -148,14 +156,14 @@ def is_global_index(ranges: Ranges, node: Node) -> bool:
 
 
 def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
-    """Whether it is `(blockIdx.y * gridDim.x + blockIdx.x) * width + threadIdx.x`: blocks in rows."""
+    """Whether an expression is `(blockIdx.y * gridDim.x + blockIdx.x) * width + threadIdx.x`."""
     block = _first_of_block(ranges, node)
     if block is None:
         return False
     parts = factors(ranges.tree, ranges.function, block, b"*")
     sums = [part for part in parts if part.type == "binary_expression"]
-    rest = [part for part in parts if part.type != "binary_expression"]
-    if len(parts) != 2 or len(sums) != 1 or not is_width(ranges, rest[0]):
+    widths = [part for part in parts if part.type != "binary_expression"]
+    if len(parts) != 2 or len(sums) != 1 or not is_width(ranges, widths[0]):
         return False
     number = factors(ranges.tree, ranges.function, sums[0], b"+")
     rows = [factors(ranges.tree, ranges.function, part, b"*") for part in number]
@@ -164,7 +172,7 @@ def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
 
 
 def _first_of_block(ranges: Ranges, node: Node) -> Node | None:
-    """What is added to `threadIdx.x`; None if the expression is not such a sum of two terms."""
+    """The other term of a sum with `threadIdx.x`; None if the expression is not such a sum."""
     parts = factors(ranges.tree, ranges.function, node, b"+")
     texts = [b"".join(part.text.split()) for part in parts]
     if len(parts) != 2 or b"threadIdx.x" not in texts:
@@ -182,8 +190,8 @@ def _is_product(ranges: Ranges, node: Node, name: bytes) -> bool:
     texts = [b"".join(part.text.split()) for part in parts]
     if name not in texts:
         return False
-    rest = [part for i, part in enumerate(parts) if i != texts.index(name)]
-    if len(rest) == 1:
-        return is_width(ranges, rest[0])
-    product = math.prod(ranges.constant(part) or 0 for part in rest)  # `32 * WARPS`
-    return bool(rest) and ranges.block is not None and product == ranges.block[0]
+    others = [part for i, part in enumerate(parts) if i != texts.index(name)]
+    if len(others) == 1:
+        return is_width(ranges, others[0])
+    product = math.prod(ranges.constant(part) or 0 for part in others)  # `32 * WARPS`
+    return bool(others) and ranges.block is not None and product == ranges.block[0]

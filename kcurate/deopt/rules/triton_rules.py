@@ -1,14 +1,15 @@
-"""Rules for sides in Triton that change constants of the plan, or statements in place; text is written anew.
+"""Rules for sides in Triton that change constants of the plan, or single statements.
 
-- triton-small-tiles, triton-one-row: a smaller constant, more programs. It must be a number in the grid, the
-  extent of a `tl.arange`, and never divide or be compared: then other programs get the same elements.
-- triton-plain-dot: `tl.dot` in single precision without tensor cores, where all buffers are floating-point.
-- triton-strided-lanes: neighbouring lanes on elements that are 33 apart. One `tl.arange` and nothing that
-  depends on order: 33 is odd, so `i * 33 % B` is a permutation for a power of two.
-- triton-hints: no `tl.multiple_of` and the like, no hints to caches. triton-one-stage, triton-one-warp:
-  `num_stages` 1 where a loop loads, `num_warps` 1.
+- triton-small-tiles, triton-one-row: a smaller constant and more programs. The constant must occur as a
+  number in the grid and as the extent of a `tl.arange`, and must not divide or be compared; then more
+  programs process the same elements.
+- triton-plain-dot: `tl.dot` in single precision without tensor cores, if all buffers are floating-point.
+- triton-strided-lanes: neighbouring lanes process elements that are 33 apart. Required: a single `tl.arange`,
+  and nothing that depends on order. Since 33 is odd, `i * 33 % B` is a permutation for every power of two B.
+- triton-hints: no `tl.multiple_of` and similar calls, no cache hints. triton-one-stage: `num_stages` is 1 if
+  a loop loads. triton-one-warp: `num_warps` is 1.
 
-Not covered: rules that make kernels of their own (`kcurate.deopt.rules.triton_values`).
+Not covered: rules that need an additional kernel or other types (`kcurate.deopt.rules.triton_values`).
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ Functions = dict[str, ast.FunctionDef]
 
 
 def rewritten(subject: Subject, module: ast.Module, side: Side | None = None) -> Side:
-    """The side with another text."""
+    """The side with the text of a changed module."""
     return replace(side or subject.side, code=ast.unparse(ast.fix_missing_locations(module)) + "\n")
 
 
 def module_of(subject: Subject) -> tuple[ast.Module, Functions]:
-    """The module to change, and the functions that the plan launches."""
+    """A copy of the module to change, and its functions that the plan launches."""
     module = copy.deepcopy(subject.module)
     launched = {launch.launch for launch in launches(subject.side)}
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
@@ -53,21 +54,21 @@ def module_of(subject: Subject) -> tuple[ast.Module, Functions]:
 
 
 def assigned(node: ast.AST, name: str) -> list[ast.stmt]:
-    """The statements that give a name a value."""
+    """The statements that assign to a name."""
     return [
         statement
         for statement in ast.walk(node)
         if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For)
         and any(
-            isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
+            isinstance(name_node, ast.Name) and name_node.id == name and isinstance(name_node.ctx, ast.Store)
             for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
-            for each in ast.walk(target)
+            for name_node in ast.walk(target)
         )
     ]
 
 
 def uses(node: ast.AST, name: str) -> Iterator[ast.Name]:
-    """Where a name is read."""
+    """The places where a name is read."""
     for child in ast.walk(node):
         if isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load):
             yield child
@@ -79,7 +80,7 @@ def _parents(node: ast.AST) -> dict[int, ast.AST]:
 
 class _Swapped(ast.NodeTransformer):
     def __init__(self, nodes: Sequence[ast.AST], replacement: Callable[[ast.AST], ast.AST]) -> None:
-        self._nodes, self._made = {id(wanted) for wanted in nodes}, replacement
+        self._nodes, self._made = {id(node) for node in nodes}, replacement
 
     def visit(self, node: ast.AST) -> ast.AST:
         wanted = id(node) in self._nodes
@@ -88,7 +89,7 @@ class _Swapped(ast.NodeTransformer):
 
 
 def swap(tree: ast.AST, nodes: Sequence[ast.AST], replacement: Callable[[ast.AST], ast.AST]) -> None:
-    """Put what `made` makes of each of the nodes in its place."""
+    """Replace each of the nodes by the result of `replacement`."""
     _Swapped(nodes, replacement).visit(tree)
 
 
@@ -103,7 +104,7 @@ def one_warp(subject: Subject) -> Side | NotApplicable:
 
 
 def one_stage(subject: Subject) -> Side | NotApplicable:
-    """Load nothing ahead in loops."""
+    """Turn off software pipelining of loads in loops."""
     _, functions = module_of(subject)
     looped = {
         name
@@ -117,7 +118,7 @@ def one_stage(subject: Subject) -> Side | NotApplicable:
 
 
 def _shrunk(subject: Subject, fits: Callable[[int], int | None], *, dots: bool) -> Side | NotApplicable:
-    """Smaller values for constants that are numbers in the grid too."""
+    """Make a tile constant smaller, and the grid accordingly larger."""
     _, functions = module_of(subject)
     for launch in launches(subject.side):
         node = functions.get(launch.launch)
@@ -132,10 +133,10 @@ def _shrunk(subject: Subject, fits: Callable[[int], int | None], *, dots: bool) 
             grid = tuple(
                 number.sub(str(new), extent) if isinstance(extent, str) else extent for extent in launch.grid
             )
-            seen = sum(len(number.findall(str(extent))) for extent in launch.grid)
+            occurrences = sum(len(number.findall(str(extent))) for extent in launch.grid)
             if (
                 new is None
-                or seen < len(names)
+                or occurrences < len(names)
                 or grid == launch.grid
                 or not all(_is_tile(node, name) for name in names)
             ):
@@ -143,8 +144,8 @@ def _shrunk(subject: Subject, fits: Callable[[int], int | None], *, dots: bool) 
             smaller = replace(
                 launch, grid=grid, constexprs={**launch.constexprs, **dict.fromkeys(names, new)}
             )
-            rest = replace(smaller, grid=(), constexprs={})
-            outside = _with(subject.side.plan, launch, rest)
+            bare = replace(smaller, grid=(), constexprs={})
+            outside = _with(subject.side.plan, launch, bare)
             data = json.dumps(codec.to_data(replace(subject.side, code="", plan=outside)))
             if number.search(data):
                 continue
@@ -171,14 +172,14 @@ def _is_tile(node: ast.FunctionDef, name: str) -> bool:
 
 
 def small_tiles(subject: Subject) -> Side | NotApplicable:
-    """Tiles of a quarter of the extent."""
+    """Use tiles of a quarter of the extent."""
     return _shrunk(
         subject, lambda extent: max(SMALLEST, extent // 4) if extent >= LEAST_TILE else None, dots=True
     )
 
 
 def one_row(subject: Subject) -> Side | NotApplicable:
-    """One row a program."""
+    """Process one row per program."""
     return _shrunk(subject, lambda rows: 1 if 1 < rows <= MOST_ROWS else None, dots=False)
 
 
@@ -212,12 +213,12 @@ def word(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def cast(node: ast.expr, dtype: str) -> ast.expr:
-    """A value as another type."""
+    """A value converted to another type."""
     return ast.Call(ast.Attribute(node, "to", ast.Load()), [ast.parse(f"tl.{dtype}", mode="eval").body], [])
 
 
 def strided_lanes(subject: Subject) -> Side | NotApplicable:
-    """Spread neighbouring lanes over memory."""
+    """Map neighbouring lanes to distant elements."""
     module, functions = module_of(subject)
     changed = False
     for node in functions.values():
@@ -229,15 +230,12 @@ def strided_lanes(subject: Subject) -> Side | NotApplicable:
         spread = ast.parse(f"{text} * {ODD_STRIDE} % {ast.unparse(ranges[0].args[1])}", mode="eval").body
         swap(node, ranges, lambda _, to=spread: to)  # type: ignore[misc]
         changed = True
-    return (
-        rewritten(subject, module)
-        if changed
-        else NotApplicable("no kernel with one tl.arange, free of order")
-    )
+    refusal = NotApplicable("no kernel with one tl.arange, free of order")
+    return rewritten(subject, module) if changed else refusal
 
 
 def calls_own(module: ast.Module, node: ast.FunctionDef) -> bool:
-    """Whether a function calls another one of the module."""
+    """Whether a function calls another function of the module."""
     names = {statement.name for statement in module.body if isinstance(statement, ast.FunctionDef)}
     return any(isinstance(child, ast.Name) and child.id in names for child in ast.walk(node))
 
@@ -251,7 +249,7 @@ def _numbers(node: ast.AST) -> set[object]:
 
 
 def hints(subject: Subject) -> Side | NotApplicable:
-    """Remove what only tells the compiler or the caches something."""
+    """Remove hints to the compiler and the caches."""
     module, _ = module_of(subject)
     before = ast.dump(module)
     for name in _HINTS:

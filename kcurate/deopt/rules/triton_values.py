@@ -1,9 +1,10 @@
-"""Rules for sides in Triton that change what is computed where, and the list of all rules for Triton.
+"""Rules for sides in Triton that add a kernel or change types, and the list of all rules for Triton.
 
-- triton-unfused: two kernels for one. Its last statement must be its only store, of `u op v`, to an output of
-  floating-point numbers that it does not read. The first kernel stores `u` in memory of its own, the second
-  loads it and does the rest; statements that neither needs are left out.
-- triton-double: loads, casts and sums in double. What a loop carries must start as `tl.zeros` or `tl.full`.
+- triton-unfused: a kernel becomes two. Its last statement must be its only store, of `u op v`, to a
+  floating-point output that it does not read. The first kernel stores `u` in a scratch buffer; the second
+  loads it and computes the rest. Statements that a kernel does not need are left out.
+- triton-double: loads, casts and sums in double. Values that a loop carries must start as `tl.zeros` or
+  `tl.full`.
 
 Not covered: rules on constants and single statements (`kcurate.deopt.rules.triton_rules`).
 """
@@ -18,17 +19,6 @@ from dataclasses import replace
 from kcurate.deopt.rules import triton_rules
 from kcurate.deopt.rules.base import Change, NotApplicable, Rule, Subject
 from kcurate.deopt.rules.plans import launches
-from kcurate.deopt.rules.triton_rules import (
-    FLOATS,
-    assigned,
-    calls_own,
-    cast,
-    module_of,
-    rewritten,
-    swap,
-    uses,
-    word,
-)
 from kcurate.records import Buffer, Launch, Problem, Side
 from kcurate.triton_source import calls
 
@@ -38,12 +28,12 @@ _SUMS = ("zeros", "full")
 
 
 def base_of(node: ast.FunctionDef, address: ast.expr) -> str | None:
-    """The parameter that an address starts with, through names that are set once."""
+    """The parameter at the start of an address, followed through names that are set once."""
     for _ in range(32):
         if isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add):
             address = address.left
         elif isinstance(address, ast.Name):
-            assignments = assigned(node, address.id)
+            assignments = triton_rules.assigned(node, address.id)
             if not assignments:
                 return address.id if address.id in {arg.arg for arg in node.args.args} else None
             if len(assignments) != 1 or not isinstance(assignments[0], ast.Assign):
@@ -65,10 +55,10 @@ def _argument(node: ast.FunctionDef, launch: Launch, name: str) -> str | None:
 
 
 def unfused(subject: Subject) -> Side | NotApplicable:
-    """Compute the last operation in a kernel of its own."""
+    """Compute the last operation in a separate kernel."""
     if subject.problem is None:
         return NotApplicable("no problem is known")
-    module, functions = module_of(subject)
+    module, functions = triton_rules.module_of(subject)
     for launch in subject.side.plan:
         if not isinstance(launch, Launch) or launch.launch not in functions:
             continue
@@ -80,10 +70,10 @@ def unfused(subject: Subject) -> Side | NotApplicable:
         first, second, launched, buffer = halves
         at = module.body.index(node)
         module.body[at : at + 1] = [first, second]
-        here = subject.side.plan.index(launch)
-        plan = (*subject.side.plan[:here], *launched, *subject.side.plan[here + 1 :])
-        held = {**subject.side.buffers, buffer[0]: buffer[1]}
-        return rewritten(subject, module, replace(subject.side, plan=plan, buffers=held))
+        position = subject.side.plan.index(launch)
+        plan = (*subject.side.plan[:position], *launched, *subject.side.plan[position + 1 :])
+        buffers = {**subject.side.buffers, buffer[0]: buffer[1]}
+        return triton_rules.rewritten(subject, module, replace(subject.side, plan=plan, buffers=buffers))
     return NotApplicable("no kernel ends in its only store, of an operation on two values")
 
 
@@ -91,47 +81,50 @@ def _split(
     node: ast.FunctionDef, launch: Launch, problem: Problem, side: Side
 ) -> tuple[ast.FunctionDef, ast.FunctionDef, tuple[Launch, Launch], tuple[str, Buffer]] | None:
     last = node.body[-1]
-    if not (
-        isinstance(last, ast.Expr)
-        and isinstance(last.value, ast.Call)
-        and last.value in list(calls(last, "store"))
-    ):
+    store = last.value if isinstance(last, ast.Expr) else None
+    if not isinstance(store, ast.Call) or store not in list(calls(last, "store")):
         return None
-    store = last.value
     out = _leftmost(store.args[0])
     target = _argument(node, launch, out) if out else None
     buffer = problem.buffers.get(target or "")
     value = _operation(node, store)
-    if buffer is None or target is None or out is None or value is None or buffer.dtype not in FLOATS:
+    if (
+        buffer is None
+        or target is None
+        or out is None
+        or value is None
+        or buffer.dtype not in triton_rules.FLOATS
+    ):
         return None
-    clean = sum(len(list(calls(node, name))) for name in _WRITES) == 1 and len(list(uses(node, out))) == 1
-    held, names = (
-        f"{target}_between",
-        {name_node.id for name_node in ast.walk(node) if isinstance(name_node, ast.Name)},
+    clean = (
+        sum(len(list(calls(node, name))) for name in _WRITES) == 1
+        and len(list(triton_rules.uses(node, out))) == 1
     )
-    taken = {*names, *problem.buffers, *side.buffers, *problem.scalars}
-    if not clean or target in side.views or held in taken or launch.args.count(target) != 1:
+    between = f"{target}_between"
+    names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    used_names = {*names, *problem.buffers, *side.buffers, *problem.scalars}
+    if not clean or target in side.views or between in used_names or launch.args.count(target) != 1:
         return None
     first, second = copy.deepcopy(node), copy.deepcopy(node)
     first.name, second.name = f"{node.name}_first", f"{node.name}_rest"
     first.body[-1] = _stored(store, value.left)
     again = ast.Call(
-        ast.parse("tl.load", mode="eval").body, [_renamed(store.args[0], out, held)], _mask(store)
+        ast.parse("tl.load", mode="eval").body, [_renamed(store.args[0], out, between)], _mask(store)
     )
-    rest = ast.BinOp(again, value.op, value.right)
-    second.body[-1] = _stored(store, rest)
+    remaining = ast.BinOp(again, value.op, value.right)
+    second.body[-1] = _stored(store, remaining)
     params = [arg.arg for arg in second.args.args]
-    second.args.args.insert(params.index(out) + 1, ast.arg(held))
+    second.args.args.insert(params.index(out) + 1, ast.arg(between))
     for function in (first, second):
         _without_unused(function)
     where = launch.args.index(target)
     launched = (
-        replace(launch, launch=first.name, args=(*launch.args[:where], held, *launch.args[where + 1 :])),
+        replace(launch, launch=first.name, args=(*launch.args[:where], between, *launch.args[where + 1 :])),
         replace(
-            launch, launch=second.name, args=(*launch.args[: where + 1], held, *launch.args[where + 1 :])
+            launch, launch=second.name, args=(*launch.args[: where + 1], between, *launch.args[where + 1 :])
         ),
     )
-    return first, second, launched, (held, Buffer("float32", buffer.shape, role="scratch"))
+    return first, second, launched, (between, Buffer("float32", buffer.shape, role="scratch"))
 
 
 def _leftmost(address: ast.expr) -> str | None:
@@ -141,13 +134,13 @@ def _leftmost(address: ast.expr) -> str | None:
 
 
 def _operation(node: ast.FunctionDef, store: ast.Call) -> ast.BinOp | None:
-    """The stored value's last operation, if both of its sides are worth a kernel."""
+    """The last operation of the stored value, if its left operand is not just a constant."""
     value = store.args[1]
     for _ in range(3):
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":
             value = value.func.value
         if isinstance(value, ast.Name):
-            assignments = assigned(node, value.id)
+            assignments = triton_rules.assigned(node, value.id)
             if (
                 len(assignments) != 1
                 or not isinstance(assignments[0], ast.Assign)
@@ -167,29 +160,31 @@ def _stored(store: ast.Call, value: ast.expr) -> ast.Expr:
 
 
 def _mask(store: ast.Call) -> list[ast.keyword]:
-    mask = word(store, "mask") or (store.args[2] if len(store.args) > 2 else None)
+    mask = triton_rules.word(store, "mask") or (store.args[2] if len(store.args) > 2 else None)
     return [ast.keyword("mask", copy.deepcopy(mask))] if mask is not None else []
 
 
 def _renamed(address: ast.expr, name: str, new: str) -> ast.expr:
     address_again = copy.deepcopy(address)
-    for use in uses(address_again, name):
+    for use in triton_rules.uses(address_again, name):
         use.id = new
     return address_again
 
 
 def _without_unused(node: ast.FunctionDef) -> None:
-    """Leave out assignments, and loops of them, whose names nothing else uses."""
+    """Remove assignments, and loops with assignments, whose names are not used elsewhere."""
     while True:
         for statement in node.body:
             if isinstance(statement, ast.Assign | ast.AugAssign | ast.For):
                 inside = {
-                    each.id
-                    for each in ast.walk(statement)
-                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                    other.id
+                    for other in ast.walk(statement)
+                    if isinstance(other, ast.Name) and isinstance(other.ctx, ast.Store)
                 }
-                others = [each for each in node.body if each is not statement and not _starts(each, inside)]
-                if not any(list(uses(each, name)) for each in others for name in inside):
+                others = [
+                    other for other in node.body if other is not statement and not _starts(other, inside)
+                ]
+                if not any(list(triton_rules.uses(other, name)) for other in others for name in inside):
                     node.body.remove(statement)
                     break
         else:
@@ -197,7 +192,7 @@ def _without_unused(node: ast.FunctionDef) -> None:
 
 
 def _starts(statement: ast.stmt, names: set[str]) -> bool:
-    """Whether a statement only changes one of the names."""
+    """Whether a statement only updates one of the names."""
     return (
         isinstance(statement, ast.AugAssign)
         and isinstance(statement.target, ast.Name)
@@ -207,14 +202,14 @@ def _starts(statement: ast.stmt, names: set[str]) -> bool:
 
 def double(subject: Subject) -> Side | NotApplicable:
     """Load and compute in double."""
-    module, functions = module_of(subject)
+    module, functions = triton_rules.module_of(subject)
     if subject.problem is None:
         return NotApplicable("no problem is known")
     every = {**subject.problem.buffers, **subject.side.buffers}
     changed = False
     for launch in launches(subject.side):
         node = functions.pop(launch.launch, None)
-        if node is None or calls_own(module, node) or not _may_widen(node):
+        if node is None or triton_rules.calls_own(module, node) or not _may_widen(node):
             continue
         loads = list(calls(node, "load"))
         bases = [base_of(node, load.args[0]) for load in loads]
@@ -222,14 +217,16 @@ def double(subject: Subject) -> Side | NotApplicable:
         if None in sources:
             continue
         wide = [
-            load for load, source in zip(loads, sources, strict=True) if source and source.dtype in FLOATS
+            load
+            for load, source in zip(loads, sources, strict=True)
+            if source and source.dtype in triton_rules.FLOATS
         ]
         if wide:
-            swap(node, wide, _as_double)
-            swap(node, list(_singles(node)), lambda _: ast.parse("tl.float64", mode="eval").body)
+            triton_rules.swap(node, wide, _as_double)
+            triton_rules.swap(node, list(_singles(node)), lambda _: ast.parse("tl.float64", mode="eval").body)
             changed = True
     return (
-        rewritten(subject, module)
+        triton_rules.rewritten(subject, module)
         if changed
         else NotApplicable("no kernel whose floating-point values are known")
     )
@@ -237,7 +234,7 @@ def double(subject: Subject) -> Side | NotApplicable:
 
 def _as_double(node: ast.AST) -> ast.AST:
     assert isinstance(node, ast.expr)
-    return cast(node, "float64")
+    return triton_rules.cast(node, "float64")
 
 
 def _singles(node: ast.AST) -> Iterator[ast.AST]:
@@ -255,7 +252,7 @@ def _may_widen(node: ast.FunctionDef) -> bool:
     loops = [loop for loop in ast.walk(node) if isinstance(loop, ast.For | ast.While)]
     inside = {id(node) for loop in loops for statement in loop.body for node in ast.walk(statement)}
     for name in {name_node.id for name_node in ast.walk(node) if isinstance(name_node, ast.Name)}:
-        assignments = assigned(node, name)
+        assignments = triton_rules.assigned(node, name)
         before = [
             assignment
             for assignment in assignments

@@ -1,13 +1,13 @@
 """Rule on vectorised access: 8- and 16-byte loads and stores through pointers become one per element.
 
-A load through a pointer to a vector type becomes a call of a helper that reads the elements one by one, a
-store a call of one that writes them likewise. Values and addresses stay the same (a vector's elements are in
-order without gaps: CUDA C++ Programming Guide, "Built-in Vector Types"). Only the width of an access changes;
-a program may rely on that only if it publishes values to other threads without a barrier, so code with
-fences, `volatile`, inline assembly or `cuda::atomic` is refused.
+A load through a pointer to a vector type becomes a call to a helper that reads the elements one by one; a
+store becomes a call to a helper that writes them. Values and addresses stay the same (a vector's elements are
+in order without gaps: CUDA C++ Programming Guide, "Built-in Vector Types"). Only the width of accesses
+changes. A program can rely on that only if it publishes values to other threads without a barrier, so code
+with fences, `volatile`, inline assembly or `cuda::atomic` is refused.
 
-Pointers to vector types are: `reinterpret_cast<V *>(..)` and C casts to `V *`, sums of such a pointer and an
-index, and names that their function declares as such and as nothing else.
+Pointers to vector types are `reinterpret_cast<V *>(..)` and C casts to `V *`, sums of such a pointer and an
+index, and names that the function declares only as such pointers.
 
 Not covered: arrays of vectors in registers or shared memory, half-precision vectors, macros.
 """
@@ -25,12 +25,10 @@ from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")
 _ELEMENTS = {
-    b"uint": b"unsigned int",
-    b"char": b"signed char",
-    b"uchar": b"unsigned char",
-    b"ushort": b"unsigned short",
-}
-# Not __ldcg and __ldcv: they may be there to see what other blocks wrote.
+    b"uint": b"unsigned int", b"char": b"signed char",
+    b"uchar": b"unsigned char", b"ushort": b"unsigned short",
+}  # fmt: skip
+# __ldcg and __ldcv are left out: they may be used to see what other blocks wrote.
 _LOADS = (b"__ldg", b"__ldcs", b"__ldca", b"__ldlu")
 _STORES = (b"__stcs", b"__stcg", b"__stwb", b"__stwt")
 _PUBLISHES = re.compile(rb"\b(?:__threadfence\w*|volatile|asm|__asm__|cuda::|__nanosleep)\b")
@@ -172,7 +170,7 @@ def _store_helper(kind: bytes, name: bytes) -> bytes:
 
 
 def _pointers(tree: Tree, function: Function) -> dict[bytes, bytes]:
-    """Names that a function declares as pointers to a vector type, always the same one."""
+    """Names that a function declares only as pointers to one vector type, with that type."""
     kinds: dict[bytes, set[bytes | None]] = {}
     for param in (*function.params, *tree.declared(function.body)):
         vector = param.stars == 1 and not param.sizes and _VECTOR.match(param.type) is not None

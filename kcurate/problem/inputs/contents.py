@@ -20,7 +20,7 @@ from kcurate.errors import ProblemError, at
 from kcurate.problem import addresses, outputs
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.inputs import generators, linked, matrices, meshes, suffixes
+from kcurate.problem.inputs import generators, linked, suffixes
 from kcurate.problem.inputs.counter_based import SHAPES, Recipe
 from kcurate.problem.inputs.draws import (
     NEEDED,
@@ -40,7 +40,7 @@ from kcurate.problem.inputs.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported to register their generators.
-REGISTERED = (addresses, linked, matrices, meshes, suffixes)
+REGISTERED = (addresses, linked, suffixes)
 VARIATIONS = ("nominal", *SHAPES, "wide", "extremes", "structured", "literals")
 # How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
@@ -139,10 +139,10 @@ def make(
     Raises:
         ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
     """
-    return _shaped(buffer, sizes, _made(name, buffer, sizes, seed, variation, density, rounded_down))
+    return _shaped(buffer, sizes, _generated(name, buffer, sizes, seed, variation, density, rounded_down))
 
 
-def _made(
+def _generated(
     name: str,
     buffer: Buffer,
     sizes: Mapping[str, int],
@@ -236,7 +236,7 @@ def recipes(
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
             own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(problem, buffer, kind)
-            made = _made(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
+            made = _generated(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
             keep = isinstance(made, Recipe) and made.on_device and not literals
             found[name] = made if keep else _shaped(buffer, sizes, made)
             if literals and takes_literals(buffer):

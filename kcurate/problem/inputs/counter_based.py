@@ -1,4 +1,4 @@
-"""Inputs whose every element depends on its index alone, so that host and device make the same bits.
+"""Inputs in which every element depends only on its index, so that host and device make the same bits.
 
 The random words are counter-based (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011):
 element i takes one half of the hash of i / 2 and its stream's key. All arithmetic is exact integers, or
@@ -28,42 +28,44 @@ Lows = npt.NDArray[np.int64]
 
 # Run length in thinned inputs: elements scaled to near zero together.
 RUN = 64
-# In uneven inputs a piece (1, 16 or 256 elements) gets its level from its index modulo each divisor, so every
-# strided sample is biased.
+# In uneven inputs the level of a piece (1, 16 or 256 elements) depends on its index modulo each divisor, so
+# no strided sample represents the whole.
 DIVISORS = (16, 3, 5, 7, 11, 13)
 PERIOD, PIECES = math.prod(DIVISORS), (1, 16, 256)
-# Block sizes, in elements, at which sorted values are spaced unevenly; the whole row is one more.
+# Block sizes, in elements, at which sorted values are spaced unevenly, in addition to the whole row.
 SCALES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 # Elements made at once: their words stay in cache.
 CHUNK = 1 << 15
 MASK = (1 << 64) - 1
+# Stands for an infinite block size where positions are multiplied by it.
 LARGEST = 2.0**62
+# An odd constant that makes the two uses of a key differ.
 _STEP = np.uint64(0xD1B54A32D192ED03)
 FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns")
-# What parts of a buffer, or all of it, may look like: see `Shaping`.
+# Shapes of a buffer or of parts of it: see `Shaping`.
 SHAPES = ("low", "high", "alike", "few", "strided", "ascending", "descending", "neighbours")
 NEIGHBOURS = SHAPES.index("neighbours")
 EQUAL = (SHAPES.index("alike"), SHAPES.index("few"))
-# Patches: whole rows, and pieces of this many elements; one in 2^32 / `PATCHED` (16) gets a shape.
+# Patches are whole rows, and pieces of this many elements; one in 2^32 / `PATCHED` = 16 gets a shape.
 PIECE = 128
 PATCHED = 1 << 28
-# `neighbours`: the least log2 of the step from one maximum of a row to the next, and the most steps to choose
-# from. `neighbour` in `helpers.cu` repeats these numbers and those below.
+# For `neighbours`: the least log2 of the distance between two maxima of a row, and the number of distances to
+# choose from. `neighbour` in `helpers.cu` repeats these numbers and those below.
 LEAST_STEP_LOG2, MOST_STEPS = 2, 8
-# From which bit of a row's random word these are taken: the columns of maxima and minima, the rank within its
+# The lowest bits that these use of a row's random word: the columns of maxima and minima, the rank within its
 # band (27 bits), and the odd factor and the offset that scramble the numbers of the members.
 ABOVE_BIT, BELOW_BIT, BASE_BIT = np.uint64(8), np.uint64(20), np.uint64(37)
 FACTOR_BIT, OFFSET_BIT = np.uint64(32), np.uint64(40)
 # Where the bands of ranks begin: minima at 1/32 of the range, the middle (3/4 wide) at 1/8, maxima at 15/16.
 LOWEST_RANK, MIDDLE_RANK, HIGHEST_RANK = np.uint32(1 << 27), np.uint32(1 << 29), np.uint32(0xF0000000)
-# The lowest or highest eighth of a range, or the lowest or highest thousandth.
+# Right shifts that map a random word to the lowest eighth, or about thousandth, of its range.
 EIGHTH, THOUSANDTH = 3, 10
-# By type: bits that are zero in random values, so that the next narrower types round all of them toward zero
-# (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
+# By type: bits that are cleared in random values, so that the next narrower types round all of them toward
+# zero (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
 # direction, so narrower arithmetic shows in sums of any length; the bits below are random.
 ROUNDED_DOWN = {"float64": 1 << 28, "float32": 0x9000, "float16": 0x40, "bfloat16": 0x8}
-# Mantissa bits below the top three, cleared in shapes with repeated values: adding one number again and again
-# rounds in one direction, and sums of up to 2^16 products of two such numbers are exact.
+# Mantissa bits below the top three, cleared in shapes with repeated values: adding one number repeatedly
+# would round in one direction, whereas sums of up to 2^16 products of two such numbers are exact.
 BELOW_THREE = {"float64": (1 << 49) - 1, "float32": 0xFFFFF, "float16": 0x7F, "bfloat16": 0xF}
 
 
@@ -79,13 +81,13 @@ def mix(words: Words) -> Words:
 
 
 def words(key: int, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """The random words of elements `start` (even) to `start + count`, (count,) uint32."""
+    """The random words of elements `start` (even) to `start + count`: `(count,) uint32`."""
     index = np.arange(start // 2, (start + count + 1) // 2, dtype=np.uint64)
     return _hashed(key, index).view(np.uint32)[:count]
 
 
 def _hashed(key: int, index: Words) -> Words:
-    """The random words of counters. The key goes in twice, so that a few outputs do not reveal it."""
+    """The random words of counters. The key is mixed in twice, so that a few outputs do not reveal it."""
     return mix(mix(index + np.uint64(key)) ^ mix(np.array([key], np.uint64) ^ _STEP))
 
 
@@ -101,40 +103,41 @@ def quantiles() -> npt.NDArray[np.float32]:
 
 
 def normal_of(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
-    """Standard normal values of random words, float32: the top bit is the sign, the others the tail."""
+    """Random words as standard normal values, float32: the top bit is the sign, the others the tail."""
     table = quantiles()
-    rest = drawn & np.uint32(0x7FFFFFFF)
-    length = (rest.astype(np.float64).view(np.uint64) >> np.uint64(52)).astype(np.int64) - 1022
+    tail = drawn & np.uint32(0x7FFFFFFF)
+    length = (tail.astype(np.float64).view(np.uint64) >> np.uint64(52)).astype(np.int64) - 1022
     shift = np.maximum(length - 6, 0).astype(np.uint32)
-    place = ((rest >> shift) + 32 * shift).astype(np.int64)
-    share = (rest & ((np.uint32(1) << shift) - np.uint32(1))).astype(np.float32)
+    place = ((tail >> shift) + 32 * shift).astype(np.int64)
+    share = (tail & ((np.uint32(1) << shift) - np.uint32(1))).astype(np.float32)
     share *= np.ldexp(np.float32(1), -shift.astype(np.int32))
     low = table[place]
-    found = low + share * (table[np.minimum(place + 1, table.size - 1)] - low)
-    return np.where(drawn >> np.uint32(31), -found, found)
+    magnitude = low + share * (table[np.minimum(place + 1, table.size - 1)] - low)
+    return np.where(drawn >> np.uint32(31), -magnitude, magnitude)
 
 
 def _ranked(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """For each word how many of all words give `normal_of` a smaller value."""
+    """For each word, how many of all 2^32 words have a smaller `normal_of`."""
     return np.where(drawn >> np.uint32(31), drawn ^ np.uint32(1 << 31), ~drawn)
 
 
 def _unranked(ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """The word of each rank (`_ranked`)."""
+    """The word of each rank; the inverse of `_ranked`."""
     return np.where(ranks >> np.uint32(31), ~ranks, ranks ^ np.uint32(1 << 31))
 
 
 def _unit(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
-    """Uniform in [0, 1); below a half the low bits of the word count too."""
-    found = (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-    found += (drawn & np.uint32(255)).astype(np.float32) * np.float32(2.0**-32)
-    return np.asarray(np.minimum(found, np.float32(1 - 2.0**-24)))
+    """Uniform in [0, 1), float32; below a half the lowest 8 bits of the word add precision."""
+    unit = (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    unit += (drawn & np.uint32(255)).astype(np.float32) * np.float32(2.0**-32)
+    return np.asarray(np.minimum(unit, np.float32(1 - 2.0**-24)))
 
 
 def _spread(place: Places, width: Places | float, first: Places, key: int) -> Places:
-    """Monotonic warp of positions in [0, width) with uneven spacing; `first`: the row's first element.
+    """Warp positions in [0, width) monotonically, to uneven spacing; `first`: the row's first element.
 
-    At each scale every part of a row gets a knot at a random place, which moves by 0.1 to 0.4 of the part.
+    At each scale every part of a row has a knot at a random position, which is moved by 0.1 to 0.4 of the
+    part.
     """
     for number, scale in enumerate((*SCALES, math.inf)):
         inside = (scale < width) | (scale == math.inf)
@@ -153,13 +156,13 @@ def _spread(place: Places, width: Places | float, first: Places, key: int) -> Pl
 
 
 def _of_parts(key: int, first: Words) -> Words:
-    """The hashes of ascending numbers, most of which are repeated."""
+    """The hashes of ascending numbers, each computed once, since most numbers are repeated."""
     at = np.flatnonzero(np.concatenate([[True], first[1:] != first[:-1]]))
     return np.repeat(_hashed(key & MASK, first[at]), np.diff(at, append=first.size))
 
 
 def _knots(drawn: Words) -> tuple[Places, Places]:
-    """Where knots are, and where they move, as shares of a part: one at 0.3 to 0.45, one at 0.55 to 0.7."""
+    """Each knot before and after it is moved, as shares of a part: one at 0.3 to 0.45, one at 0.55 to 0.7."""
     low = 0.3 + (drawn & np.uint64(0xFFFFFFFF)).astype(np.float64) * (0.15 * 2.0**-32)
     high = 0.55 + (drawn >> np.uint64(32)).astype(np.float64) * (0.15 * 2.0**-32)
     up = (drawn & np.uint64(1)).astype(bool)
@@ -168,8 +171,8 @@ def _knots(drawn: Words) -> tuple[Places, Places]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The random words (or ranks) of elements; which are `equal` to many others; the `lows` that replace low
-    bits of their values (-1: none)."""
+    """Random words (or ranks) of elements. `equal`: the element's value is repeated many times. `lows`: what
+    replaces the low bits of its value (-1: nothing)."""
 
     ranks: Ranks
     equal: npt.NDArray[np.bool_]
@@ -177,25 +180,25 @@ class Drawn:
 
     @classmethod
     def plain(cls, ranks: Ranks) -> Drawn:
-        """A copy, without a shape."""
+        """Elements without a shape; copies the ranks."""
         return cls(ranks.copy(), np.zeros(ranks.shape, bool), np.full(ranks.shape, -1, np.int64))
 
     def put(self, at: Any, number: int, ranks: Ranks, lows: Lows) -> None:
-        """Give some elements a shape."""
+        """Store the shaped ranks of some elements; `number`: of the shape."""
         self.ranks[at], self.equal[at], self.lows[at] = ranks, number in EQUAL, lows
 
 
 @dataclass(frozen=True)
 class Shaping:
-    """Where in their range the random words of a buffer lie, and what the low bits of their values are.
+    """Moves the random words of a buffer within their range, by shape, and sets low bits of its values.
 
-    `low`, `high`: in its lowest or highest 2^-`shift`. `alike`: all the same. `few`: one of four. `strided`:
-    maxima at columns r (mod 2^k): what one thread of a strided loop reads. `ascending`, `descending`: along
-    the row, over the upper part of the range, so that no row sum cancels to near zero. `neighbours`: the
-    maxima sit at one column residue, the minima at another; each set has one value but for the low bits
-    `near`, which differ, so that many are one unit in the last place apart. `whole`: one shape for all
-    elements; None: patches, rows and pieces at places that the key decides, each with one of the `allowed`
-    shapes.
+    `low`, `high`: in the lowest or highest 2^-`shift` of the range. `alike`: all equal. `few`: one of four
+    values. `strided`: maxima at columns r (mod 2^k), which one thread of a strided loop reads. `ascending`,
+    `descending`: along the row, over the upper part of the range, so that no row sum cancels to near zero.
+    `neighbours`: the maxima are in columns of one remainder, the minima in those of another; the values of
+    either set differ only in the low bits `near`, so that many are one unit in the last place apart. `whole`:
+    the shape of all elements; None: the key chooses rows and pieces, which get one of the `allowed` shapes
+    each.
     """
 
     key: int
@@ -206,14 +209,16 @@ class Shaping:
     near: int = 0
 
     def apply(self, ranks: Ranks, start: int, count: int) -> Drawn:
-        """The words of elements `start` on of a buffer of `count` elements, from plain `ranks`, `(n,)`."""
+        """Shape the ranks, `(n,)`, of the elements from `start` on of a buffer of `count` elements."""
         index = np.arange(start, start + ranks.size, dtype=np.uint64)
         width = np.uint64(self.width)
         drawn = Drawn.plain(ranks)
         if self.whole is not None:
             group = index // width if self.whole == NEIGHBOURS else np.zeros(1, np.uint64)
-            own = _of_parts(self.key, group)
-            drawn.put(slice(None), self.whole, *self._shaped(ranks, self.whole, own, index % width, width))
+            group_words = _of_parts(self.key, group)
+            drawn.put(
+                slice(None), self.whole, *self._shaped(ranks, self.whole, group_words, index % width, width)
+            )
             return drawn
         if self.width < count:
             self._patch(drawn, index // width, index % width, width, self.key + 1)
@@ -245,10 +250,10 @@ class Shaping:
         return self._ranks(ranks, number, drawn, place, width), np.full(ranks.shape, -1, np.int64)
 
     def _neighbours(self, ranks: Ranks, drawn: Words, place: Words, width: np.uint64) -> tuple[Ranks, Lows]:
-        """The ranks of `neighbours`, and the low bits of those in either set.
+        """The ranks of the shape `neighbours`, and the low bits of its maxima and minima.
 
         Maxima are at columns `above` (mod `step`), minima at `below`; other ranks are in the middle 3/4. The
-        members of a set are numbered along the row; members 2k and 2k + 1 differ in bit 0 alone.
+        members of a set are numbered along the row; members 2k and 2k + 1 differ only in bit 0.
         """
         length = (int(width) - 1).bit_length()
         least = max(LEAST_STEP_LOG2, length - self.near.bit_length())
@@ -268,7 +273,7 @@ class Shaping:
         return shaped, np.where(high | low, lows.astype(np.int64), -1)
 
     def _ranks(self, ranks: Ranks, number: int, drawn: Words, place: Words, width: np.uint64) -> Ranks:
-        """Ranks in one of the other shapes."""
+        """Ranks in a shape other than `neighbours`."""
         shape, part = SHAPES[number], ranks >> np.uint32(self.shift)
         if shape in ("low", "high"):
             return part if shape == "low" else ~part
@@ -289,10 +294,10 @@ class Shaping:
 
 @dataclass(frozen=True)
 class Thinned:
-    """Which runs of `RUN` elements keep their values: a run is kept if its word is less than `below`.
+    """Which runs of `RUN` elements keep their values: those whose random word is less than `below`.
 
-    Run `always` is kept regardless. The others are uniform from 0 to `small`. `kept_key` is shared by all
-    buffers of one size.
+    Run number `always` is kept in any case. Elements of the other runs are uniform from 0 to `small`. Buffers
+    of one size share `kept_key`, and so keep the same runs.
     """
 
     kept_key: int
@@ -310,8 +315,8 @@ class Recipe:
     one of the 256 values of `table`. uneven: the level depends on position; `table` holds levels per piece
     size (`PIECES`), then per 64th of the buffer; in float32 capped at `top`, with low bits set so that
     narrowing loses precision. sorted: ascending in each row of `width`, from `low` over `span`. columns:
-    ascending in each row that starts at an offset in `table` (int64), from 0 to `extent`-1. In both, one
-    value is drawn from each of n unequal intervals, n being the row's length (`_spread`).
+    ascending in each row that starts at an offset in `table` (int64), from 0 to `extent`-1. Both divide the
+    range into as many unequal intervals as the row has elements, and draw one value from each (`_spread`).
     """
 
     form: str  # one of `FORMS`
@@ -364,8 +369,8 @@ class Recipe:
         lost = np.where(drawn.equal, bits.dtype.type(below), bits.dtype.type(self.cleared))
         cleared = (bits & ~lost).view(values.dtype)
         reals = cleared.astype(np.float64)
-        kept = np.where((reals >= self.least) & (reals <= self.most), cleared, values)
-        return self._with_lows(kept.view(bits.dtype), drawn.lows).view(values.dtype) if near else kept
+        in_range = np.where((reals >= self.least) & (reals <= self.most), cleared, values)
+        return self._with_lows(in_range.view(bits.dtype), drawn.lows).view(values.dtype) if near else in_range
 
     def _with_lows(self, bits: Array, lows: Lows) -> Array:
         near = self.shaping.near if self.shaping else 0
@@ -444,16 +449,16 @@ class Recipe:
         return np.asarray(low + (drawn.astype(np.int64) * (high - low) >> 32))
 
     def _edge(self, place: Array, length: Array, first: Array) -> Array:
-        """Where the part of an entry starts: one column for each entry before it, and a share of the rest."""
+        """Where an entry's interval starts: a column for each entry before it, and a share of the others."""
         wide = length.astype(np.float64)
         share = _spread(
             np.minimum(place, length - 1).astype(np.float64), wide, first.astype(np.float64), self.key + 1
         )
         share /= wide
-        rest = self.extent - length
-        return np.asarray(place + np.where(place == length, rest, np.floor(share * rest).astype(np.int64)))
+        spare = self.extent - length
+        return np.asarray(place + np.where(place == length, spare, np.floor(share * spare).astype(np.int64)))
 
     @property
     def on_device(self) -> bool:
-        """Whether a device can make it: indices as integers, the other forms as floats, `sorted` as both."""
+        """Whether a device can make it: `sorted` in any type, indices in integer types, others in floats."""
         return self.form == "sorted" or (self.form in ("integers", "columns")) != is_float(self.dtype)

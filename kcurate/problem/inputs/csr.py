@@ -1,8 +1,8 @@
 """Random compressed sparse rows with an exact number of entries: for sparse matrices and for graphs.
 
 Row lengths follow a power law of exponent `skew` (0: nearly equal); columns in a row are ascending and
-distinct (`Recipe`). Both arrays of a matrix use the stream of their group, so each can be made without the
-other.
+distinct (`Recipe`). Both arrays of a matrix use the random stream of their group, so each can be made without
+the other.
 """
 
 from __future__ import annotations

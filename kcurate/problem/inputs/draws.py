@@ -29,8 +29,9 @@ Params = Mapping[str, int | float | str | bool]
 class Draw:
     """The input of a generator: its random stream, the shape and dtype to fill, and its parameters.
 
-    `density`: the share of elements that `structured` inputs leave large where zero is in their range.
-    `rounded_down`: reals that narrower types round in one direction. `promises`: what no variation may break.
+    `density`: the share of elements that `structured` inputs leave large if zero is in their range.
+    `rounded_down`: make floats that narrower types all round in one direction. `promises`: what the values
+    must keep in every variation.
     """
 
     rng: np.random.Generator
@@ -79,9 +80,9 @@ def word(rng: np.random.Generator) -> int:
     return int(rng.integers(0, 1 << 64, dtype=np.uint64, endpoint=False))
 
 
-def array_of(made: Array | Recipe) -> Array:
+def array_of(values: Array | Recipe) -> Array:
     """What a generator returned, as an array."""
-    return made.values() if isinstance(made, Recipe) else made
+    return values.values() if isinstance(values, Recipe) else values
 
 
 class Parameter(Enum):
@@ -98,7 +99,7 @@ class Parameter(Enum):
 REAL, INTEGER, NEEDED, TEXT, PATH, WORDS = Parameter
 GENERATORS: dict[str, Generator] = {}
 PARAMETERS: dict[str, Mapping[str, Parameter]] = {}
-# The variations that a generator has beside `nominal`.
+# The variations of each generator other than `nominal`.
 VARIED: dict[str, tuple[str, ...]] = {}
 
 

@@ -1,8 +1,8 @@
 """Generators for buffers that belong together: `part` selects the buffer, `group` links it to the others.
 
-All parts of a group with the same parameters come from one stream, so each can be made without the others.
+All parts of a group with the same parameters use one random stream, so each can be made without the others.
 Not covered: matrices in compressed rows (`kcurate.problem.inputs.generators`), meshes
-(`kcurate.problem.inputs.meshes`).
+(`kcurate.problem.inputs.structured`).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def search_tree(draw: Draw) -> Array:
     nine of ten in the tree) or ends (keys slightly above the starts)."""
     fanout, levels = draw.integer("fanout", 256), draw.integer("levels")
     rng = _stream(draw, "tree")
-    held = rng.integers(fanout // 2, fanout, fanout**levels, endpoint=True)
-    firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(held)])
+    leaf_sizes = rng.integers(fanout // 2, fanout, fanout**levels, endpoint=True)
+    firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(leaf_sizes)])
     keys = np.cumsum(rng.integers(1, 65, int(firsts[-1]), np.int64))
 
     def ranks() -> Array:
@@ -79,14 +79,14 @@ def search_tree(draw: Draw) -> Array:
     return _part(
         draw,
         {
-            "nodes": lambda: _tree_nodes(draw, fanout, levels, held, firsts, keys),
+            "nodes": lambda: _tree_nodes(draw, fanout, levels, leaf_sizes, firsts, keys),
             "starts": lambda: sought(ranks()),
             "ends": ends,
         },
     )
 
 
-def _tree_nodes(draw: Draw, fanout: int, levels: int, held: Array, firsts: Array, keys: Array) -> Array:
+def _tree_nodes(draw: Draw, fanout: int, levels: int, leaf_sizes: Array, firsts: Array, keys: Array) -> Array:
     """Level by level from the root: children of a node are contiguous, unused keys are INT32_MAX."""
     width = draw.shape[-1]
     order = (width - 3) // 2  # there is one more index and key than the order
@@ -108,12 +108,12 @@ def _tree_nodes(draw: Draw, fanout: int, levels: int, held: Array, firsts: Array
     leaves = nodes[begin:]
     place = np.arange(fanout)[None, :]
     record = firsts[:-1, None] + place
-    used = place < held[:, None]
+    used = place < leaf_sizes[:, None]
     leaves[:, 1 : 1 + fanout] = np.where(used, record, 0)
     leaves[:, 1 + order : 1 + order + fanout] = np.where(
         used, keys[np.minimum(record, keys.size - 1)], INT32_MAX
     )
-    leaves[:, -2], leaves[:, -1] = 1, held
+    leaves[:, -2], leaves[:, -1] = 1, leaf_sizes
     return nodes
 
 
@@ -126,8 +126,8 @@ def prefix_code(draw: Draw) -> Array:
     heapq.heapify(heap)
     lengths = np.zeros(draw.count, np.int64)
     while len(heap) > 1:
-        (a, first, left), (b, _, right) = heapq.heappop(heap), heapq.heappop(heap)
-        joined = left + right
+        (a, first, symbols), (b, _, other_symbols) = heapq.heappop(heap), heapq.heappop(heap)
+        joined = symbols + other_symbols
         lengths[list(joined)] += 1
         heapq.heappush(heap, (a + b, first, joined))
     words, word, last = np.zeros(draw.count, np.int64), 0, 0
@@ -149,8 +149,8 @@ def bit_strings(draw: Draw) -> Array:
 
     def bits() -> Array:
         values = draw.rng.integers(0, 1 << 32, (strings, words), np.uint64)
-        kept = np.clip(lengths[:, None] - 32 * np.arange(words)[None, :], 0, 32).astype(np.uint64)
-        return np.asarray((values >> (np.uint64(32) - kept)) << (np.uint64(32) - kept))
+        used_bits = np.clip(lengths[:, None] - 32 * np.arange(words)[None, :], 0, 32).astype(np.uint64)
+        return np.asarray((values >> (np.uint64(32) - used_bits)) << (np.uint64(32) - used_bits))
 
     return _part(
         draw,

@@ -1,9 +1,9 @@
 """Inputs spoiled for a negative control: rounded to the next narrower type, or a part of one set to zero.
 
-Neither leaves the range of the values before it. `Spoiled.apply` changes an array here; a device does the
-same to its own memory (`kcurate.backends.cuda.arrays`). `far` does leave it, and is applied here only. Not
-covered: which changes a problem must notice (`kcurate.judge.negative_controls`), what far inputs are for
-(`kcurate.judge.needless`).
+Neither leaves the original range of the values. `Spoiled.apply` changes an array on the host; a device does
+the same in its own memory (`kcurate.backends.cuda.arrays`). `far` does leave the range, and exists on the
+host only. Not covered: which changes a problem must notice (`kcurate.judge.negative_controls`), what `far`
+inputs are for (`kcurate.judge.needless`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kcurate.problem.inputs.draws import Array
 
 # The next narrower type that an input may be rounded to.
 NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3", "bfloat16": "float8_e4m3"}
-# The share of an input that each change sets to zero. `half` stands for a program that sums half of the
-# terms, `without` for one that ignores the input.
+# The share of an input that each change sets to zero. `half` imitates a program that sums half of the terms,
+# `without` one that ignores the input.
 SHARES = {"hole": 0.1, "half": 0.5, "without": 1.0}
-# What `far` multiplies floating inputs by: exponentials of usual values overflow then, float16 does not.
+# `far` multiplies floating inputs by this: exponentials of typical values then overflow, float16 does not.
 FAR = 256.0
 
 
 @dataclass(frozen=True)
 class Spoiled:
-    """What happens to generated inputs: `narrow` rounds all floating ones, `far` multiplies them by `FAR`;
-    `hole` is (name, start, count)."""
+    """A change of generated inputs: `narrow` rounds all floating ones, `far` multiplies them by `FAR`, `hole`
+    (name, start, count) sets part of one to zero."""
 
     narrow: bool = False
     far: bool = False
@@ -43,19 +43,19 @@ class Spoiled:
         Raises:
             ProblemError: there is no such change.
         """
-        what, _, name = change.partition(":")
+        kind, _, name = change.partition(":")
         if not change:
             return cls()
-        if what in ("narrow", "far"):
-            return cls(narrow=what == "narrow", far=what == "far")
-        if what in SHARES and name in counts:
-            count = min(counts[name], max(1, int(SHARES[what] * counts[name])))
+        if kind in ("narrow", "far"):
+            return cls(narrow=kind == "narrow", far=kind == "far")
+        if kind in SHARES and name in counts:
+            count = min(counts[name], max(1, int(SHARES[kind] * counts[name])))
             rng = np.random.default_rng([seed, zlib.crc32(b"hole")])
             return cls(hole=(name, int(rng.integers(counts[name] - count + 1)), count))
         raise ProblemError(f"there is no change {change!r} of inputs")
 
     def apply(self, name: str, values: Array, dtype: str) -> Array:
-        """The values of one input after the change (in the same memory, where that is possible)."""
+        """The values of one input after the change; a hole is made in place."""
         if self.narrow:
             return _narrowed(values, dtype)
         if self.far and is_float(dtype) and values.dtype.itemsize > 1:
@@ -69,12 +69,12 @@ class Spoiled:
 
 
 def hole_value(least: float, most: float) -> float:
-    """What a hole is filled with: zero, or the least value where zero is below all of them or above."""
+    """What a hole is filled with: zero, or the least value if zero is outside the range of the values."""
     return least if least > 0 or most < 0 else 0
 
 
 def _narrowed(values: Array, dtype: str) -> Array:
-    """Values rounded to the next narrower type; those that would leave the range of all stay."""
+    """Values rounded to the next narrower type, except where that would leave the range of the values."""
     if dtype not in NARROWER or not values.size:
         return values
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,7 +1,9 @@
-"""Generators for structured data: formulas over the index, arrays of records, waves, stable matrices.
+"""Generators for structured data: formulas over the index, arrays of records, waves, matrices, meshes.
 
-They make the indices, tables and structs that a kernel needs for realistic work. Not covered: values drawn
-independently (`kcurate.problem.inputs.generators`).
+They make the indices, tables and structs that a kernel needs for realistic work, and matrices with properties
+that a kernel may exploit: symmetry, triangles, dominant diagonals, rows that sum to one. Not covered: values
+drawn independently (`kcurate.problem.inputs.generators`), buffers that belong together
+(`kcurate.problem.inputs.linked`).
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import compiled, language
-from kcurate.problem.inputs.draws import PARAMETERS, REAL, WORDS, Array, Draw, array_of, generator
+from kcurate.problem.inputs.draws import PARAMETERS, REAL, TEXT, WORDS, Array, Draw, array_of, generator
 from kcurate.problem.inputs.generators import GENERATORS
 
 __all__ = ["GENERATORS"]
 
-# Elements for which a formula is evaluated at once.
+# A formula is evaluated for this many elements at a time.
 CHUNK = 1 << 18
 _FIELD = re.compile(r"(\w+)(?:\*(\d+))?\s+(\w+)((?:\s+\w+=[^\s;]+)*)")
 
@@ -145,6 +147,82 @@ def dominant(draw: Draw) -> Array:
     place = np.arange(draw.shape[-1])
     matrices[:, place, place] = 1 + np.maximum(size.sum(axis=-1), size.sum(axis=-2))
     return matrices
+
+
+def _uniform(draw: Draw, low: float, high: float) -> Array:
+    values = draw.rng.random(draw.count, np.float32)
+    values *= draw.real("high", high) - draw.real("low", low)
+    values += draw.real("low", low)
+    return values
+
+
+def _squares(draw: Draw) -> Array:
+    if len(draw.shape) < 2 or draw.shape[-1] != draw.shape[-2]:
+        raise ProblemError(f"the last two extents of {draw.shape} are not equal")
+    return _uniform(draw, -1.0, 1.0).reshape(-1, *draw.shape[-2:])
+
+
+@generator(low=REAL, high=REAL)
+def symmetric(draw: Draw) -> Array:
+    """Square matrices, uniform from `low` to `high` (default -1, 1), each equal to its transpose."""
+    upper = np.triu(_squares(draw))
+    return np.asarray(upper + np.swapaxes(np.triu(upper, 1), 1, 2))
+
+
+@generator(low=REAL, high=REAL, part=TEXT)
+def triangle(draw: Draw) -> Array:
+    """Square matrices, uniform in the triangle `part` (upper, the default, or lower) and zero elsewhere."""
+    part = str(draw.params.get("part", "upper"))
+    if part not in ("upper", "lower"):
+        raise ProblemError(f"unknown part {part!r}", hint="upper or lower")
+    values = _squares(draw)
+    return np.asarray(np.triu(values) if part == "upper" else np.tril(values))
+
+
+@generator()
+def signs(draw: Draw) -> Array:
+    """-1 or 1."""
+    return 2 * draw.rng.integers(0, 2, draw.count, np.int8) - 1
+
+
+@generator(low=REAL, high=REAL)
+def rescaled(draw: Draw) -> Array:
+    """Uniform from `low` to `high` (default 0, 1), scaled by one random factor between 0 and 1."""
+    factor = draw.rng.random(dtype=np.float32)
+    return np.asarray(factor * _uniform(draw, 0.0, 1.0))
+
+
+@generator()
+def shares(draw: Draw) -> Array:
+    """Positive values that sum to one along the last axis: the softmax of `rescaled` values."""
+    rows = rescaled(draw).reshape(-1, draw.shape[-1])
+    powers = np.exp(rows)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+@generator()
+def mesh_neighbours(draw: Draw) -> Array:
+    """The neighbours of each cell, (faces, cells): close in number; -1 at an inner wall (two of a hundred
+    faces), -2 at the outer boundary."""
+    faces, cells = draw.shape
+    near = np.array([-1, 1, -max(1, int(cells**0.5)), max(1, int(cells**0.5))])
+    jitter = draw.rng.integers(-2, 3, (faces, cells))
+    neighbours = np.arange(cells)[None, :] + near[np.arange(faces) % near.size, None] + jitter
+    neighbours = np.where((neighbours < 0) | (neighbours >= cells), -2, neighbours)
+    return np.where(draw.rng.random((faces, cells)) < 0.02, -1, neighbours)
+
+
+@generator(mach=REAL)
+def euler_state(draw: Draw) -> Array:
+    """Density, three momenta and energy of a gas in each cell, (5, cells): a flow of `mach` (default 1.2)
+    along the first axis, disturbed; pressures and densities are positive."""
+    _, cells = draw.shape
+    density = 1.4 * np.exp(0.1 * draw.rng.standard_normal(cells))
+    velocity = 0.1 * draw.rng.standard_normal((3, cells))
+    velocity[0] += draw.real("mach", 1.2)
+    pressure = np.exp(0.1 * draw.rng.standard_normal(cells))
+    energy = pressure / 0.4 + 0.5 * density * (velocity**2).sum(axis=0)
+    return np.concatenate([density[None], density * velocity, energy[None]])
 
 
 @generator(values=WORDS, spread=REAL)

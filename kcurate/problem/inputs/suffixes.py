@@ -18,7 +18,7 @@ from kcurate.problem.inputs.draws import INTEGER, NEEDED, REAL, TEXT, Array, Dra
 LETTERS = np.frombuffer(b"ACGT", np.uint8)
 END = ord("$")
 NODE_BYTES = 16
-# Rows and columns of a table: an address has twelve bits for each.
+# The most rows or columns of a table: an address has twelve bits for each.
 MAX_SIDE = 4096
 # Fraction of the sequence that repeats an earlier stretch, and the length of one repeat.
 REPEATS, REPEAT_LENGTH = 0.1, 200
@@ -51,7 +51,7 @@ def sequence(rng: np.random.Generator, length: int) -> Array:
 
 
 def _sorted_suffixes(letters: Array) -> tuple[Array, Array]:
-    """The sorted suffixes, and the length of each one's common prefix with the previous (prefix doubling)."""
+    """The sorted suffixes, and how much of a prefix each shares with the previous one (prefix doubling)."""
     size = letters.size
     ranks = [np.unique(letters, return_inverse=True)[1].astype(np.int64)]
     step = 1
@@ -67,13 +67,16 @@ def _sorted_suffixes(letters: Array) -> tuple[Array, Array]:
         step *= 2
         if rank[order[-1]] == size - 1:
             break
-    one, two = order[:-1].copy(), order[1:].copy()
+    first_suffix, second_suffix = order[:-1].copy(), order[1:].copy()
     shared = np.zeros(size, np.int64)
     for level in range(len(ranks) - 1, -1, -1):
-        inside = (one < size) & (two < size)
-        same = inside & (ranks[level][np.minimum(one, size - 1)] == ranks[level][np.minimum(two, size - 1)])
+        inside = (first_suffix < size) & (second_suffix < size)
+        same = inside & (
+            ranks[level][np.minimum(first_suffix, size - 1)]
+            == ranks[level][np.minimum(second_suffix, size - 1)]
+        )
         shared[1:] += np.where(same, 1 << level, 0)
-        one, two = one + (same << level), two + (same << level)
+        first_suffix, second_suffix = first_suffix + (same << level), second_suffix + (same << level)
     return order, shared
 
 
@@ -137,33 +140,33 @@ def _three(values: Array) -> Array:
     return np.stack([values & 255, values >> 8 & 255, values >> 16], axis=-1).astype(np.uint8)
 
 
-def _nodes(made: Tree, width: int) -> Array:
-    table = np.zeros((made.parent.size, NODE_BYTES), np.uint8)
-    inside = np.arange(made.parent.size) > 0
-    linked = inside & (made.leaf < 0)
-    table[:, 0:3] = np.where(inside[:, None], _address(made.parent, width), 0)
-    table[:, 3:6] = np.where(linked[:, None], _address(made.suffix, width), 0)
-    table[:, 6:9], table[:, 9:12] = _three(made.start), _three(np.maximum(made.end, 0))
-    table[:, 12:15] = _three(made.depth + 1)
+def _nodes(tree: Tree, width: int) -> Array:
+    table = np.zeros((tree.parent.size, NODE_BYTES), np.uint8)
+    inside = np.arange(tree.parent.size) > 0
+    linked = inside & (tree.leaf < 0)
+    table[:, 0:3] = np.where(inside[:, None], _address(tree.parent, width), 0)
+    table[:, 3:6] = np.where(linked[:, None], _address(tree.suffix, width), 0)
+    table[:, 6:9], table[:, 9:12] = _three(tree.start), _three(np.maximum(tree.end, 0))
+    table[:, 12:15] = _three(tree.depth + 1)
     return table
 
 
-def _children(made: Tree, width: int) -> Array:
-    table = np.zeros((made.parent.size, NODE_BYTES), np.uint8)
-    nodes = np.arange(1, made.parent.size)
+def _children(tree: Tree, width: int) -> Array:
+    table = np.zeros((tree.parent.size, NODE_BYTES), np.uint8)
+    nodes = np.arange(1, tree.parent.size)
     slot = np.zeros(256, np.int64)
     slot[LETTERS], slot[END] = np.arange(4), 4
-    place = slot[made.sequence[made.start[1:]]]
+    place = slot[tree.sequence[tree.start[1:]]]
     for byte in range(3):
-        table[made.parent[1:], 3 * place + byte] = _address(nodes, width)[:, byte]
-    leaves = np.flatnonzero(made.leaf >= 0)
-    table[leaves, 0:3] = _three(made.leaf[leaves] + 1)
-    table[leaves, 15] = np.where(made.leaf[leaves] > 0, made.sequence[made.leaf[leaves] - 1], ord("s"))
+        table[tree.parent[1:], 3 * place + byte] = _address(nodes, width)[:, byte]
+    leaves = np.flatnonzero(tree.leaf >= 0)
+    table[leaves, 0:3] = _three(tree.leaf[leaves] + 1)
+    table[leaves, 15] = np.where(tree.leaf[leaves] > 0, tree.sequence[tree.leaf[leaves] - 1], ord("s"))
     return table
 
 
 def _begins(draw: Draw, group: str, letters: int) -> Array:
-    """Where in the sequence each query was copied from: the same for queries and matches."""
+    """Where in the sequence each query was copied from; queries and matches draw the same positions."""
     length = draw.integer("length")
     if letters >= length:
         raise ProblemError("queries must be shorter than the sequence")
@@ -181,15 +184,15 @@ def _queries(draw: Draw, group: str, text: Array) -> Array:
     return out
 
 
-def _climbed(made: Tree, nodes: Array, depth: Array) -> Array:
+def _climbed(tree: Tree, nodes: Array, depth: Array) -> Array:
     """The highest ancestors with a depth of at least `depth`."""
-    while (above := (nodes > 0) & (made.depth[made.parent[nodes]] >= depth)).any():
-        nodes = np.where(above, made.parent[nodes], nodes)
+    while (above := (nodes > 0) & (tree.depth[tree.parent[nodes]] >= depth)).any():
+        nodes = np.where(above, tree.parent[nodes], nodes)
     return nodes
 
 
-def _matches(draw: Draw, group: str, made: Tree, width: int) -> Array:
-    """The result of looking up the queries: one match each, from somewhere in the query to its end.
+def _matches(draw: Draw, group: str, tree: Tree, width: int) -> Array:
+    """The result of looking up the queries: one match for each, from somewhere in the query to its end.
 
     A row of 20 bytes: offset of its results, query, node, number of leaves below, letters on the node's edge,
     start. A match with more leaves than `slots` gets the root, which has no results.
@@ -197,21 +200,21 @@ def _matches(draw: Draw, group: str, made: Tree, width: int) -> Array:
     size, shortest, slots = (draw.integer(name) for name in ("letters", "shortest", "slots"))
     rows = np.arange(draw.shape[0])
     first = draw.rng.integers(0, max(1, size - shortest), rows.size)
-    leaf_of = np.empty(made.sequence.size, np.int64)
-    leaves = np.flatnonzero(made.leaf >= 0)
-    leaf_of[made.leaf[leaves]] = leaves
-    found = _climbed(made, leaf_of[_begins(draw, group, size) + first], size - first)
-    top = _climbed(made, found, np.full(rows.size, shortest))
-    below = (made.leaf >= 0).astype(np.int64)
+    leaf_of = np.empty(tree.sequence.size, np.int64)
+    leaves = np.flatnonzero(tree.leaf >= 0)
+    leaf_of[tree.leaf[leaves]] = leaves
+    nodes = _climbed(tree, leaf_of[_begins(draw, group, size) + first], size - first)
+    top = _climbed(tree, nodes, np.full(rows.size, shortest))
+    below = (tree.leaf >= 0).astype(np.int64)
     for node in range(below.size - 1, 0, -1):
-        below[made.parent[node]] += below[node]
+        below[tree.parent[node]] += below[node]
     fits = below[top] <= slots
-    found = np.where(fits, found, 0)
-    edge = np.where(fits, size - first - made.depth[made.parent[found]], 0)
+    nodes = np.where(fits, nodes, 0)
+    edge = np.where(fits, size - first - tree.depth[tree.parent[nodes]], 0)
     kind = np.dtype([("at", "<u4"), ("query", "<u4"), ("node", "<u4"), ("leaves", "<u4"), ("e", "<u2", 2)])
     out = np.zeros(rows.size, kind)
     out["at"], out["query"], out["leaves"] = rows * slots, rows, np.where(fits, below[top], 0)
-    out["node"] = found % width | (found // width + 1) << 16
+    out["node"] = nodes % width | (nodes // width + 1) << 16
     out["e"] = np.stack([edge, first], axis=1)
     return out.view(np.uint8).reshape(rows.size, kind.itemsize)
 
@@ -240,17 +243,17 @@ def suffix_tree(draw: Draw) -> Array:
         return sequence(np.random.default_rng(list(stream)), length)
     if part == "queries":
         return _queries(draw, group, sequence(np.random.default_rng(list(stream)), length))
-    made = tree(stream, length)
+    built = tree(stream, length)
     if part == "matches":
-        return _matches(draw, group, made, draw.integer("width"))
+        return _matches(draw, group, built, draw.integer("width"))
     if part not in ("nodes", "children"):
         raise ProblemError(f"unknown part {part!r}")
-    return _table(draw, made, part)
+    return _table(draw, built, part)
 
 
-def _table(draw: Draw, made: Tree, part: str) -> Array:
+def _table(draw: Draw, tree: Tree, part: str) -> Array:
     rows, width = draw.shape[0], draw.shape[1]
-    table = _nodes(made, width) if part == "nodes" else _children(made, width)
+    table = _nodes(tree, width) if part == "nodes" else _children(tree, width)
     if max(rows, width) > MAX_SIDE or len(table) > (rows - 1) * width:
         raise ProblemError(f"{len(table)} nodes do not fit {rows - 1} rows of {width}")
     out = np.zeros(draw.shape, np.uint8)

@@ -48,8 +48,8 @@ from kcurate.judge.workers.timing_requests import Block, BlockAnswer, Time, Time
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
+from kcurate.problem.ops import Program
 from kcurate.problem.outputs import checked, close_bound
-from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 
 DONE: Reply[Done] = Reply(Done())

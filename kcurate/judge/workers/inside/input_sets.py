@@ -25,9 +25,8 @@ from kcurate.problem.addresses import is_table
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.layout import strides_of, to_physical
-from kcurate.problem.ops import BoundBuffer
+from kcurate.problem.ops import BoundBuffer, Program
 from kcurate.problem.outputs import unordered
-from kcurate.problem.program import Program
 
 # The number of wrong elements, the squares of all differences, and the number of wrong groups.
 CLOSE_BYTES = 24

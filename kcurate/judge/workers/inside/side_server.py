@@ -55,7 +55,7 @@ from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs import contents
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
-from kcurate.problem.program import Program
+from kcurate.problem.ops import Program
 from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
