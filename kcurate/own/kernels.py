@@ -33,15 +33,17 @@ class Own:
         return f"{self.path.name}:{self.half.kernel.name}"
 
 
-def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) -> list[Own]:
-    """Extract the files into the workspace; the kernel that each text names.
+def find_kernels(
+    names: Sequence[str], workspace: Path, *, note: Note = silent, compile: bool | None = None
+) -> list[Own]:
+    """Extract the files into the workspace; the kernel that each text names. `compile` is that of `extract`.
 
     Raises:
         InputError: a file that cannot be read or holds no kernel, or a text that names none or several.
     """
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
-    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
+    config = ExtractConfig(tuple(data), workspace, jobs=1, compile=compile, root=_root(data))
     _, trees = extract(config, note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}

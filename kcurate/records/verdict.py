@@ -211,6 +211,16 @@ class Verdict:
     sanitizers: tuple[Sanitized, ...] = ()
     needless: str | None = None
 
+    def __repr__(self) -> str:
+        """One line for people; the fields have the rest."""
+        times = ""
+        if self.speedup is not None:
+            low, high = self.speedup.low, self.speedup.high
+            times = f", {self.speedup.ratio:.2f} times as fast ({low:.2f} to {high:.2f})"
+        at_fault = f" ({self.side} side)" if self.side else ""
+        device = self.environment.device
+        return f"<Verdict {self.outcome}{at_fault}{times}: {self.detail} [{self.candidate} on {device}]>"
+
     @property
     def unsanitized(self) -> bool:
         """True unless both sides were clean under memcheck and racecheck, which a stranger's row needs."""
