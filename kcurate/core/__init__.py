@@ -11,6 +11,7 @@
 | `notes` | the messages of a stage while it runs |
 | `options` | how a field of a settings class is set: the one declaration of an option |
 | `own_files` | reading what may be somebody else's: limits, no links that lead out |
+| `plugins` | what installed packages add, by entry points |
 | `progress` | progress bars on a terminal |
 | `resources` | where `schemas/`, `sources/`, `pairs/` are, in a checkout and in a wheel |
 | `runs` | the record of one run of a stage |
