@@ -30,7 +30,6 @@ other names here are for them. Names are loaded on first use.
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -94,7 +93,9 @@ class _Callable(ModuleType):
         return verdict
 
     @property
-    def __signature__(self) -> inspect.Signature:
+    def __signature__(self) -> Any:
+        import inspect
+
         return inspect.signature(_function())
 
 

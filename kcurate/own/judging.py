@@ -35,7 +35,7 @@ from kcurate.judge import JudgeConfig
 from kcurate.lookup.show import ShownKernel, ShownPair, find
 from kcurate.own.example_calls import ExampleCalls, by_kernel, examples
 from kcurate.own.kernels import Own, find_kernels
-from kcurate.own.launch_expressions import AXES, Launching
+from kcurate.own.launch_expressions import AXES, Extents, Launching
 from kcurate.own.pair import candidate_of
 from kcurate.own.settings import PairConfig
 from kcurate.problem.outputs import elements
@@ -56,18 +56,23 @@ from kcurate.records import (
 
 Text = str | Path
 Judged = Candidate | ShownPair
+# One for both sides, or one for each: `{"slow": ..., "fast": ...}`.
+Launched = Extents | Mapping[str, Extents]
+Named = str | Mapping[str, str | None]
+# A call by name or in order; or several.
+Args = Mapping[str, Any] | Sequence[Any]
 
 
 def judge(
     slow: Text | Judged,
     fast: Text | None = None,
     *,
-    grid: Any = None,
-    block: Any = None,
-    args: Any = None,
-    shared_bytes: Any = 0,
-    cooperative: bool = False,
-    kernel: Any = None,
+    grid: Launched | None = None,
+    block: Launched | None = None,
+    args: Args | None = None,
+    shared_bytes: Launched = 0,
+    cooperative: bool | Mapping[str, bool] = False,
+    kernel: Named | None = None,
     outputs: Sequence[str] | None = None,
     backend: str = "auto",
     gpu: int | None = None,
@@ -154,12 +159,12 @@ class Judge:
         slow: Text | Judged,
         fast: Text | None = None,
         *,
-        grid: Any = None,
-        block: Any = None,
-        args: Any = None,
-        shared_bytes: Any = 0,
-        cooperative: bool = False,
-        kernel: Any = None,
+        grid: Launched | None = None,
+        block: Launched | None = None,
+        args: Args | None = None,
+        shared_bytes: Launched = 0,
+        cooperative: bool | Mapping[str, bool] = False,
+        kernel: Named | None = None,
         outputs: Sequence[str] | None = None,
     ) -> Verdict:
         """The verdict on two kernels or a pair; the arguments are those of `kcurate.judge`, which says more.
@@ -384,7 +389,7 @@ class _Call:
     block: Any = None
     args: Any = None
     shared_bytes: Any = 0
-    cooperative: bool = False
+    cooperative: Any = False
     kernel: Any = None
     outputs: Sequence[str] | None = None
 

@@ -7,7 +7,7 @@ A function is called once with stand-ins that write down what is computed. Not c
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from kcurate.problem.expressions import evaluate, names_in
 from kcurate.records import Expr
 
 AXES = 3
+# An axis: a number, text over the kernel's integer parameters, or a function of them; or one for each axis.
+Extent = int | str | Callable[..., Any]
+Extents = Extent | Sequence[Extent]
 _FORMS = "a number, text such as '(n + 255) / 256', a function of sizes, or up to three of these"
 
 
