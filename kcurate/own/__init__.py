@@ -7,6 +7,7 @@
 | `pair` | two kernels to a candidate |
 | `judging` | `kcurate.judge` and `kcurate.Judge`: two kernels and example calls to a verdict |
 | `example_calls` | arrays and numbers of Python as recorded launches |
+| `example_sides` | one side with its calls: its draft, and its launch as it was given |
 | `launch_expressions` | grids, blocks and shared memory of Python as expressions |
 | `optimize` | a kernel to a faster one, written by a model and judged |
 | `patch` | the faster kernel in place of the user's |

@@ -21,36 +21,25 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.text.demangled_names import Demangled
-from kcurate.draft.captured.expression_choice import Trust
-from kcurate.draft.captured.from_launches import recorded
 from kcurate.draft.for_pairs import shared_problem
-from kcurate.draft.for_pairs.other_kernel import PairKernel, PlacedProblem, counterpart, launches_of, renamed
-from kcurate.draft.size_settings import SMALL
-from kcurate.draft.sketch import Draft
+from kcurate.draft.for_pairs.other_kernel import PairKernel, PlacedProblem, counterpart
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.draft.trying.draft_choice import Settling
-from kcurate.errors import InputError, ProblemError
+from kcurate.errors import InputError
 from kcurate.judge import Judge as OneJudge
 from kcurate.judge import JudgeConfig
 from kcurate.lookup.show import ShownKernel, ShownPair, find
 from kcurate.own.example_calls import ExampleCalls, by_kernel, examples
+from kcurate.own.example_sides import ExampleSide
 from kcurate.own.kernels import Own, find_kernels
-from kcurate.own.launch_expressions import AXES, Extents, Launching
+from kcurate.own.launch_expressions import Extents, Launching
 from kcurate.own.pair import candidate_of
 from kcurate.own.settings import PairConfig
-from kcurate.problem.outputs import elements
 from kcurate.records import (
     SIDES,
-    Buffer,
     Candidate,
-    Expr,
-    Kernel,
-    Launch,
     Outcome,
-    Problem,
-    Side,
     SideName,
-    ValueArg,
     Verdict,
 )
 
@@ -61,6 +50,7 @@ Launched = Extents | Mapping[str, Extents]
 Named = str | Mapping[str, str | None]
 # A call by name or in order; or several.
 Args = Mapping[str, Any] | Sequence[Any]
+ExampleSides = Mapping[SideName, ExampleSide]
 
 
 def judge(
@@ -212,26 +202,26 @@ class Judge:
             pair = replace(pair, description="", origin=replace(pair.origin, kernels=()))
             return self._judged_alike(pair, halves)
 
-    def _judged_alike(self, pair: Candidate, halves: Mapping[SideName, _Half]) -> tuple[Candidate, Verdict]:
+    def _judged_alike(self, pair: Candidate, sides: ExampleSides) -> tuple[Candidate, Verdict]:
         """The pair on the slow side's problem if it is admitted, else on the fast one's, else as drafted."""
         unadmitted: list[Candidate] = []
         why = ""
-        for owner, other in ((halves["slow"], halves["fast"]), (halves["fast"], halves["slow"])):
+        for owner, other in ((sides["slow"], sides["fast"]), (sides["fast"], sides["slow"])):
             known, admitted = self._known(owner)
             side = counterpart(known, owner.half, other.half)
             if isinstance(side, str):
                 why = why or side
                 continue
-            sides = {
+            both = {
                 owner.name: known.side.side(owner.half.code),
-                other.name: other.relaunched(side, known.problem),
+                other.name: other.relaunched(side),
             }
             tried = replace(
                 pair,
                 problem=known.problem,
                 origin=replace(pair.origin, problem=known.origin),
-                slow=sides["slow"],
-                fast=sides["fast"],
+                slow=both["slow"],
+                fast=both["fast"],
             )
             if admitted:
                 return shared_problem.judged(tried, self._admitting)
@@ -241,7 +231,7 @@ class Judge:
             raise InputError(why, where="slow, fast", hint=hint)
         return unadmitted[0], self._admitting(unadmitted[0])
 
-    def _known(self, half: _Half) -> tuple[PlacedProblem, bool]:
+    def _known(self, half: ExampleSide) -> tuple[PlacedProblem, bool]:
         """A kernel's problem from its examples, and whether it is admitted.
 
         Raises:
@@ -266,117 +256,6 @@ class Judge:
             raise InputError(f"{remark.place}: {remark.text}", where=half.kernel.name, hint=hint)
         (side,) = draft.known.sides.values()
         return PlacedProblem(draft.known.problem, side, "captured"), False
-
-
-@dataclass(frozen=True)
-class _Half:
-    """One side: its kernel, and the example calls in its parameters."""
-
-    name: SideName
-    half: PairKernel
-    calls: ExampleCalls
-    outputs: Sequence[str] | None
-
-    @property
-    def kernel(self) -> Kernel:
-        return self.calls.kernel
-
-    def draft(self, trust: Trust) -> Draft:
-        """The draft that the examples give, with the launch as it was given."""
-        capture, hints = self.calls.capture, self.calls.hints()
-        numbers = [number for sizes in self.calls.sizes() for number in sizes.values()]
-        # Of a small example every number may be a size; else small ones are constants, such as a radius.
-        most = SMALL if max(numbers, default=0) > SMALL else 1
-        draft = recorded(self.kernel, self.half.code, capture, hints, trust, most_constant=most)
-        ((variant, side),) = draft.known.sides.items()
-        if not launches_of(side.plan):
-            return draft
-        plan = self._relaunched(side.plan)
-        problem = self._compared(draft.known.problem)
-        return replace(
-            draft, known=replace(draft.known, problem=problem, sides={variant: replace(side, plan=plan)})
-        )
-
-    def check_extents(self, drafted: Problem, admitted: Problem) -> None:
-        """Refuse an example with arrays that are shorter than what the kernel was seen to need.
-
-        Raises:
-            InputError: one is; `drafted` has the extents of the examples, `admitted` those that work.
-        """
-        sizes = drafted.sizes.headline
-        for name, buffer in drafted.buffers.items():
-            wanted = admitted.buffers.get(name, buffer)
-            if wanted.shape == buffer.shape or admitted.sizes.headline.keys() != sizes.keys():
-                continue
-            there, needed = elements(buffer, sizes), elements(wanted, sizes)
-            if there < needed:
-                what = f"has {there} elements where {self.kernel.name} needs {needed} ({wanted.shape[0]})"
-                raise InputError(what, where=f"args[{name!r}]")
-
-    def relaunched(self, side: Side, problem: Problem) -> Side:
-        """The side that was made of another kernel's plan, with its own launch."""
-        return replace(side, plan=self._relaunched(side.plan))
-
-    def _relaunched(self, plan: Sequence[Any]) -> tuple[Any, ...]:
-        """The plan with the expressions that were given; numbers stay as the draft explains them."""
-        return tuple(self._launch(step) if isinstance(step, Launch) else step for step in plan)
-
-    def _launch(self, step: Launch) -> Launch:
-        names: dict[str, Expr] = {}
-        for param, arg in zip(self.kernel.params, step.args, strict=True):
-            value = arg.value if isinstance(arg, ValueArg) else arg
-            if isinstance(value, int | str):
-                names[param.name] = value
-        given = self.calls.launching
-
-        def chosen(explained: Sequence[Expr], axes: Sequence[Expr]) -> tuple[Expr, ...]:
-            padded = [*explained, *[1] * (AXES - len(explained))]
-            return tuple(
-                renamed(axis, names) if isinstance(axis, str) else padded[place]
-                for place, axis in enumerate(axes)
-            )
-
-        try:
-            (shared,) = chosen((step.shared_bytes,), (given.shared_bytes,))
-            return replace(
-                step,
-                template=Demangled.of(self.calls.instance).template,
-                grid=chosen(step.grid, given.grid),
-                block=chosen(step.block, given.block),
-                shared_bytes=shared,
-                cooperative=given.cooperative,
-            )
-        except ProblemError as error:
-            raise InputError(error.what, where=f"the launch of {self.kernel.name}") from error
-
-    def _compared(self, problem: Problem) -> Problem:
-        """The problem that compares the outputs that were named; other buffers that are written are scratch.
-
-        Raises:
-            InputError: one is not written, or one that was not named also starts with values.
-        """
-        if self.outputs is None:
-            return problem
-        written = {name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout")}
-        if wrong := [name for name in self.outputs if name not in written]:
-            hint = f"it writes {', '.join(sorted(written)) or 'nothing'}"
-            raise InputError(f"{self.kernel.name} does not write {wrong[0]}", where="outputs", hint=hint)
-
-        named = frozenset(self.outputs)
-
-        def role(name: str, buffer: Buffer) -> Buffer:
-            if name in named or name not in written:
-                return buffer
-            if buffer.role == "inout":
-                hint = "name it too"
-                raise InputError(
-                    f"{self.kernel.name} also reads {name}, so it is compared", where="outputs", hint=hint
-                )
-            return replace(buffer, role="scratch", init=None, tolerance=None)
-
-        return replace(
-            problem, buffers={name: role(name, buffer) for name, buffer in problem.buffers.items()}
-        )
 
 
 @dataclass(frozen=True)
@@ -436,14 +315,14 @@ class _Call:
             raise InputError(f"takes a kernel's name, not {name!r}", where="kernel")
         return name.strip()
 
-    def halves(self, slow: PairKernel, fast: PairKernel) -> dict[SideName, _Half]:
+    def halves(self, slow: PairKernel, fast: PairKernel) -> dict[SideName, ExampleSide]:
         """The example calls of both kernels.
 
         Raises:
             InputError: arguments or launches that do not fit the kernels.
         """
         calls = [by_kernel(call, slow, fast) for call in examples(self.args)]
-        halves: dict[SideName, _Half] = {}
+        halves: dict[SideName, ExampleSide] = {}
         for place, (side, half) in enumerate(zip(SIDES, (slow, fast), strict=True)):
             launching = Launching.of(
                 _of_side(self.grid, side),
@@ -456,7 +335,7 @@ class _Call:
                 kernel = replace(kernel, instantiations=(instance,))
             read = ExampleCalls(kernel, half.code, instance, [call[place] for call in calls], launching)
             outputs = (self.outputs,) if isinstance(self.outputs, str) else self.outputs
-            halves[side] = _Half(side, half, read, outputs)
+            halves[side] = ExampleSide(side, half, read, outputs)
             _ = read.capture  # what does not fit is said before anything runs
         return halves
 

@@ -14,7 +14,7 @@ import pytest
 
 import kcurate as kc
 from kcurate.own.judging import Judge
-from kcurate.records import Outcome, Problem
+from kcurate.records import Launch, Outcome, Problem
 
 ADD = """
 __global__ void add(const float *x, const float *y, float *z, int n) {
@@ -95,6 +95,31 @@ def test_numbers_of_a_small_example_are_sizes_too(judge: Judge) -> None:
     problem = problem_of(judge, SUMS, BY_BLOCK, args=args, **ROWS)
     assert problem.buffers["x"].shape == ("m*n",) and set(problem.sizes.headline) == {"m", "n"}
     assert not problem.single_size
+
+
+def test_numbers_of_a_launch_are_explained_by_each_side_s_own_example(judge: Judge) -> None:
+    code = """
+__global__ void turn(const float *x, float *y, int rows, int cols) {
+  int c = blockIdx.x * 16 + threadIdx.x, r = blockIdx.y * 16 + threadIdx.y;
+  if (r < rows && c < cols) y[c * rows + r] = x[r * cols + c];
+}
+"""
+    args = np.ones((50, 70), np.float32), np.empty((70, 50), np.float32), 50, 70
+    grid, block = {"slow": (5, 4), "fast": (9, 7)}, {"slow": (16, 16), "fast": (8, 8)}
+    fast = code.replace("turn", "turn8").replace("16", "8")
+    pair = judge.pair(code, fast, grid=grid, block=block, args=args)
+    (slow_launch,), (fast_launch,) = pair.slow.plan, pair.fast.plan
+    assert isinstance(slow_launch, Launch) and isinstance(fast_launch, Launch)
+    assert (slow_launch.grid, slow_launch.block) == (("ceil_div(cols, 16)", "ceil_div(rows, 16)"), (16, 16))
+    assert (fast_launch.grid, fast_launch.block) == (("ceil_div(cols, 8)", "ceil_div(rows, 8)"), (8, 8))
+    one = (
+        "__global__ void sum(const float *x, float *out, int n) { for (int i = 0; i < n; ++i) *out += x[i]; }"
+    )
+    inputs = np.ones(1000, np.float32), np.zeros(1, np.float32), 1000
+    many = one.replace("sum", "sum2").replace("int i = 0", "int i = threadIdx.x").replace("++i", "i += 64")
+    launch: dict[str, Any] = {"grid": 1, "block": {"slow": 1, "fast": 64}}
+    verdict = judge.judge(one, many.replace("*out += x[i]", "atomicAdd(out, x[i])"), args=inputs, **launch)
+    assert verdict.outcome is Outcome.CORRECT
 
 
 def test_the_shape_of_an_array_tells_which_sizes_it_has(judge: Judge) -> None:
