@@ -26,6 +26,8 @@ from kcurate.draft.for_pairs.other_kernel import PairKernel, PlacedProblem, coun
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.draft.trying.draft_choice import Settling
 from kcurate.errors import InputError
+from kcurate.extract.candidates import UNKNOWN_DOMAIN
+from kcurate.extract.naming import safe_part
 from kcurate.judge import Judge as OneJudge
 from kcurate.judge import JudgeConfig
 from kcurate.lookup.show import ShownKernel, ShownPair, find
@@ -33,15 +35,8 @@ from kcurate.own.example_calls import ExampleCalls, by_kernel, examples
 from kcurate.own.example_sides import ExampleSide
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.launch_expressions import Extents, Launching
-from kcurate.own.pair import candidate_of
-from kcurate.own.settings import PairConfig
-from kcurate.records import (
-    SIDES,
-    Candidate,
-    Outcome,
-    SideName,
-    Verdict,
-)
+from kcurate.own.pair import SUITE
+from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, SideName, Verdict
 
 Text = str | Path
 Judged = Candidate | ShownPair
@@ -197,10 +192,7 @@ class Judge:
             if slow.half.code == fast.half.code:
                 raise InputError("both sides are the same code", where="slow, fast")
             halves = call.halves(slow.half, fast.half)
-            config = PairConfig(slow.name, fast.name, Path(folder))
-            _, pair = candidate_of(config, slow, fast, None)
-            pair = replace(pair, description="", origin=replace(pair.origin, kernels=()))
-            return self._judged_alike(pair, halves)
+            return self._judged_alike(_pair(slow, fast), halves)
 
     def _judged_alike(self, pair: Candidate, sides: ExampleSides) -> tuple[Candidate, Verdict]:
         """The pair on the slow side's problem if it is admitted, else on the fast one's, else as drafted."""
@@ -256,6 +248,24 @@ class Judge:
             raise InputError(f"{remark.place}: {remark.text}", where=half.kernel.name, hint=hint)
         (side,) = draft.known.sides.values()
         return PlacedProblem(draft.known.problem, side, "captured"), False
+
+
+def _pair(slow: Own, fast: Own) -> Candidate:
+    """The pair without a problem."""
+    kernels = slow.half.kernel, fast.half.kernel
+    name = safe_part(f"{kernels[0].name}-{kernels[1].name}")
+    return Candidate(
+        id=f"{SUITE}/{name}",
+        family=name,
+        domain=UNKNOWN_DOMAIN,
+        license=None,
+        origin=Origin("natural", SUITE),
+        techniques=tuple(sorted({*kernels[1].techniques} - {*kernels[0].techniques})),
+        description="",
+        problem=None,
+        slow=Side(slow.half.code, ()),
+        fast=Side(fast.half.code, ()),
+    )
 
 
 @dataclass(frozen=True)

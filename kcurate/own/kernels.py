@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate.core import own_files
@@ -43,8 +43,8 @@ def find_kernels(
     """
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
-    config = ExtractConfig(tuple(data), workspace, jobs=1, compile=compile, root=_root(data))
-    _, trees = extract(config, note=note)
+    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
+    _, trees = extract(replace(config, compile=compile), note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
     for tree in trees:

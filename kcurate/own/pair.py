@@ -37,7 +37,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         slow, fast = find_kernels((config.slow, config.fast), config.workspace, note=record.note)
         if slow.half.code == fast.half.code:
             raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
-        folder, pair = candidate_of(config, slow, fast, licence)
+        folder, pair = _candidate(config, slow, fast, licence)
         record.begin(config)
         wanted = (
             Wanted(slow, config.slow_launch, "--slow-launch"),
@@ -64,7 +64,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         return summary
 
 
-def candidate_of(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:
+def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:
     """The folder and the pair without a problem.
 
     Raises:

@@ -311,3 +311,17 @@ def test_importing_is_quick_and_loads_nothing_heavy() -> None:
     ]
     assert min(float(run[0]) for run in runs) < 0.1
     assert runs[0][1:3] == ["set()", "False"]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_both_sides_are_timed_at_the_largest_example() -> None:
+    """With arrays that lie on the GPU; the slow side reads rows across, the fast one along."""
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4096, 4096, device="cuda")
+    with kc.Judge("cuda") as judge:
+        verdict = judge.judge(SUMS, BY_BLOCK, args=(x, torch.empty(4096, device="cuda"), 4096, 4096), **ROWS)
+        wrong = BY_BLOCK.replace("s += x[", "s += 1.01f * x[")
+        args = (x, torch.empty(4096, device="cuda"), 4096, 4096)
+        assert judge.judge(SUMS, wrong, args=args, **ROWS).outcome is Outcome.MISMATCH
+    assert verdict.outcome is Outcome.CONFIRMED and verdict.speedup is not None, verdict
+    assert f"{verdict.speedup.ratio:.2f} times as fast" in repr(verdict)
