@@ -15,7 +15,23 @@ if TYPE_CHECKING:
     from kcurate.errors import KcurateError
     from kcurate.lookup.show import ShownKernel, ShownPair
     from kcurate.own.judging import Judge, judge, load
-    from kcurate.records import Candidate, Kernel, Outcome, Problem, Side, Verdict
+    from kcurate.records import (
+        Buffer,
+        BufferArg,
+        Candidate,
+        Init,
+        Kernel,
+        Launch,
+        Origin,
+        Outcome,
+        Problem,
+        Scalar,
+        Side,
+        Sizes,
+        Tolerance,
+        ValueArg,
+        Verdict,
+    )
 
 __version__ = "0.1.0"
 
@@ -27,12 +43,16 @@ _HOMES = {
         "kcurate.errors": ("KcurateError",),
         "kcurate.lookup.show": ("ShownKernel", "ShownPair"),
         "kcurate.own.judging": ("Judge", "load"),
-        "kcurate.records": ("Candidate", "Kernel", "Outcome", "Problem", "Side", "Verdict"),
+        "kcurate.records": (
+            "Buffer", "BufferArg", "Candidate", "Init", "Kernel", "Launch", "Origin", "Outcome", "Problem",
+            "Scalar", "Side", "Sizes", "Tolerance", "ValueArg", "Verdict",
+        ),
     }.items()
     for name in names
-}
+}  # fmt: skip
 __all__ = [
-    "Candidate", "Judge", "KcurateError", "Kernel", "Outcome", "Problem", "ShownKernel", "ShownPair", "Side",
+    "Buffer", "BufferArg", "Candidate", "Init", "Judge", "KcurateError", "Kernel", "Launch", "Origin",
+    "Outcome", "Problem", "Scalar", "ShownKernel", "ShownPair", "Side", "Sizes", "Tolerance", "ValueArg",
     "Verdict", "judge", "load", "pairs_dir", "read_candidate",
 ]  # fmt: skip
 

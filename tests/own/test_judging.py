@@ -264,6 +264,20 @@ def test_a_pair_is_loaded_and_judged(judge: Judge, tmp_path: Path) -> None:
         kc.load("reduce-sum-shufle", tmp_path)
 
 
+def test_a_pair_that_is_written_by_hand_is_judged(judge: Judge) -> None:
+    problem = kc.Problem(
+        kc.Sizes(({"n": 1000}, {"n": 7}), {"n": 4096}),
+        {name: kc.Buffer("float32", ("n",), kc.Init("normal", {"mean": 0})) for name in ("x", "y")}
+        | {"z": kc.Buffer("float32", ("n",), role="out")},
+    )
+    sides = [
+        kc.Side(code, (kc.Launch(name, ("ceil_div(n, 128)",), (128,), ("x", "y", "z", "n")),))
+        for name, code in (("add", ADD), ("add2", ADD2))
+    ]
+    pair = kc.Candidate("own/add", "add", "unclassified", None, kc.Origin("natural"), (), "", problem, *sides)
+    assert judge.judge(pair).outcome is kc.Outcome.CORRECT
+
+
 def test_the_package_of_the_judge_is_called_as_the_function() -> None:
     """Importing `kcurate.judge` binds that name in `kcurate`, whichever came first."""
     import kcurate.judge
