@@ -165,7 +165,11 @@ class ExampleCalls:
     def sizes(self) -> list[dict[str, int]]:
         """The integers of each call by the parameter's name."""
         return [
-            {param.name: int(value) for param, value in self._pairs(call) if _whole(value)}
+            {
+                param.name: int(value)
+                for param, value in self._pairs(call)
+                if not param.pointer and _whole(_plain(value))
+            }
             for call in self.calls
         ]
 
@@ -279,7 +283,7 @@ class _Reading:
         if element is None or element.lanes != 1:
             hint = "give its bytes, or a value of a structured NumPy type"
             raise InputError(f"a {param.type} by value, not {_kind(value)}", where=_place(param), hint=hint)
-        number = value.item() if getattr(value, "shape", None) == () else value
+        number = _plain(value)
         real = element.dtype in types.FLOATS
         if not isinstance(number, int | float) or (isinstance(number, float) and not real):
             raise InputError(f"takes {element.dtype}, not {_kind(value)}", where=_place(param))
@@ -335,6 +339,11 @@ def _same_kind(param: Param, values: Sequence[Array | bytes | None]) -> None:
     if len(set(kinds)) > 1:
         shown = " and ".join(dict.fromkeys("None" if kind == "NoneType" else kind for kind in kinds))
         raise InputError(f"the examples disagree: {shown}", where=_place(param))
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python from one of NumPy or torch."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def _whole(value: Any) -> bool:

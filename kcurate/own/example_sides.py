@@ -15,10 +15,11 @@ from kcurate.draft.for_pairs.other_kernel import PairKernel, launches_of, rename
 from kcurate.draft.size_settings import SMALL
 from kcurate.draft.sketch import Draft
 from kcurate.errors import InputError, ProblemError
-from kcurate.own.example_calls import ExampleCalls
+from kcurate.own.example_calls import ExampleCalls, array_of
 from kcurate.own.launch_expressions import AXES, Launching
-from kcurate.problem.outputs import elements
-from kcurate.records import Buffer, Expr, Kernel, Launch, Problem, Side, SideName, ValueArg
+from kcurate.problem.expressions import names_in
+from kcurate.problem.outputs import logical_bytes
+from kcurate.records import Buffer, Expr, Kernel, KnownSide, Launch, Problem, Side, SideName, ValueArg
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,25 @@ class ExampleSide:
             shared_bytes=shared,
         )
 
-    def check_extents(self, drafted: Problem, admitted: Problem) -> None:
-        """Refuse an example with arrays that are shorter than what the kernel was seen to need.
+    def check_extents(self, admitted: Problem, side: KnownSide) -> None:
+        """Refuse an example with an array that is shorter than what the kernel was seen to need.
 
         Raises:
-            InputError: one is; `drafted` has the extents of the examples, `admitted` those that work.
+            InputError: one is; `admitted` has the extents that work.
         """
-        sizes = drafted.sizes.headline
-        for name, buffer in drafted.buffers.items():
-            wanted = admitted.buffers.get(name, buffer)
-            if wanted.shape == buffer.shape or admitted.sizes.headline.keys() != sizes.keys():
-                continue
-            there, needed = elements(buffer, sizes), elements(wanted, sizes)
-            if there < needed:
-                what = f"has {there} elements where {self.kernel.name} needs {needed} ({wanted.shape[0]})"
-                raise InputError(what, where=f"args[{name!r}]")
+        (launch,) = launches_of(side.plan)
+        passed = _passed(self.kernel, launch)
+        for call, numbers in zip(self.calls.calls, self.calls.sizes(), strict=True):
+            sizes = {str(passed[name]): number for name, number in numbers.items() if name in passed}
+            for param, value in zip(self.kernel.params, call, strict=True):
+                array, buffer = array_of(value, param.name), admitted.buffers.get(param.name)
+                if array is None or buffer is None or not _names(buffer) <= sizes.keys():
+                    continue
+                there, needed = array.values.nbytes, logical_bytes(buffer, sizes)
+                if there < needed:
+                    unit = array.values.itemsize
+                    what = f"has {there // unit} elements where {self.kernel.name} needs {needed // unit}"
+                    raise InputError(f"{what} ({buffer.shape[0]})", where=f"args[{param.name!r}]")
 
     def relaunched(self, side: Side) -> Side:
         """The side that was made of another kernel's plan, with its own launch."""
@@ -164,6 +169,11 @@ def _passed(kernel: Kernel, launch: Launch) -> dict[str, Expr]:
         if isinstance(value, int | str):
             passed[param.name] = value
     return passed
+
+
+def _names(buffer: Buffer) -> frozenset[str]:
+    """The sizes in a buffer's shape."""
+    return frozenset[str]().union(*map(names_in, buffer.shape))
 
 
 def _padded(extents: Sequence[Expr]) -> list[Expr]:

@@ -239,7 +239,7 @@ class Judge:
         settled = settling.settle_recorded(half.draft)
         self._note(f"{half.kernel.name}: {settled.line}")
         if settled.admitted and (known := half.half.known()) is not None:
-            half.check_extents(draft.known.problem, known.problem)
+            half.check_extents(known.problem, known.side)
             self._references[key] = known
             return known, True
         if draft.reasons:
@@ -305,7 +305,10 @@ class _Call:
             raise InputError(f"takes text or a file, not {type(code).__name__}", where=side)
         if isinstance(code, Path) or not re.search(r"[\n{;]|__global__", code):
             return f"{code}:{base}" if base else str(code)
-        names = [name.rpartition("::")[2] for name in kernel_signatures(code.encode())]
+        try:
+            names = [name.rpartition("::")[2] for name in kernel_signatures(code.encode())]
+        except UnicodeEncodeError as error:
+            raise InputError("has characters that UTF-8 cannot write", where=side) from error
         if not names:
             raise InputError("no kernel in the text", where=side, hint="give a __global__ function")
         if len(names) > 1 and not base:
@@ -324,6 +327,18 @@ class _Call:
         if not isinstance(name, str) or not name.strip():
             raise InputError(f"takes a kernel's name, not {name!r}", where="kernel")
         return name.strip()
+
+    def _outputs(self) -> tuple[str, ...] | None:
+        outputs = (self.outputs,) if isinstance(self.outputs, str) else self.outputs
+        if outputs is None:
+            return None
+        if (
+            not isinstance(outputs, list | tuple)
+            or not outputs
+            or not all(isinstance(n, str) for n in outputs)
+        ):
+            raise InputError(f"takes the names of buffers, not {outputs!r}", where="outputs")
+        return tuple(outputs)
 
     def halves(self, slow: PairKernel, fast: PairKernel) -> dict[SideName, ExampleSide]:
         """The example calls of both kernels.
@@ -344,8 +359,7 @@ class _Call:
             if "<" in instance:
                 kernel = replace(kernel, instantiations=(instance,))
             read = ExampleCalls(kernel, half.code, instance, [call[place] for call in calls], launching)
-            outputs = (self.outputs,) if isinstance(self.outputs, str) else self.outputs
-            halves[side] = ExampleSide(side, half, read, outputs)
+            halves[side] = ExampleSide(side, half, read, self._outputs())
             _ = read.capture  # what does not fit is said before anything runs
         return halves
 

@@ -136,7 +136,7 @@ def _traced(function: Callable[..., Any], where: str) -> Any:
         return function(*(Symbol(name) for name in names))
     except InputError as error:
         raise InputError(error.what, where=where, hint=error.hint) from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except Exception as error:
         raise InputError(f"the function of sizes failed: {error}", where=where, hint=_FORMS) from error
 
 
