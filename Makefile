@@ -110,6 +110,7 @@ check: lint test
 
 docs: $(STAMPS)/test
 	@$(BIN)/python -m tools.reference docs/cli.md
+	@$(BIN)/python -m tools.python_reference docs/python-reference.md
 	@$(BIN)/python -m tools.gallery pairs/README.md
 	@$(BIN)/python -m kcurate.serve.app docs/serve-openapi.json
 

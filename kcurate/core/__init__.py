@@ -11,6 +11,7 @@
 | `notes` | the messages of a stage while it runs |
 | `options` | declares the option of a settings field, once for command line, file and docs |
 | `own_files` | reads untrusted files of a workspace: size limits, no links that lead outside |
+| `plugins` | what installed packages add, by entry points |
 | `progress` | progress bars on a terminal |
 | `resources` | where `schemas/`, `sources/`, `pairs/` are, in a checkout and in a wheel |
 | `runs` | the record of one run of a stage |

@@ -16,7 +16,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, ordered, recorded
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
-from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.deopt.rules import RULES, NotApplicable, Rule, plugin_rules
 from kcurate.deopt.settings import DeoptConfig
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
@@ -43,6 +43,7 @@ class RewriteOutcome(StrEnum):
 
     CANDIDATE = "candidate"
     NOT_APPLICABLE = "not_applicable"
+    PLUGIN_FAILED = "plugin_failed"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
     """
     with recorded("deopt", config.workspace, note=note) as record:
         rules = tuple(rule.name for rule in _chosen(config.rules))
+        for line in plugin_rules.loaded().refused:
+            record.note(line)
         workspace = Workspace(config.workspace)
         with Pool(config.jobs, (__name__,)) as pool:
             with store.without_collector():
@@ -71,6 +74,7 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
             tasks = _tasks(readable, rules, workspace.pairs)
             kernels = _left_out(every, record, workspace)
             rewrites: Counter[str] = Counter()
+            failures: set[str] = set()
             answers = pool.run(_write, tasks, timeout_s=time_limits.REWRITE_KERNEL_S)
             for index, answer in progress.each(answers, "deopt", len(tasks), "kernel"):
                 if isinstance(answer, Failure):
@@ -80,7 +84,10 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
                     for start in tasks[index].starts:
                         record.item("kernels", start.id, StartOutcome.FAILED, failure, passed=False)
                     continue
-                for start, outcomes in zip(tasks[index].starts, answer, strict=True):
+                for start, (outcomes, failed) in zip(tasks[index].starts, answer, strict=True):
+                    for line in sorted(failed - failures):
+                        record.note(line)
+                    failures |= failed
                     kernels[_rewritten(record, start, outcomes, workspace)] += 1
                     rewrites += outcomes
         return record.finish(
@@ -130,29 +137,36 @@ def _tasks(all_starts: Sequence[Start], rules: tuple[str, ...], folder: Path) ->
     return [_Task(same, rules, folder) for same in longest]
 
 
-def _write(task: _Task) -> list[Counter[str]]:
-    """Write every candidate of a task; for each start, how many rewrites came to what."""
+def _write(task: _Task) -> list[tuple[Counter[str], set[str]]]:
+    """Write every candidate of a task; of each start, what rewrites came to, and which plugins failed."""
     rules = _chosen(task.rules)
-    counts = []
+    answers = []
     for start in task.starts:
-        counts.append(outcomes := Counter[str]())
+        outcomes, failures = Counter[str](), set[str]()
         for candidate in rewritten(start, rules):
-            outcomes[RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE] += 1
-            if candidate is not None:
+            if isinstance(candidate, Candidate):
+                outcomes[RewriteOutcome.CANDIDATE] += 1
                 store.write_candidate(task.folder / candidate.id, candidate)
-    return counts
+            elif isinstance(candidate, plugin_rules.PluginFailed):
+                outcomes[RewriteOutcome.PLUGIN_FAILED] += 1
+                failures.add(candidate.reason)
+            else:
+                outcomes[RewriteOutcome.NOT_APPLICABLE] += 1
+        answers.append((outcomes, failures))
+    return answers
 
 
 def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
-    known = {rule.name: rule for rule in RULES}
+    rules = (*RULES, *plugin_rules.loaded().rules)
+    known = {rule.name: rule for rule in rules}
     for name in names:
         if name not in known:
             raise InputError(f"unknown rule {name!r}", hint=f"the rules are {', '.join(known)}")
-    return tuple(rule for rule in RULES if not names or rule.name in names)
+    return tuple(rule for rule in rules if not names or rule.name in names)
 
 
-def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]:
-    """One candidate for each rule alone (None: it does not apply), then a ladder of all that apply.
+def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | NotApplicable]:
+    """One candidate for each rule alone, or why it does not apply; then a ladder of all that apply.
 
     Each rung removes one more technique than the previous one; the last is called `all`. The first rung is
     the first rule alone, so it is not repeated.
@@ -161,7 +175,7 @@ def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]
     for rule in rules:
         alone = rule.apply(start.given, start.problem)
         if isinstance(alone, NotApplicable):
-            yield None
+            yield alone
             continue
         yield _candidate(start, alone, rule.name, (rule,))
         if not rule.ladder:

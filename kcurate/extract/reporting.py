@@ -26,6 +26,7 @@ LOST = (
     FileOutcome.UNREADABLE_FOLDER,
     FileOutcome.TOO_LARGE,
     FileOutcome.BROKEN_LINK,
+    FileOutcome.READER_FAILED,
 )
 
 

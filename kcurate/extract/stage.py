@@ -18,7 +18,7 @@ from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
-from kcurate.extract import compiling
+from kcurate.extract import compiling, plugin_readers
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
@@ -55,6 +55,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
     """
     with recorded("extract", config.workspace, note=note) as record:
         compiler = compiling.find_compiler(config.compile, record.note)
+        for line in plugin_readers.refused():
+            record.note(line)
         with Pool(config.jobs, PRELOAD) as pool:
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
@@ -83,6 +85,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         if dropped:
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         _note_reasons(finished, record.note, listed)
+        _note_readers(trees, record.note)
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:
             record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
@@ -115,6 +118,18 @@ def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> Non
         note(line)
     if lines[MAX_LINES:]:
         note(f"{len(lines) - MAX_LINES} more files gave no kernel: {listed}")
+
+
+def _note_readers(trees: Sequence[TreeFiles], note: Note) -> None:
+    """Say of each file on which a plugin's reader failed why it did."""
+    for files in trees:
+        for file in files.found:
+            if file.outcome is FileOutcome.READER_FAILED:
+                path = files.tree.root / file.path
+                try:
+                    plugin_readers.text_of(path, path.read_bytes())
+                except (plugin_readers.ReaderFailed, OSError) as error:
+                    note(f"{shown(file.path)}: {error}")
 
 
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:

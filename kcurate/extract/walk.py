@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kcurate.core.workspace import MARKER
+from kcurate.extract import plugin_readers
 from kcurate.suites import Manifest, Tree, find_tree
 
 # Version-control folders hold copies of source files under mangled names; a workspace, what was extracted.
@@ -56,6 +57,7 @@ class FileOutcome(StrEnum):
     UNREADABLE_FOLDER = "unreadable_folder"
     TOO_LARGE = "too_large"
     BINARY = "binary"
+    READER_FAILED = "reader_failed"
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class Walker:
         if STALE.search(name):
             return FileOutcome.STALE_COPY
         python = name.endswith(PYTHON_SUFFIX)
-        if not python and Path(name).suffix.lower() not in SOURCE_SUFFIXES:
+        if not python and Path(name).suffix.lower() not in SOURCE_SUFFIXES | plugin_readers.suffixes():
             return FileOutcome.NOT_SOURCE
         if tree.locate(name) is None:
             return FileOutcome.NOT_SOURCE if python else FileOutcome.OUTSIDE_LAYOUT
@@ -186,6 +188,10 @@ def read_source(path: Path) -> bytes | FileOutcome:
         return FileOutcome.UNREADABLE
     if len(data) > MAX_FILE_BYTES:
         return FileOutcome.TOO_LARGE
+    try:
+        data = plugin_readers.text_of(path, data)
+    except plugin_readers.ReaderFailed:
+        return FileOutcome.READER_FAILED
     if b"\0" in data[:BINARY_PROBE_BYTES]:
         return FileOutcome.BINARY
     return data

@@ -30,6 +30,8 @@ other names here are for them. Names are loaded on first use.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,3 +80,27 @@ if not TYPE_CHECKING:  # with it, a type checker would take any name for one of 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Callable(ModuleType):
+    """`kcurate.judge(slow, fast, ...)`: the import of this package takes the name of that function.
+
+    The function is above this package (`kcurate.own.judging`), so it is looked up by name when it is called.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Verdict:
+        verdict: Verdict = _function()(*args, **kwargs)
+        return verdict
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        return inspect.signature(_function())
+
+
+def _function() -> Any:
+    return importlib.import_module("kcurate.own.judging").judge
+
+
+sys.modules[__name__].__class__ = _Callable

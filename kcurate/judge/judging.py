@@ -92,7 +92,7 @@ def harness_verdict(candidate: Candidate, config: JudgeConfig, detail: str) -> V
 
 
 class Judge:
-    """Judges one candidate at a time with warm workers. Not thread safe; call `close` at the end.
+    """Judges one candidate at a time with warm workers; a context manager. Not thread safe.
 
     Raises:
         MissingDependencyError: this machine lacks the compiler or the GPU.
@@ -119,6 +119,12 @@ class Judge:
         except BaseException:
             self._nursery.close()
             raise
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def environment(self) -> Environment:
         """The device, driver and compiler of this judge's verdicts."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate.core import own_files
@@ -33,8 +33,10 @@ class Own:
         return f"{self.path.name}:{self.half.kernel.name}"
 
 
-def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) -> list[Own]:
-    """Extract the files into the workspace; the kernel that each text names.
+def find_kernels(
+    names: Sequence[str], workspace: Path, *, note: Note = silent, compile: bool | None = None
+) -> list[Own]:
+    """Extract the files into the workspace; the kernel that each text names. `compile` is that of `extract`.
 
     Raises:
         InputError: a file that cannot be read or holds no kernel, or a text that names none or several.
@@ -42,7 +44,7 @@ def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) 
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
-    _, trees = extract(config, note=note)
+    _, trees = extract(replace(config, compile=compile), note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
     for tree in trees:

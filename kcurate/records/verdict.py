@@ -212,6 +212,18 @@ class Verdict:
     sanitizers: tuple[Sanitized, ...] = ()
     needless: str | None = None
 
+    def __repr__(self) -> str:
+        """One line for people; the fields have the rest."""
+        times = ""
+        if self.speedup is not None:
+            low, high = self.speedup.low, self.speedup.high
+            times = f", {self.speedup.ratio:.2f} times as fast ({low:.2f} to {high:.2f})"
+        at_fault = f" ({self.side} side)" if self.side else ""
+        errors = [line.strip() for line in (self.log or "").splitlines() if "error" in line]
+        why = f": {errors[0][:200]}" if errors and self.outcome is Outcome.COMPILE_ERROR else ""
+        where = f"{self.candidate} on {self.environment.device}"
+        return f"<Verdict {self.outcome}{at_fault}{times}: {self.detail}{why} [{where}]>"
+
     @property
     def unsanitized(self) -> bool:
         """True unless both sides were clean under memcheck and racecheck, which publishing strangers' code

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from kcurate import backends, judge
+import kcurate.judge as judge
+from kcurate import backends
 from kcurate.core import time_limits
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import JudgeConfig

@@ -201,14 +201,14 @@ SCHEMES: Mapping[str, Callable[..., list[Terms]]] = {
 }
 
 
-def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
-    """The scheme of that name, with some of its numbers overridden.
+def make(name: str, values: Mapping[str, Any] | None = None, others: Sequence[str] = ()) -> Scheme:
+    """The scheme of that name, with some of its numbers overridden; `others` may be given in its place.
 
     Raises:
         InputError: no such scheme, or no such parameter.
     """
     if name not in SCHEMES:
-        raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")
+        raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join([*SCHEMES, *others])}")
     scheme = SCHEMES[name]
     parameters = sorted(set(inspect.signature(scheme).parameters) - {"group"})
     for key, value in (values or {}).items():

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import judge
+import kcurate.judge as judge
 from kcurate.backends.choice import choose
 from kcurate.core import names, progress, store
 from kcurate.core.notes import Note, silent

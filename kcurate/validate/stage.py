@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-from kcurate import judge
+import kcurate.judge as judge
 from kcurate.backends.choice import choose
 from kcurate.core import names, progress
 from kcurate.core.notes import Note, silent

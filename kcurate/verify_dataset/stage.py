@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import judge
+import kcurate.judge as judge
 from kcurate.backends.choice import choose
 from kcurate.core import codec, progress, store
 from kcurate.core.notes import Note, silent

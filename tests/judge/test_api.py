@@ -6,6 +6,8 @@ import ast
 import importlib
 import inspect
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kcurate import judge as api
+from tools.python_reference import render
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMIT_S = 0.1
@@ -41,7 +44,7 @@ def test_these_are_its_names_and_how_they_are_called() -> None:
         "pairs_dir": [],
         "read_candidate": ["folder"],
     }  # fmt: skip
-    assert {"judge", "environment", "close", "usable"} <= set(dir(api.Judge))
+    assert {"judge", "environment", "close", "usable", "__enter__", "__exit__"} <= set(dir(api.Judge))
     assert set(dir(api)) == set(api.__all__)
     for name, signature in called.items():
         assert inspect.getdoc(getattr(api, name)), name
@@ -49,7 +52,7 @@ def test_these_are_its_names_and_how_they_are_called() -> None:
 
 
 def test_the_page_names_all_of_them() -> None:
-    page = (ROOT / "docs" / "python.md").read_text()
+    page = (ROOT / "docs" / "python.md").read_text().partition("## Below it")[2]
     rows = [line.split("`")[1].split("(")[0] for line in page.splitlines() if line.startswith("| `")]
     assert sorted(rows) == sorted(api.__all__)
 
@@ -92,12 +95,52 @@ def test_the_notebook_imports_what_is_there(script: str) -> None:
             assert all(hasattr(home, name.name) for name in one.names), ast.unparse(one)
 
 
+def ran(script: str, folder: Path) -> list[str]:
+    """What a script prints, run in one process from another folder; nothing goes to stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_the_notebook_runs(script: str, tmp_path: Path) -> None:
-    """In one process, from another folder; what it asserts holds."""
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=180
+    """What it asserts holds, and the plots are there."""
+    pytest.importorskip("matplotlib")
+    assert ran(script, tmp_path)[-5:] == ["correct", *["mismatch"] * 3, "compile_error"]
+    assert {path.name for path in tmp_path.iterdir()} == {"stages.png", "speedups.png"}
+
+
+def shown(page: str) -> list[str]:
+    """The Python of a page, block by block."""
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_two_strings_become_a_verdict_in_ten_lines(tmp_path: Path) -> None:
+    """README's and the introduction's first block, as it stands."""
+    (block,) = shown("README.md")
+    assert block == shown("docs/python.md")[0] and sum(map(bool, block.splitlines())) <= 10
+    (line,) = ran(block, tmp_path)
+    assert re.match(
+        r"<Verdict (correct: both sides agree; the emulator|confirmed, [\d.]+ times as fast)", line
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-3:] == ["correct", "mismatch", "compile_error"], done.stdout
+
+
+@pytest.mark.timeout(200)
+def test_what_the_page_shows_runs(tmp_path: Path) -> None:
+    lines = ran("\n".join(shown("docs/python.md")), tmp_path)
+    assert lines[1:3] == ["correct", "mismatch"] and lines[3].startswith("('n',) ({'n': 1009}, ")
+    assert lines[-2].startswith("<Verdict correct: both sides agree")
+    assert lines[-1] == "correct both sides agree; the emulator is not timed"
+
+
+def test_the_reference_is_what_the_docstrings_say() -> None:
+    assert (ROOT / "docs" / "python-reference.md").read_text() == render(), "run make docs"

@@ -20,6 +20,7 @@ place in the order (`docs/deopt-rules.md`).
 | `arithmetic` | full-precision, double-literals |
 | `hints` | launch-bounds, unroll |
 | `triton_values`, `triton_rules` | those for sides in Triton |
+| `plugin_rules` | those of installed plugins, after all others |
 
 | module | shared analyses |
 |---|---|

@@ -35,13 +35,15 @@ class Explained:
 
     `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
     the draft read off the host code, `told` its names in this draft's words. `small` are constants that
-    become names only where they explain something. `powers`: a number may be the power of two above another.
+    become names only where they explain something, up to `most_constant`. `powers`: a number may be the power
+    of two above another.
     """
 
     launches: list[CapturedLaunch]
     text: Draft | None
     trust: Trust
     powers: bool = False
+    most_constant: int = size_settings.SMALL
     names: dict[str, candidate_expressions.Values] = field(default_factory=dict)
     values: dict[str, Expr] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class Explained:
         host = self._host(number.param)
         hint = host.value if isinstance(host, ValueArg) else host
         known = self._known(hint) if number.member is None else None
-        if self.trust == "fixed" or (not varies and -1 <= values[0] <= size_settings.SMALL):
+        if self.trust == "fixed" or (not varies and -1 <= values[0] <= self.most_constant):
             self.values[number.name] = values[0]
             if self.trust != "fixed" and values[0] > 1:
                 self.small[number.name] = values
@@ -190,7 +192,7 @@ class Explained:
         host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
         in_text = self._known(host.shape[0]) if host is not None else None
         need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
-        if len(set(values)) == 1 and values[0] <= size_settings.SMALL:
+        if len(set(values)) == 1 and values[0] <= self.most_constant:
             return values[0]
         expression = self._first(values, (in_text, need))
         if expression is None and region.whole:

@@ -63,13 +63,14 @@ def recorded(
     text: Draft | None = None,
     trust: Trust = "apart",
     most_elements: int = size_settings.MAX_TEST_ELEMENTS,
+    most_constant: int = size_settings.SMALL,
 ) -> Draft:
     """The draft that the recorded launches of a kernel give.
 
     `code` is the kernel's self-contained file. `text`: the draft read off the host code, whose expressions
     are preferred where they give the recorded numbers. `most_elements`: how many a buffer may have if no size
-    varies. Launches that share buffers in another way than the largest one, or have another block, are left
-    out.
+    varies; `most_constant`: up to where an integer that does not vary is no size. Launches that share buffers
+    in another way than the largest one, or have another block, are left out.
     """
     device = Code(code.encode())
     function = next((defined for defined in device.functions if defined.name == kernel.name), None)
@@ -80,7 +81,7 @@ def recorded(
         )
         return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
-    by = Explained(launches, text, trust, powers=kernel.language == "triton")
+    by = Explained(launches, text, trust, powers=kernel.language == "triton", most_constant=most_constant)
     draft = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
     return replace(draft, known=replace(tied(draft.known, code), source="captured"))
 

@@ -224,10 +224,10 @@ class _PlanTranslation:
                 launch,
                 launch=plain.launch,
                 args=args,
-                grid=tuple(_renamed(extent, names) for extent in launch.grid),
-                block=tuple(_renamed(extent, names) for extent in launch.block),
-                shared_bytes=_renamed(launch.shared_bytes, names),
-                cluster=tuple(_renamed(extent, names) for extent in launch.cluster),
+                grid=tuple(renamed(extent, names) for extent in launch.grid),
+                block=tuple(renamed(extent, names) for extent in launch.block),
+                shared_bytes=renamed(launch.shared_bytes, names),
+                cluster=tuple(renamed(extent, names) for extent in launch.cluster),
             )
         except ProblemError:
             return plain
@@ -276,7 +276,7 @@ def _value(arg: Arg) -> Expr | BufferArg:
     return arg if isinstance(arg, str | BufferArg) else BufferArg("")
 
 
-def _renamed(expression: Expr, names: Mapping[str, Expr]) -> Expr:
+def renamed(expression: Expr, names: Mapping[str, Expr]) -> Expr:
     """The expression in other names.
 
     Raises:

@@ -68,7 +68,7 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
             slow=mine if owner is slow else side,
             fast=side if owner is slow else mine,
         )
-        tried, verdict = _judged(tried, judging)
+        tried, verdict = judged(tried, judging)
         if verdict.outcome is Outcome.CORRECT:
             return Given(PairOutcome.GIVEN, "", tried)
         if worst.outcome is not PairOutcome.REFUSED:
@@ -79,7 +79,7 @@ def give(pair: Candidate, slow: PairKernel, fast: PairKernel, judging: Judging) 
     return worst
 
 
-def _judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
+def judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
     """The pair, with test sizes for what both plans leave untested, and the verdict on it.
 
     Sides that differ there are no pair. Sizes at which one cannot run are left out, as are those that are no
@@ -90,11 +90,11 @@ def _judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
     sides = {"slow": pair.slow, "fast": pair.fast}
     whole = problem if pair.origin.problem == "known" else mended(problem, sides)
 
-    def judged(other: Problem) -> Verdict:
+    def on(other: Problem) -> Verdict:
         return judging(replace(pair, problem=other))
 
     if whole != problem:
-        verdict = judged(whole)
+        verdict = on(whole)
         units = {
             name: math.gcd(*(setting[name] for setting in problem.sizes.test))
             for name in problem.sizes.headline
@@ -104,9 +104,9 @@ def _judged(pair: Candidate, judging: Judging) -> tuple[Candidate, Verdict]:
         )
         if verdict.outcome is Outcome.CORRECT or (verdict.outcome is Outcome.MISMATCH and multiples):
             return replace(pair, problem=whole), verdict
-    verdict = judged(problem)
+    verdict = on(problem)
     if whole != problem and verdict.outcome is Outcome.CORRECT:
-        problem = admit.closed(problem, sides, lambda other: judged(other).outcome is Outcome.CORRECT)
+        problem = admit.closed(problem, sides, lambda other: on(other).outcome is Outcome.CORRECT)
     return replace(pair, problem=problem), verdict
 
 

@@ -236,7 +236,9 @@ def recipes(
     for name, buffer in buffers.items():
         if buffer.role in ("in", "inout"):
             own = kind if not kind.startswith(OF_INTEGERS) else _of_integers(problem, buffer, kind)
-            made = _generated(name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS)
+            made = _generated(
+                name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS
+            )
             keep = isinstance(made, Recipe) and made.on_device and not literals
             found[name] = made if keep else _shaped(buffer, sizes, made)
             if literals and takes_literals(buffer):
