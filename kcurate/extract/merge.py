@@ -40,7 +40,8 @@ class TreeKernels:
     by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is what was read.
     `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
-    `lost` are the functions in Triton that could not be taken, by path.
+    `lost` are the functions in Triton that could not be taken, by path. `not_found` are the includes of a
+    unit that are neither in its repository nor standard, by its root.
     """
 
     tree: Tree
@@ -54,6 +55,7 @@ class TreeKernels:
     conditions: int
     unevaluated: tuple[tuple[str, Condition], ...]
     lost: Mapping[str, tuple[Lost, ...]] = field(default_factory=dict)
+    not_found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
@@ -92,7 +94,8 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         (root, each) for root, result in sorted(results.items()) for each in map(_shown, result.unevaluated)
     )
     known = (codes, file_codes, fractions, read, why, unread, asked, lost)
-    return TreeKernels(tree, tuple(kernels), *known)
+    not_found = {shown(root): result.not_found for root, result in results.items() if result.not_found}
+    return TreeKernels(tree, tuple(kernels), *known, not_found=not_found)
 
 
 def _record(

@@ -27,6 +27,8 @@ LOST = (
     FileOutcome.TOO_LARGE,
     FileOutcome.BROKEN_LINK,
 )
+# So many includes that were not found are named with a kernel that does not compile.
+MAX_NAMES = 4
 
 
 class KernelOutcome(StrEnum):
@@ -118,13 +120,15 @@ def add_results(
         for kernel in tree.kernels:
             compiled = _kernel_outcome(kernel)
             failed = compiled is KernelOutcome.COMPILE_ERROR
-            log = kernel.compiled.log if failed and kernel.compiled else ""
+            log = first_error((kernel.compiled.log if failed and kernel.compiled else "") or "")
+            if failed and (absent := tree.not_found.get(kernel.root)):
+                log += f"; include not found: {', '.join(map(shown, absent[:MAX_NAMES]))}"
             file = record.workspace / "kernels" / kernel.id / "kernel.json"
             record.item(
                 "kernels",
                 kernel.id,
                 compiled,
-                first_error(log or ""),
+                log,
                 passed=not failed,
                 file=file,
                 then=("show", kernel.id),

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from kcurate.core import time_limits
 from kcurate.core.worker_pool import Failure, Pool
-from kcurate.cuda_source import blank_comments, global_macros, local_includes
+from kcurate.cuda_source import blank_literals, global_macros, local_includes
 from kcurate.errors import BackendError, InputError
 from kcurate.extract.flags import FlagFinder, Flags
-from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, roots_of
+from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
 from kcurate.extract.walk import (
     CUDA_SUFFIXES,
     PYTHON_SUFFIX,
@@ -146,14 +146,16 @@ def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
     if path.endswith(PYTHON_SUFFIX):
         return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
     kernel = KERNEL_MARK in data
-    macros = tuple(sorted(global_macros(blank_comments(data)).all)) if kernel else ()
+    macros = tuple(sorted(global_macros(blank_literals(data)).all)) if kernel else ()
     return Scanned(path, None, local_includes(data), kernel, _marked(data), macros)
 
 
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
-    reader.locate = by_ending(file.path for file in files.found if file.outcome is None)
+    suite = files.tree.manifest.layout.markers
+    repository = repositories(() if suite else (file.path for file in files.found))
+    reader.locate = by_ending((file.path for file in files.found if file.outcome is None), repository)
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)

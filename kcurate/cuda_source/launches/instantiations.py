@@ -66,6 +66,7 @@ class Instantiations:
         self.scopes = Scopes(parsed)
         self.guessed: frozenset[int] = frozenset()
         self._guessing = False
+        self._uses: dict[tuple[int, int, bool], Sequence[tuple[bytes, ...]]] = {}
         self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
 
     @cached_property
@@ -225,18 +226,25 @@ class Instantiations:
             if not used or around is None:
                 yield replaced
             elif depth < MAX_DEPTH:
-                uses = list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]
+                uses = self._uses_of(around, depth)
                 if self._guessing and not uses and all(p.type for p in params if p.name in used):
-                    uses = [tuple(param.usual for param in params)]
+                    uses = (tuple(param.usual for param in params),)
                 for arguments in uses:
                     bound = dict(zip(names, arguments, strict=False))
                     if used <= bound.keys():
                         yield tuple(substituted(argument, bound) for argument in replaced)
 
-    def _uses_of(self, function: Item, depth: int) -> Iterator[tuple[bytes, ...]]:
-        for name in dict.fromkeys(reversed(function.names)):
-            yield from self._explicit(name)
-        yield from self._uses_in_code(function, depth, deduce=function.kind == "function")
+    def _uses_of(self, function: Item, depth: int) -> Sequence[tuple[bytes, ...]]:
+        """What a host template is used with, its callers followed; kept, since many paths may lead here."""
+        key = function.start, depth, self._guessing
+        if key not in self._uses:
+            names = dict.fromkeys(reversed(function.names))
+            uses = dict.fromkeys(arguments for name in names for arguments in self._explicit(name))
+            uses.update(
+                dict.fromkeys(self._uses_in_code(function, depth, deduce=function.kind == "function"))
+            )
+            self._uses[key] = tuple(uses)[:MAX_USES]
+        return self._uses[key]
 
     def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
         for name in dict.fromkeys(reversed(function.names)):

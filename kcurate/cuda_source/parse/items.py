@@ -7,7 +7,7 @@ not). Regions that the grammar fails to parse are still searched for declaration
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,10 +17,13 @@ from kcurate.cuda_source.preprocess.macro_statements import MacroStatement, macr
 from kcurate.cuda_source.preprocess.macros import (
     MARK,
     SAVING_PRAGMA,
+    Opened,
     annotating,
     annotations_in,
     blanked,
+    blocks_opened,
     global_macros,
+    namespace_words,
     readable,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, parseable
@@ -119,16 +122,23 @@ def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
     bare = blank_literals(text)
-    statements = list(macro_statements(text, bare)) if MARK.search(bare) else []
+    opened = list(blocks_opened(text, bare)) if MARK.search(bare) else []
+    beside = blanked(bare, ((each.start, each.end) for each in opened))
+    statements = list(macro_statements(text, beside)) if MARK.search(bare) else []
     annotations = annotating(bare) if MARK.search(bare) else {}
     places = list(annotations_in(bare, annotations))
     plain = blanked(readable(text, bare), places)
+    plain = blanked(plain, list(namespace_words(plain)))
+    plain = blanked(plain, ((each.start, each.end) for each in opened))
     tree = parse_tree(blanked(plain, ((each.start, each.end) for each in statements)))
     words, before = global_macros(bare).words, {end: start for start, end in places}
-    named = (_annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare))
+    named = (
+        _annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare, plain)
+    )
     declarations = [_as_kernel(item, bare, words) for item in named]
     declarations += filter(None, (_made(statement, bare) for statement in statements))
     items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
+    items = tuple(_within(items, opened)) if opened else items
     return Parsed(source, text, tree, items, annotations, before)
 
 
@@ -138,10 +148,21 @@ def tree_of(source: bytes) -> Tree:
     return Tree(source, parse(source).tree.root_node)
 
 
+def _within(items: Iterable[Item], opened: Sequence[Opened]) -> Iterator[Item]:
+    """The items inside the blocks that macros open, around those that the tree has."""
+    heads, pending = list[bytes](), [*opened][::-1]
+    for item in items:
+        while pending and pending[-1].start < item.start:
+            step = pending.pop()
+            del heads[max(0, len(heads) - step.closes) :]
+            heads += step.heads
+        yield replace(item, wrapper=(*heads, *item.wrapper)) if heads else item
+
+
 def _made(statement: MacroStatement, bare: bytes) -> Item | None:
     """What a macro call declares, as one item; kernels are counted elsewhere (`macros`)."""
     text = statement.expansion
-    items = [item for item in _items(parse_tree(text).root_node, text, text) if item.kind in _MADE]
+    items = [item for item in _items(parse_tree(text).root_node, text, text, text) if item.kind in _MADE]
     if not items or any(b"__global__" in item.qualifiers for item in items):
         return None
     start, end = statement.start, statement.end
@@ -191,7 +212,8 @@ def _as_kernel(item: Item, bare: bytes, words: frozenset[bytes]) -> Item:
     return replace(item, qualifiers=item.qualifiers | {b"__global__"})
 
 
-def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
+def _items(root: Node, text: bytes, bare: bytes, plain: bytes) -> Iterator[Item]:
+    """What a tree declares; `plain` is the text that was parsed, without macros that say nothing."""
     stack: list[tuple[Node, tuple[bytes, ...]]] = [(root, ())]
     while stack:
         container, wrapper = stack.pop()
@@ -200,7 +222,9 @@ def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
             if kind in ("namespace_definition", "linkage_specification"):
                 body = node.child_by_field_name("body")
                 if body is not None and body.type == "declaration_list":
-                    stack.append((body, (*wrapper, text[node.start_byte : body.start_byte].strip())))
+                    stack.append(
+                        (body, (*wrapper, b" ".join(plain[node.start_byte : body.start_byte].split())))
+                    )
                     continue
                 if body is not None and kind == "linkage_specification":
                     item = _item(body, text, bare, wrapper)

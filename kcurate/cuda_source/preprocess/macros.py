@@ -10,8 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kcurate.cuda_source.preprocess.expansion import definition, definitions
+from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definition, definitions, expanded
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER
 
@@ -32,9 +33,10 @@ _NOT_CALLED = frozenset(
 MARK = re.compile(rb"\b__global__\b")
 # What a macro that only annotates a declaration expands to; the words are those of `_ANNOTATIONS` macros too.
 _ANNOTATION = re.compile(
-    rb"\s*(?:__attribute__\s*\(\(.*?\)\)(?!\))|__declspec\s*\((?:[^()]|\([^()]*\))*\)|\[\[[^\[\]]*\]\]|"
-    rb"(?:__align__|__builtin_align__|alignas|__launch_bounds__)\s*\([^()]*\)|(\w+))"
+    rb"\s*(?:(?P<list>\[)(?=\[)|(?:__attribute__|__declspec|__align__|__builtin_align__|alignas|__launch_bounds__|"
+    rb"__cluster_dims__|__block_size__|__maxnreg__)\s*(?P<call>\()|(?P<word>\w+))"
 )
+_FOLLOWS = re.compile(rb"\s*[\w:]")
 _PARAMETERS = re.compile(rb"\A\([^()]*\)")
 _ANNOTATIONS = frozenset(
     b"__host__ __device__ __global__ __constant__ __managed__ __shared__ __forceinline__ __noinline__ inline "
@@ -112,10 +114,17 @@ def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozen
     body = body.strip()
     while at < len(body):
         match = _ANNOTATION.match(body, at)
-        if match is None or (match[1] and match[1] not in _ANNOTATIONS and match[1] not in known):
+        if match is None or match.lastgroup is None:
             return None
-        words |= known.get(match[1], {match[1]}) if match[1] else {b"__attribute__"}
-        at = match.end()
+        word, end = match["word"] or b"__attribute__", match.end()
+        if match.lastgroup != "word":
+            end = closing(body, match.start(match.lastgroup)) or 0
+        elif word in known and body[end : end + 1] == b"(":
+            end = closing(body, end) or 0
+        if not end or (match["word"] and word not in _ANNOTATIONS and word not in known):
+            return None
+        words |= known.get(word, {word})
+        at = end
     return frozenset(words)
 
 
@@ -123,8 +132,70 @@ def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, i
     """Where macros are used outside of directives, with the arguments that they are given."""
     if names := sorted(names):
         code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
-        for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(?:\s*\([^()]*\)(?=\s*[\w:]))?", code):
-            yield match.span()
+        for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(\s*\()?", code):
+            end = closing(code, match.end() - 1, MAX_CALL_BYTES) if match[1] else None
+            taken = end is not None and _FOLLOWS.match(code, end)
+            yield match.start(), end if taken and end else match.start(1) if match[1] else match.end()
+
+
+# `namespace EXPORT name {`: of several words the last one is the name; an `__attribute__` is on either side.
+_NAMESPACE_HEAD = re.compile(
+    rb"\bnamespace\s+((?:[A-Za-z_]\w*(?:\s*\(\(.*?\)\)\s*|\s+))*)([A-Za-z_][\w:]*)\s*"
+    rb"(__attribute__\s*\(\(.*?\)\)\s*)?\{"
+)
+
+
+def namespace_words(bare: bytes) -> Iterator[tuple[int, int]]:
+    """What stands in the heads of namespaces and is no name: macros, attributes."""
+    for match in _NAMESPACE_HEAD.finditer(bare):
+        yield from (match.span(group) for group in (1, 3) if match[group])
+
+
+class Opened(NamedTuple):
+    """The use of a macro that only opens blocks around declarations or closes them, such as `LIB_BEGIN` for
+    `namespace lib {`: its span; the heads of the blocks that it opens; how many blocks it closes.
+    """
+
+    start: int
+    end: int
+    heads: tuple[bytes, ...]
+    closes: int
+
+
+_BLOCKS = re.compile(rb"\s*(?:((?:inline\s+)?namespace\b[\w:\s]*|extern\s*\"[^\"\n]*\"\s*)\{|(\}))")
+
+
+def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
+    """The uses of macros that only open or close blocks around declarations, in order."""
+    bodies = {macro.name: macro.body for macro in definitions(text)}
+    opening = sorted(
+        name for name, body in bodies.items()
+        if re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body
+    )  # fmt: skip
+    if not opening:
+        return
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    for match in re.finditer(rb"\b(?:" + b"|".join(opening) + rb")\b", code):
+        end = match.end()
+        if bodies[match[0]].startswith(b"("):
+            end = closing(code, len(code) - len(code[end:].lstrip())) or 0
+        try:
+            words = (
+                b" ".join(expanded(text[match.start() : end], bodies, lambda header: False)) if end else b""
+            )
+        except UnevaluatedError:
+            continue
+        heads, closes, at = list[bytes](), 0, 0
+        while block := _BLOCKS.match(words, at):
+            at = block.end()
+            if block[1]:
+                heads.append(b" ".join(block[1].replace(b" :: ", b"::").split()))
+            elif heads:
+                heads.pop()
+            else:
+                closes += 1
+        if words and not words[at:].strip():
+            yield Opened(match.start(), end, tuple(heads), closes)
 
 
 def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:

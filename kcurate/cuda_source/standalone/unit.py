@@ -55,7 +55,8 @@ class UnitReport:
     file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
     announce but that could not be extracted. `conditions` counts the preprocessor conditions that were
     evaluated; `unevaluated` are those that could not be. `hidden` are those that leave out a `__global__`.
-    `failed` says what ended the reading, if anything did.
+    `not_found` are the includes that are neither in the tree nor standard. `failed` says what ended the
+    reading, if anything did.
     """
 
     root: str
@@ -67,6 +68,7 @@ class UnitReport:
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
     hidden: tuple[Hidden, ...] = ()
+    not_found: tuple[str, ...] = ()
     failed: str | None = None
 
     def kernels_of(self, path: str) -> list[KernelSource]:
@@ -127,6 +129,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         conditions=text.conditions,
         unevaluated=text.unevaluated,
         hidden=text.hidden,
+        not_found=text.not_found,
     )
 
 

@@ -1,0 +1,143 @@
+"""Forms of source that trees have and that hid kernels, or what kernels need: literals, macros, blocks."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kcurate.cuda_source import blank_comments, blank_literals
+from kcurate.cuda_source.preprocess.splicing import local_includes
+from tests.cuda_source.test_unit import compiles, only, unit
+
+# A device function that every kernel below needs, and a kernel behind something that could hide it.
+HELPER = "__device__ int bumped(int v) { return v + 1; }\n"
+BODY = "(int *v) { v[threadIdx.x] = bumped(v[threadIdx.x]); }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "blanked"),
+    [
+        (b"f(1'000, g(a), 2'000);", b"f(1'000, g(a), 2'000);"),
+        (b"x = 0xFF'00u + 'a' + 1'0.5e1'0 + \"s\";", b"x = 0xFF'00u + ' ' + 1'0.5e1'0 + \" \";"),
+        (b"u8'a' + L'b' + v1'c';", b"u8' ' + L' ' + v1' ';"),
+        (b'a = R"(x)"; b = \'"\';', b"a = \"\"    ; b = ' ';"),
+        (b'R"end(")x" // } )end" + c', b'""                    + c'),
+        (b'u8R"(")" LR"(")" MACROR"("', b'u8""     L""     MACROR" "'),
+        (b'R"(\n\')" + 1', b'"" \n    + 1'),
+    ],
+)
+def test_quotes_in_numbers_and_raw_strings_begin_no_literal(text: bytes, blanked: bytes) -> None:
+    assert blank_literals(text) == blanked
+    assert blank_literals(blanked) == blanked
+    assert len(blanked) == len(text)
+
+
+def test_no_line_of_a_raw_string_is_a_directive() -> None:
+    text = b'#include "a.h"\nconst char *s = R"(\n#include "b.h"\n#if 0\n)";\n#include "c.h"\n'
+    assert local_includes(text) == ("a.h", "c.h")
+    assert b"b.h" in blank_comments(text)
+    report = unit({"main.cu": text.decode() + HELPER + "__global__ void k" + BODY, "a.h": "", "c.h": ""})
+    assert compiles(only(report)) and report.conditions == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "const char *s = R\"x(\n__global__ void other(int *v) { v[0] = ')'; }\n)x\";\n",
+        "int n = 1'000, m = f(n, 2'000);\n",
+        "const char *s = R\"(it's)\"; char c = '{';\n",
+    ],
+)
+def test_a_kernel_behind_quotes_is_found_alone(host: str) -> None:
+    report = unit(
+        {"main.cu": host + HELPER + "__global__ void k" + BODY + "void run(int *v) { k<<<1'0, 32>>>(v); }"}
+    )
+    assert compiles(only(report))
+    assert len(only(report).launch_sites) == 1
+    assert not report.unread
+
+
+@pytest.mark.parametrize("first", ['#include "part.h"\n', "#define TWO 2\n", "#pragma once\n"])
+def test_a_byte_order_mark_hides_no_directive(first: str) -> None:
+    text = b"\xef\xbb\xbf" + first.encode() + b"__global__ void k(int *v) { v[0] = TWO; }\n"
+    if "TWO" not in first:
+        text = text.replace(b"TWO", b"two()") if "part" in first else text.replace(b"TWO", b"2")
+    kernel = only(
+        unit({"main.cu": text, "part.h": b"\xef\xbb\xbf#define NINE 9\n__device__ int two() { return 2; }\n"})
+    )
+    assert compiles(kernel)
+    assert text[kernel.span.start_byte : kernel.span.end_byte].startswith(b"__global__")
+
+
+@pytest.mark.parametrize(
+    "macros",
+    [
+        "constexpr int most(int n) { return n < 99 ? n : 99; }\n"
+        "#define MARK(n) __launch_bounds__(most(n), (1 + 1))\n",
+        "#define MARK(n) __attribute__((optimize(#n), used))\n",
+        "#define INNER(n) __launch_bounds__((n) * (2))\n#define MARK(n) INNER(n)\n",
+        "#define MARK(n) [[gnu::used]] __attribute__((used))\n",
+    ],
+)
+@pytest.mark.parametrize("head", ["MARK(8) __global__ void k", "__global__ void MARK((4 + 4)) k"])
+def test_a_macro_that_annotates_hides_no_kernel(macros: str, head: str) -> None:
+    report = unit({"main.cu": macros + HELPER + head + BODY})
+    assert compiles(only(report)) and not report.unread
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "qualified"),
+    [
+        ('#define EXPORT __attribute__((visibility("default")))\nnamespace EXPORT lib {\n', "}\n", "lib::k"),
+        ('#include "absent.h"\nnamespace ABSENT_API lib {\n', "}\n", "lib::k"),
+        ('namespace lib __attribute__((visibility("hidden"))) {\n', "}\n", "lib::k"),
+        ('#define HIDDEN __attribute__((visibility("hidden")))\nnamespace lib HIDDEN {\n', "}\n", "lib::k"),
+        ("#define OPEN namespace lib {\n#define CLOSE }\nOPEN\n", "CLOSE\n", "lib::k"),
+        (
+            "#define OPEN(a, b) namespace a { namespace b {\n#define CLOSE() }}\nOPEN(x, y)\n",
+            "CLOSE()\n",
+            "x::y::k",
+        ),
+        ('#define OPEN extern "C" {\n#define CLOSE }\nOPEN\n', "CLOSE\n", "k"),
+        ("namespace a { namespace inside {}\n}\nnamespace lib {\n", "}\n", "lib::k"),
+    ],
+)
+def test_a_macro_in_or_for_the_head_of_a_namespace(before: str, after: str, qualified: str) -> None:
+    report = unit({"main.cu": before + HELPER + "__global__ void k" + BODY + after})
+    assert only(report).qualified == qualified
+    assert compiles(only(report))
+
+
+def test_what_follows_a_block_that_a_macro_closes_is_outside_of_it() -> None:
+    text = (
+        "#define OPEN namespace lib {\n#define CLOSE }\nOPEN\n" + HELPER + "CLOSE\n__global__ void k" + BODY
+    )
+    (kernel,) = unit(
+        {"main.cu": text.replace("bumped(v[threadIdx.x])", "lib::bumped(v[threadIdx.x])")}
+    ).kernels
+    assert kernel.qualified == "k"
+    assert compiles(kernel)
+
+
+@pytest.mark.parametrize("name", ["cuda/helper.h", "cub/mine.h", "cooperative_groups/own.cuh"])
+def test_a_header_of_another_project_is_no_librarys_by_its_folder(name: str) -> None:
+    report = unit(
+        {"main.cu": f'#include "{name}"\n#include <{name}>\n' + HELPER + "__global__ void k" + BODY}
+    )
+    assert compiles(only(report))
+    assert report.not_found == (name,)
+
+
+@pytest.mark.parametrize(("callers", "levels"), [(2, 20), (5, 16), (9, 30)])
+def test_template_callers_take_no_time_for_each_path(callers: int, levels: int) -> None:
+    kernel = "template <class T> __global__ void k(T *v) { v[0] = T(1); }\n"
+    host = ["template <class T> void f0(T *v) { k<T><<<1, 1>>>(v); }\n"]
+    for level in range(1, levels):
+        calls = "".join(f"f{max(0, level - back - 1)}<T>(v); " for back in range(callers))
+        host.append(f"template <class T> void f{level}(T *v) {{ {calls}}}\n")
+    last = f"void run(double *v) {{ f{min(levels - 1, 4)}<double>(v); }}\n"
+    start = time.monotonic()
+    report = unit({"main.cu": kernel + "".join(host) + last})
+    assert time.monotonic() - start < 10  # seconds; each path followed by itself: minutes
+    assert only(report).instantiations == ("k<double>",)
