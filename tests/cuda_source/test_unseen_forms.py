@@ -7,7 +7,9 @@ import time
 import pytest
 
 from kcurate.cuda_source import blank_comments, blank_literals
+from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.preprocess.splicing import local_includes
+from kcurate.cuda_source.semantics.code_index import Code
 from tests.cuda_source.test_unit import compiles, only, unit
 
 # A device function that every kernel below needs, and a kernel behind something that could hide it.
@@ -141,3 +143,90 @@ def test_template_callers_take_no_time_for_each_path(callers: int, levels: int) 
     report = unit({"main.cu": kernel + "".join(host) + last})
     assert time.monotonic() - start < 10  # seconds; each path followed by itself: minutes
     assert only(report).instantiations == ("k<double>",)
+
+
+OPERATION = (
+    "struct Grow {{ float by; __device__ float operator()(float x) const {{ return by * x; }} }};\n{more}"
+)
+APPLY = (
+    "template <class Op> __global__ void apply(float *v, Op op) { v[threadIdx.x] = op(v[threadIdx.x]); }\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("space", "host", "instance"),
+    [
+        ("", "apply<<<1, 32>>>(v, Grow{2.f});", "apply<Grow>"),
+        ("", "apply<<<1, 32>>>(v, Grow(Grow{2.f}));", "apply<Grow>"),
+        ("", "auto grow = Grow{2.f}; apply<<<1, 32>>>(v, grow);", "apply<Grow>"),
+        ("", "const auto &grow = Grow{2.f}; apply<<<1, 32>>>(v, grow);", "apply<Grow>"),
+        ("lib", "lib::apply<<<1, 32>>>(v, lib::Grow{2.f});", "lib::apply<lib::Grow>"),
+        ("lib", "lib::Grow grow{2.f}; lib::apply<<<1, 32>>>(v, grow);", "lib::apply<lib::Grow>"),
+        ("lib", "using namespace lib; apply<Grow><<<1, 32>>>(v, Grow{2.f});", "lib::apply<lib::Grow>"),
+        ("a::b", "a::b::apply<a::b::Grow><<<1, 32>>>(v, {2.f});", "a::b::apply<a::b::Grow>"),
+        ("a::b", "using a::b::apply; apply<<<1, 32>>>(v, a::b::Grow{2.f});", "a::b::apply<a::b::Grow>"),
+    ],
+)
+def test_a_functor_that_a_launch_passes_is_the_template_argument(
+    space: str, host: str, instance: str
+) -> None:
+    device = OPERATION.format(more=APPLY)
+    inside = f"namespace {space} {{\n{device}}}\n" if space else device
+    kernel = only(unit({"main.cu": inside + f"void run(float *v) {{ {host} }}\n"}))
+    assert kernel.instantiations == (instance,)
+    assert compiles(kernel)
+
+
+def test_of_types_with_one_name_the_kernels_own_namespace_has_it() -> None:
+    spaces = "".join(f"namespace {name} {{\n{OPERATION.format(more=APPLY)}}}\n" for name in ("a", "b"))
+    host = "namespace b { void run(float *v) { apply<Grow><<<1, 32>>>(v, Grow{1.f}); } }\n"
+    kernels = unit({"main.cu": spaces + host}).kernels
+    assert [kernel.instantiations for kernel in kernels][1] == ("b::apply<b::Grow>",)
+
+
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("template <class T, class P = T*> __global__", ["T", "P"]),
+        ("template <int N, bool B = (N > 4), class U = int> __global__", ["N", "B", "U"]),
+        ("template <class T, enable_if_t<is_same<T, int>::value == true, int> = 0> __global__", ["T", ""]),
+    ],
+)
+def test_the_head_of_a_template_is_read_whatever_its_defaults_are(head: str, names: list[str]) -> None:
+    assert [param.name.decode() for param in template_params(head.encode())] == names
+    (function,) = Code(f"{head} void k(T *v) {{ v[0] = 1; }}".encode()).functions
+    assert list(function.template) == names
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "template <class T, class P = T*> ",
+        "typedef float *P; typedef float T; ",
+        "using T = float; using P = T *; ",
+    ],
+)
+def test_a_parameter_whose_type_is_a_name_for_a_pointer_is_a_pointer(before: str) -> None:
+    text = before + "__global__ void k(P out, const T *in, int n) { out[n] = in[n]; }\n"
+    host = "void run(float *v) { k" + ("<float>" if "template" in before else "") + "<<<1, 1>>>(v, v, 0); }\n"
+    kernel = only(unit({"main.cu": text + host}))
+    assert [param.pointer for param in kernel.params] == [True, True, False]
+    assert compiles(kernel)
+
+
+@pytest.mark.parametrize(
+    ("before", "word", "after"),
+    [
+        ("", "__asm__ __volatile__", ""),
+        ("#define asm __asm__ __volatile__\n", "asm", "#undef asm\n"),
+        ("#define asm __asm__\n", "asm volatile", ""),
+    ],
+)
+def test_gnus_word_for_asm_becomes_the_one_that_nvrtc_knows(before: str, word: str, after: str) -> None:
+    helper = f'__device__ int low(int v) {{ {word}("and.b32 %0, %0, 1;" : "+r"(v)); return v; }}\n'
+    kernel = only(
+        unit({"main.cu": before + helper + after + "__global__ void k(int *v) { v[0] = low(v[1]); }"})
+    )
+    assert compiles(kernel)
+    assert "asm" in kernel.shims
+    assert b"#define" not in kernel.code

@@ -46,6 +46,16 @@ _KNOWN = re.compile(
 )
 
 
+_TYPES = ("type", "using")
+
+
+def _common(path: Sequence[bytes], other: Sequence[bytes]) -> int:
+    """How many leading parts two paths have in common."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other))
+    )
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where template arguments are written: the text before them, with the local names; the item around."""
@@ -73,6 +83,24 @@ class Instantiations:
     def declared(self) -> frozenset[bytes]:
         """Every name that the unit declares outside of functions."""
         return frozenset(name for item in self.parsed.items for name in item.names)
+
+    @cached_property
+    def types(self) -> frozenset[bytes]:
+        """The names of the unit's types."""
+        return frozenset(name for item in self.parsed.items if item.kind in _TYPES for name in item.names)
+
+    @cached_property
+    def qualified(self) -> Mapping[bytes, frozenset[bytes]]:
+        """What each name of a type, constant or namespace means outside of namespaces."""
+        meanings: dict[bytes, set[bytes]] = defaultdict(set)
+        for item in self.parsed.items:
+            space = item.space
+            for name in item.names if item.kind in (*_TYPES, "variable") else ():
+                meanings[name].add(b"::".join([space, name]) if space else name)
+            while space:
+                meanings[space.rpartition(b"::")[2]].add(space)
+                space = space.rpartition(b"::")[0]
+        return {name: frozenset(paths) for name, paths in meanings.items()}
 
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
@@ -117,10 +145,24 @@ class Instantiations:
         most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, uses_of), default=0)
         name = kernel.qualified.decode("utf-8", "replace")
         fit = [args for args in uses_of if least <= len(args) <= most and self._global(args)]
+        fit = [tuple(self._outside(argument, kernel) for argument in args) for args in fit]
         usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
         if not usable and least == 0:
             usable = [()]
         return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
+
+    def _outside(self, argument: bytes, kernel: Item) -> bytes:
+        """An argument as written outside of namespaces, where the kernel's file states its instances."""
+
+        def outside(match: re.Match[bytes]) -> bytes:
+            paths = self.qualified.get(match[0], frozenset((match[0],)))
+            if match[0] in paths or argument[: match.start()].rstrip().endswith((b"::", b".")):
+                return match[0]
+            space = kernel.space.split(b"::")
+            near = max(paths, key=lambda path: (_common(path.split(b"::"), space), -path.count(b"::"), path))
+            return near if len(paths) == 1 or _common(near.split(b"::"), space) else match[0]
+
+        return IDENTIFIER.sub(outside, argument)
 
     def _plain(self, argument: bytes) -> bytes:
         """An argument without names of macros and constants: the same for the same instance."""
@@ -155,7 +197,8 @@ class Instantiations:
                 before = argument[: match.start()].rstrip()
                 if before[-1:].isdigit() or before.endswith((b"::", b".")):
                     continue
-                if not (match[0] in WORDS or match[0] in self.declared or _KNOWN.fullmatch(match[0])):
+                known = match[0] in WORDS or match[0] in self.declared or match[0] in self.qualified
+                if not (known or _KNOWN.fullmatch(match[0])):
                     return False
         return True
 
@@ -201,7 +244,7 @@ class Instantiations:
         names = [param.name for param in wanted]
         head = self._head(function)
         at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
-        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text)
+        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text, self.types)
         for param in wanted[len(template_args) :]:
             value = deduced_args.get(param.name, b"")
             if not value:

@@ -16,12 +16,14 @@ from functools import cached_property
 from kcurate.core import headers
 from kcurate.cuda_source.launches.instantiations import declaration, missing
 from kcurate.cuda_source.parse.items import Item, Parsed
+from kcurate.cuda_source.preprocess.expansion import definition
 from kcurate.cuda_source.preprocess.macros import Saved, without_saving
 from kcurate.cuda_source.standalone import header_names
 from kcurate.cuda_source.standalone.host_methods import without_host_methods
 from kcurate.cuda_source.standalone.source_repairs import (
     annotate,
     annotate_methods,
+    with_plain_asm,
     without_compound_literals,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, without_comments
@@ -202,11 +204,19 @@ class Unit:
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
         real = self._needs_constexpr(items)
+        asm: bytes | None = None
         macros: dict[bytes, bytes] = {}
         saved: Saved = {}
         used = frozenset[bytes]().union(*(item.used for item in items))
         for item in items:
             text = self._own_text(item, used)
+            if item.kind in ("macro", "undef") and item.names[0] == b"asm":
+                asm = macro.body.strip() if (macro := definition(text)) else None
+                repairs.add("asm")
+                continue
+            if (plain := with_plain_asm(text, asm)) != text:
+                text = plain
+                repairs.add("asm")
             if item.host:
                 repairs.add("host-method")
             if item.kind in ("macro", "undef"):
@@ -269,7 +279,7 @@ class Unit:
 
     def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
         source, end = self.parsed.source, item.end
-        if item.kind in _LINES:
+        if item.kind in _DIRECTIVES:
             end = max(source.find(b"\n", end - 1), end) if source[end - 1 : end] != b"\n" else end
             text = without_comments(source[item.start : end])
         else:
@@ -313,7 +323,8 @@ def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
     return starts
 
 
-_LINES = frozenset(("macro", "undef", "include", "using"))
+_DIRECTIVES = frozenset(("macro", "undef", "include"))
+_LINES = _DIRECTIVES | {"using"}
 
 
 def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:

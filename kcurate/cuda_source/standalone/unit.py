@@ -13,7 +13,7 @@ from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
 from kcurate.cuda_source.launches.macro_calls import expanded_calls
 from kcurate.cuda_source.parse.items import Item, parse
-from kcurate.cuda_source.parse.parameters import header_of, params_of
+from kcurate.cuda_source.parse.parameters import params_in
 from kcurate.cuda_source.preprocess.macros import global_macros, kernels_begun
 from kcurate.cuda_source.preprocess.splicing import Hidden, Read, Resolve, Text, definitions, splice
 from kcurate.cuda_source.standalone.closure import Unit
@@ -176,7 +176,7 @@ def _kernel(
         qualified=item.qualified.decode("latin-1"),
         code=closure.code,
         span=text.span(item.start - shift, item.end - shift),
-        params=params_of(header_of(item, unit.parsed.text)),
+        params=params_in(item, unit.parsed.text),
         instantiations=instantiations,
         launch_sites=tuple(sites),
         closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
