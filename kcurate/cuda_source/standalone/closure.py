@@ -19,7 +19,7 @@ from kcurate.cuda_source.parse.items import Item, Parsed
 from kcurate.cuda_source.preprocess.expansion import definition
 from kcurate.cuda_source.preprocess.macros import Saved, without_saving
 from kcurate.cuda_source.standalone import header_names
-from kcurate.cuda_source.standalone.host_methods import without_host_methods
+from kcurate.cuda_source.standalone.host_methods import as_scope, without_host_methods
 from kcurate.cuda_source.standalone.source_repairs import (
     annotate,
     annotate_methods,
@@ -40,6 +40,8 @@ _VECTORS = frozenset(
 )
 # Operators on these are for the host, unless they say otherwise.
 _STREAMS = frozenset((b"ostream", b"istream", b"string"))
+# A class that declares types.
+_NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
@@ -66,6 +68,7 @@ class Unit:
         self.flag_bytes = flag_bytes
         self.shim_bytes = shim_bytes
         self._bare: dict[int, bytes] = {}
+        self._in_part: dict[int, Item] = {}
 
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
@@ -100,6 +103,17 @@ class Unit:
 
         `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
         """
+        chosen = self._chosen(kernels, instantiations)
+        if scopes := self._scopes(chosen, instantiations):
+            chosen = self._chosen(kernels, instantiations, scopes)
+        items = self._with_context(chosen, max(kernel.end for kernel in kernels))
+        stated = missing(instantiations, items, self.parsed.text)
+        return self._emit(items, {kernel.start for kernel in kernels}, stated)
+
+    def _chosen(
+        self, kernels: Sequence[Item], instantiations: Sequence[str], scopes: Mapping[int, Item] = {}
+    ) -> dict[int, Item]:
+        """The kernels and what they need by where it starts; `scopes` are classes that are taken in part."""
         chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
         own_names = {name for kernel in kernels for name in kernel.names}
         queue = list(kernels)
@@ -114,13 +128,28 @@ class Unit:
                     if item.start in chosen or (name, item.start) in seen:
                         continue
                     if self._wanted(item, name, user, own_names):
-                        chosen[item.start] = item
-                        queue.append(item)
+                        chosen[item.start] = scopes.get(item.start, item)
+                        queue.append(chosen[item.start])
                     elif item.kind not in ("macro", "function"):
                         seen.add((name, item.start))
-        items = self._with_context(chosen, max(kernel.end for kernel in kernels))
-        stated = missing(instantiations, items, self.parsed.text)
-        return self._emit(items, {kernel.start for kernel in kernels}, stated)
+        return chosen
+
+    def _scopes(self, chosen: Mapping[int, Item], instantiations: Sequence[str]) -> dict[int, Item]:
+        """The chosen classes that are named for what is declared in them alone, taken for that alone."""
+        scopes: dict[int, Item] = {}
+        around = [item for item in chosen.values() if item.kind == "type" and _NESTED.search(self.bare(item))]
+        for item in around:
+            alone = re.compile(rb"\b" + re.escape(item.names[0]) + rb"\b(?!\s*(?:<[^;{}()]*>\s*)?::)")
+            users = [
+                self.bare(user)
+                for user in chosen.values()
+                if user is not item and item.names[0] in user.used and not _names_alone(user, self.bare(user))
+            ]
+            if users and not any(map(alone.search, [*users, " ".join(instantiations).encode()])):
+                if item.start not in self._in_part:
+                    self._in_part[item.start] = as_scope(item, self.parsed)
+                scopes[item.start] = self._in_part[item.start]
+        return scopes
 
     def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
         kind = item.kind
@@ -310,6 +339,11 @@ def _blocks_around(item: Item) -> tuple[bytes, ...]:
     if item.template:  # templates have no C linkage; a misread header may leave its block open
         return tuple(opening for opening in item.wrapper if not opening.startswith(b"extern"))
     return item.wrapper
+
+
+def _names_alone(item: Item, bare: bytes) -> bool:
+    """Whether an item is a using-declaration, which makes nothing of what it names."""
+    return item.kind == "using" and b"=" not in bare
 
 
 def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
