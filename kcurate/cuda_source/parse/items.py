@@ -44,6 +44,7 @@ _ANNOTATED = _MADE | {"prototype"}
 # Further than so from an annotation, nothing is annotated by it.
 GAP_BYTES = 200
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
+_USED_NAME = re.compile(rb"using\s+(?!namespace\b)[\w:\s]*?::\s*(\w+)\s*;")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 
 
@@ -271,6 +272,8 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
     elif kind in _USING:
         name = inner.child_by_field_name("name")
         names, what = ([_text(name, text)] if name is not None else []), "using"
+        if kind == "using_declaration" and (match := _USED_NAME.match(bare, start)):
+            names = [match[1]]
     elif kind == "declaration":
         names = [*declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
         what = "prototype" if is_prototype(inner) else "variable"

@@ -44,6 +44,7 @@ _STREAMS = frozenset((b"ostream", b"istream", b"string"))
 _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
+_USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 
 
@@ -143,7 +144,7 @@ class Unit:
             users = [
                 self.bare(user)
                 for user in chosen.values()
-                if user is not item and item.names[0] in user.used and not _names_alone(user, self.bare(user))
+                if user is not item and item.names[0] in user.used and not _USED_NAME.match(self.bare(user))
             ]
             if users and not any(map(alone.search, [*users, " ".join(instantiations).encode()])):
                 if item.start not in self._in_part:
@@ -158,6 +159,11 @@ class Unit:
         if kind in ("macro", "undef"):
             # Names in a macro body are looked up where the macro is used, so they may be defined later.
             return item.start < user.end or user.kind == "macro"
+        if kind == "using" and (match := _USED_NAME.match(self.bare(item))):
+            path = b"::" + b"".join(match[1].split()).removeprefix(b"::")
+            return any(
+                (b"::" + other.qualified).endswith(path) for other in self.by_name[name] if other.space
+            )
         if kind in ("type", "using"):
             return True
         if b"__global__" in item.qualifiers:
@@ -339,11 +345,6 @@ def _blocks_around(item: Item) -> tuple[bytes, ...]:
     if item.template:  # templates have no C linkage; a misread header may leave its block open
         return tuple(opening for opening in item.wrapper if not opening.startswith(b"extern"))
     return item.wrapper
-
-
-def _names_alone(item: Item, bare: bytes) -> bool:
-    """Whether an item is a using-declaration, which makes nothing of what it names."""
-    return item.kind == "using" and b"=" not in bare
 
 
 def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
