@@ -27,7 +27,7 @@ from kcurate.cuda_source.preprocess.macros import (
     readable,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, parseable
-from kcurate.cuda_source.text.tokens import IDENTIFIER
+from kcurate.cuda_source.text.tokens import IDENTIFIER, tokens
 
 _FUNCTION = "function_definition"
 TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
@@ -68,7 +68,8 @@ class Item:
     """One declaration: `names` it declares, `used` every name in it, `wrapper` the blocks it must be inside.
 
     `header_end` is where a function's body begins (for other items, the item's end). `host` are the host
-    methods of a class, if they were looked for.
+    methods of a class, if they were looked for. `expansion`: what a macro call that makes kernels stands for
+    here, the header and the whole.
     """
 
     kind: str
@@ -81,6 +82,7 @@ class Item:
     wrapper: tuple[bytes, ...] = ()
     template: bool = False
     host: tuple[HostMethod, ...] = ()
+    expansion: tuple[bytes, bytes] | None = None
 
     @property
     def kernel(self) -> bool:
@@ -137,7 +139,7 @@ def parse(source: bytes) -> Parsed:
         _annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare, plain)
     )
     declarations = [_as_kernel(item, bare, words) for item in named]
-    declarations += filter(None, (_made(statement, bare) for statement in statements))
+    declarations += (item for statement in statements for item in _made(statement, bare))
     items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
     items = tuple(_within(items, opened)) if opened else items
     return Parsed(source, text, tree, items, annotations, before)
@@ -160,19 +162,64 @@ def _within(items: Iterable[Item], opened: Sequence[Opened]) -> Iterator[Item]:
         yield replace(item, wrapper=(*heads, *item.wrapper)) if heads else item
 
 
-def _made(statement: MacroStatement, bare: bytes) -> Item | None:
-    """What a macro call declares, as one item; kernels are counted elsewhere (`macros`)."""
-    text = statement.expansion
-    items = [item for item in _items(parse_tree(text).root_node, text, text, text) if item.kind in _MADE]
-    if not items or any(b"__global__" in item.qualifiers for item in items):
-        return None
-    start, end = statement.start, statement.end
-    first = next((item for item in items if item.device), items[0])
-    names = tuple(name for item in items for name in item.names)
-    used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
+def _made(statement: MacroStatement, bare: bytes) -> Iterator[Item]:
+    """What a macro call declares: one item; if kernels are among it, these and the rest, all written out."""
+    text, (start, end) = statement.expansion, (statement.start, statement.end)
+    plain = blank_literals(text)
+    items = [item for item in _items(parse_tree(text).root_node, text, plain, plain) if item.kind in _MADE]
+    kernels = [item for item in items if item.kernel and item.names]
+    if kernels:
+        beside = [item for item in items if not item.kernel and (item.device or item.kind != "function")]
+        # Before the kernels of the call, at a byte where nothing else begins.
+        parts = [(start - 1, beside)] if beside and start else []
+        parts += [(start + at, [kernel]) for at, kernel in enumerate(kernels[: end - start])]
+        if beside and not start:
+            parts[0] = start, [*beside, kernels[0]]
+        for at, declared_here in parts:
+            yield _written_out(declared_here, statement, plain, at)
+    elif items and not any(b"__global__" in item.qualifiers for item in items):
+        first = next((item for item in items if item.device), items[0])
+        names = tuple(name for item in items for name in item.names)
+        used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
+        yield replace(
+            first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
+        )
+
+
+def _written_out(items: Sequence[Item], statement: MacroStatement, plain: bytes, at: int) -> Item:
+    """What is declared in the expansion of a macro call, as one item at a byte of the call."""
+    last, text = items[-1], statement.expansion
     return replace(
-        first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
+        last,
+        names=tuple(name for item in items for name in item.names),
+        start=at,
+        end=statement.end,
+        header_end=statement.end,
+        used=frozenset(name for item in items for name in item.used),
+        wrapper=(*statement.wrapper, *last.wrapper),
+        expansion=(
+            plain[last.start : last.header_end],
+            b"\n".join(written(text[item.start : item.end]) for item in items),
+        ),
     )
+
+
+def written(text: bytes) -> bytes:
+    """Tokens in lines: a macro's expansion has none."""
+    out, depth, inside = list[bytes](), 0, 0
+    for token in tokens(text):
+        inside += (token == b"(") - (token == b")")
+        depth -= token == b"}"
+        if out and out[-1] == b"\n":
+            out.append(b"  " * depth)
+        elif out and token not in (b")", b"]", b",", b";", b".") and out[-1] not in (b"(", b"[", b"."):
+            called = token in (b"(", b"[") and (out[-1][-1:].isalnum() or out[-1] in (b")", b"]"))
+            out.append(b"" if called else b" ")
+        out.append(token)
+        depth += token == b"{"
+        if not inside and token in (b";", b"{", b"}"):
+            out.append(b"\n")
+    return b"".join(out).strip()
 
 
 def _annotated(

@@ -71,7 +71,7 @@ def _param(text: bytes) -> Param:
 
 def header_of(item: Item, text: bytes) -> bytes:
     """A function's header with comments and literals blanked; macros that stand for words are replaced."""
-    header = blank_literals(text[item.start : item.header_end])
+    header = item.expansion[0] if item.expansion else blank_literals(text[item.start : item.header_end])
     named = _word_macros(text)
     for _ in range(MAX_NESTED):
         replaced = _WORD.sub(lambda word: named.get(word[0], word[0]), header)

@@ -96,7 +96,8 @@ class Unit:
     def bare(self, item: Item) -> bytes:
         """The text of an item with comments and literals blanked."""
         if item.start not in self._bare:
-            self._bare[item.start] = blank_literals(self.parsed.text[item.start : item.end])
+            text = item.expansion[1] if item.expansion else self.parsed.text[item.start : item.end]
+            self._bare[item.start] = blank_literals(text)
         return self._bare[item.start]
 
     def closure(self, kernels: Sequence[Item], instantiations: Sequence[str] = ()) -> Closure:
@@ -313,6 +314,8 @@ class Unit:
         return repairs
 
     def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
+        if item.expansion:
+            return item.expansion[1]
         source, end = self.parsed.source, item.end
         if item.kind in _DIRECTIVES:
             end = max(source.find(b"\n", end - 1), end) if source[end - 1 : end] != b"\n" else end
