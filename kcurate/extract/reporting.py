@@ -89,9 +89,26 @@ def count_items(
     }
     asked, unevaluated = sum(t.conditions for t in trees), sum(len(t.unevaluated) for t in trees)
     items["conditions"] = {"evaluated": asked - unevaluated, "unevaluated": unevaluated}
+    for name, counts in (
+        ("__global__", [tree.marks for tree in trees]),
+        ("@triton.jit", [t.jit for t in trees]),
+    ):
+        if total := sum(map(Counter, counts), Counter[str]()):  # without zeros
+            items[name] = dict(sorted(total.items()))
     if same_named:
         items["same_named_files"] = _counted(same_named.elements())
     return items
+
+
+def marks_line(trees: Sequence[TreeKernels]) -> str | None:
+    """One line that holds the count of `__global__` by outcome to that of the text; None: there is none."""
+    marks = sum((Counter(tree.marks) for tree in trees), Counter[str]())
+    in_text, counted = sum(tree.marks_in_text for tree in trees), marks.total()
+    if not in_text:
+        return None
+    by_outcome = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in marks.most_common())
+    agree = "all accounted for" if counted == in_text else f"{counted} accounted for"
+    return f"{in_text} __global__ in the text, {agree}: {by_outcome}"
 
 
 def _counted(outcomes: Iterable[str]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.reporting import add_results, count_items, file_outcomes, write_reports
+from kcurate.extract.reporting import add_results, count_items, file_outcomes, marks_line, write_reports
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.sources import TreeFiles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
@@ -83,6 +83,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         if dropped:
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         _note_reasons(finished, record.note, listed)
+        if (line := marks_line(finished)) is not None:
+            record.note(line)
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:
             record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
