@@ -25,8 +25,11 @@ LOST = (
     FileOutcome.UNREADABLE,
     FileOutcome.UNREADABLE_FOLDER,
     FileOutcome.TOO_LARGE,
+    FileOutcome.BINARY,
+    FileOutcome.UTF_16,
     FileOutcome.BROKEN_LINK,
 )
+UTF_16_HINT = "text in UTF-16 is not read: iconv -f UTF-16 -t UTF-8"
 # So many includes that were not found are named with a kernel that does not compile.
 MAX_NAMES = 4
 
@@ -128,7 +131,8 @@ def add_results(
         for path, outcome in sorted(by_path.items()):
             reason = tree.reasons.get(path)
             if outcome in LOST or (reason is not None and reason.hint is not None):
-                why = reason.line(shown(path)) if reason else f"{outcome}".replace("_", " ")
+                plain = UTF_16_HINT if outcome is FileOutcome.UTF_16 else f"{outcome}".replace("_", " ")
+                why = reason.line(shown(path)) if reason else plain
                 record.item("files", shown(path), outcome, why, passed=False, file=listed)
         for path, lost in sorted(tree.lost.items()):
             for lost_kernel in lost:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -56,6 +57,7 @@ class FileOutcome(StrEnum):
     UNREADABLE_FOLDER = "unreadable_folder"
     TOO_LARGE = "too_large"
     BINARY = "binary"
+    UTF_16 = "utf_16"
 
 
 @dataclass(frozen=True)
@@ -187,5 +189,5 @@ def read_source(path: Path) -> bytes | FileOutcome:
     if len(data) > MAX_FILE_BYTES:
         return FileOutcome.TOO_LARGE
     if b"\0" in data[:BINARY_PROBE_BYTES]:
-        return FileOutcome.BINARY
+        return FileOutcome.UTF_16 if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else FileOutcome.BINARY
     return data

@@ -230,3 +230,36 @@ def test_gnus_word_for_asm_becomes_the_one_that_nvrtc_knows(before: str, word: s
     assert compiles(kernel)
     assert "asm" in kernel.shims
     assert b"#define" not in kernel.code
+
+
+@pytest.mark.parametrize(
+    ("macros", "body"),
+    [
+        (
+            "#define STEP s = v[0] - s;\n#define FOUR STEP STEP STEP STEP\n",
+            "for (int i = 0; i < 2; ++i) { FOUR FOUR\nFOUR }",
+        ),
+        (
+            "#define CHECK(x) if (x > 9) { return; }\n#define ADD(a, b) a += b;\n",
+            "CHECK(s) ADD(s, 2)\n  CHECK(v[0])\n  s = s * 2;",
+        ),
+        (
+            "#define EACH(i, n) for (int i = 0; i < n; ++i) {\n#define DONE }\n",
+            "EACH(i, 3) s += i; EACH(j, 2)\n s += j; DONE DONE",
+        ),
+        ("#define RESTRICTED __restrict__\n#define LIMIT(n) __launch_bounds__(n)\n", "s += 1;"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("head", ["", "template <class T> ", "namespace lib { "])
+def test_a_macro_that_is_a_statement_or_a_qualifier_hides_nothing(macros: str, body: str, head: str) -> None:
+    type_text = "T" if "template" in head else "int"
+    marks = ("LIMIT\n(64) ", "RESTRICTED ") if "LIMIT" in macros else ("", "")
+    params = f"({type_text} * {marks[1]}v)"
+    text = f"{macros}{head}__global__ void {marks[0]}k{params} {{ {type_text} s = v[1]; {body} v[2] = s; }}\n"
+    text += "}\n" if "namespace" in head else ""
+    text += "__global__ void after(int *v) { v[0] = 1; }\nvoid run(int *v) { after<<<1, 1>>>(v); }\n"
+    report = unit({"main.cu": text})
+    assert [kernel.name for kernel in report.kernels] == ["k", "after"]
+    assert not report.unread
+    assert all(map(compiles, report.kernels))
+    assert len(report.kernels[1].launch_sites) == 1

@@ -25,6 +25,8 @@ from kcurate.cuda_source.preprocess.macros import (
     global_macros,
     namespace_words,
     readable,
+    replaced,
+    statement_macros,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, parseable
 from kcurate.cuda_source.text.tokens import IDENTIFIER, tokens
@@ -130,7 +132,8 @@ def parse(source: bytes) -> Parsed:
     statements = list(macro_statements(text, beside)) if MARK.search(bare) else []
     annotations = annotating(bare) if MARK.search(bare) else {}
     places = list(annotations_in(bare, annotations))
-    plain = blanked(readable(text, bare), places)
+    plain = replaced(readable(text, bare), statement_macros(bare) if MARK.search(bare) else ())
+    plain = blanked(plain, places)
     plain = blanked(plain, list(namespace_words(plain)))
     plain = blanked(plain, ((each.start, each.end) for each in opened))
     tree = parse_tree(blanked(plain, ((each.start, each.end) for each in statements)))

@@ -37,11 +37,13 @@ _ANNOTATION = re.compile(
     rb"\s*(?:(?P<list>\[)(?=\[)|(?:__attribute__|__declspec|__align__|__builtin_align__|alignas|__launch_bounds__|"
     rb"__cluster_dims__|__block_size__|__maxnreg__)\s*(?P<call>\()|(?P<word>\w+))"
 )
+# What no statement inside a function says.
+_DECLARES = re.compile(rb"\b(?:__global__|__device__|namespace|extern|template|typedef|class|struct)\b")
 _FOLLOWS = re.compile(rb"\s*[\w:]")
 _PARAMETERS = re.compile(rb"\A\([^()]*\)")
 _ANNOTATIONS = frozenset(
     b"__host__ __device__ __global__ __constant__ __managed__ __shared__ __forceinline__ __noinline__ inline "
-    b"__inline__ __inline static constexpr virtual".split()
+    b"__inline__ __inline static constexpr virtual __restrict__ __restrict __grid_constant__".split()
 )
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
 SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
@@ -152,6 +154,38 @@ def namespace_words(bare: bytes) -> Iterator[tuple[int, int]]:
         yield from (match.span(group) for group in (1, 3) if match[group])
 
 
+def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The uses of macros that stand for whole statements or for braces around some, which the grammar would
+    take for names, types or calls: each with what is read in its place, braces or an empty statement.
+    """
+    bodies = {macro.name: _PARAMETERS.sub(b"", macro.body).split() for macro in definitions(bare)}
+    calls = {macro.name for macro in definitions(bare) if macro.body.startswith(b"(")}
+    braces: dict[bytes, int] = {}
+    size = -1
+    while size != len(braces):
+        size = len(braces)
+        for name, words in bodies.items():
+            if words and (words[-1][-1:] in (b";", b"{", b"}") or words[-1] in braces) and name not in braces:
+                text = b" ".join(words)
+                if not _DECLARES.search(text):
+                    inside = sum(braces.get(word, 0) for word in IDENTIFIER.findall(text))
+                    braces[name] = text.count(b"{") - text.count(b"}") + inside
+    if not braces:
+        return
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    for match in re.finditer(rb"\b(?:" + b"|".join(sorted(braces)) + rb")\b(\s*\()?", code):
+        name = match[0].partition(b"(")[0].strip()
+        end: int | None = match.start() + len(name)
+        if name in calls:
+            end = closing(code, match.end() - 1, MAX_CALL_BYTES) if match[1] else None
+        if end is not None and (
+            braces[name] or name not in calls or not code[end:].lstrip().startswith(b";")
+        ):
+            signs = (b"{" if braces[name] > 0 else b"}") * abs(braces[name]) or b";"
+            if len(signs) <= end - match.start():
+                yield match.start(), end, signs
+
+
 class Opened(NamedTuple):
     """The use of a macro that only opens blocks around declarations or closes them, such as `LIB_BEGIN` for
     `namespace lib {`: its span; the heads of the blocks that it opens; how many blocks it closes.
@@ -176,6 +210,7 @@ def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
     if not opening:
         return
     code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    depth = 0
     for match in re.finditer(rb"\b(?:" + b"|".join(opening) + rb")\b", code):
         end = match.end()
         if bodies[match[0]].startswith(b"("):
@@ -195,7 +230,8 @@ def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
                 heads.pop()
             else:
                 closes += 1
-        if words and not words[at:].strip():
+        if words and not words[at:].strip() and closes <= depth:  # others are braces of statements
+            depth += len(heads) - closes
             yield Opened(match.start(), end, tuple(heads), closes)
 
 
@@ -245,6 +281,17 @@ def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     for start, end in spans:
         if start >= at:
             out += [text[at:start], re.sub(rb"[^\n]", b" ", text[start:end])]
+            at = end
+    return b"".join([*out, text[at:]])
+
+
+def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """The text with spans, given in order, replaced by signs and blanks."""
+    out, at = [], 0
+    for start, end, signs in spans:
+        if start >= at:
+            blank = re.sub(rb"[^\n]", b" ", text[start + len(signs) : end])
+            out += [text[at:start], signs, blank]
             at = end
     return b"".join([*out, text[at:]])
 
