@@ -263,3 +263,20 @@ def test_a_macro_that_is_a_statement_or_a_qualifier_hides_nothing(macros: str, b
     assert not report.unread
     assert all(map(compiles, report.kernels))
     assert len(report.kernels[1].launch_sites) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "register int a = v[1];",
+        "register const unsigned int a = v[1];",
+        "for (register int a = 3; a < 4; ++a) v[2] = a; int a = 1;",
+    ],
+)
+def test_the_word_register_is_dropped(body: str) -> None:
+    kernel = only(
+        unit({"main.cu": f'__global__ void k(int *v) {{ {body} asm("// register x"); v[0] = a; }}'})
+    )
+    assert compiles(kernel)
+    assert "register" in kernel.shims
+    assert b"// register x" in kernel.code

@@ -25,6 +25,7 @@ from kcurate.cuda_source.standalone.source_repairs import (
     annotate_methods,
     with_plain_asm,
     without_compound_literals,
+    without_register,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, without_comments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
@@ -250,9 +251,10 @@ class Unit:
                 asm = macro.body.strip() if (macro := definition(text)) else None
                 repairs.add("asm")
                 continue
-            if (plain := with_plain_asm(text, asm)) != text:
-                text = plain
-                repairs.add("asm")
+            plain = with_plain_asm(text, asm)
+            bare = without_register(plain)
+            repairs.update(["asm"] * (plain != text) + ["register"] * (bare != plain))
+            text = bare
             if item.host:
                 repairs.add("host-method")
             if item.kind in ("macro", "undef"):

@@ -13,6 +13,7 @@ from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
 _COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
 _PLAIN = {b"asm": b"asm", b"volatile": b"volatile"}
 _ASM = re.compile(rf"({COMMENT}|{LITERAL})|\b(?:asm|__asm(?:__)?|__volatile(?:__)?)\b".encode(), re.DOTALL)
+_REGISTER = re.compile(rf"({COMMENT}|{LITERAL})|\bregister\s+(?=[A-Za-z_:])".encode(), re.DOTALL)
 _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 _CONSTEXPR = re.compile(rb"\bconstexpr\b(?!\s*\()")
 _ENDS_SPECIFIERS = re.compile(rb"[;={(]")
@@ -38,6 +39,11 @@ def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
         return _ASM.sub(plain, body) if match[0] == b"asm" and body else _PLAIN[match[0].strip(b"_")]
 
     return _ASM.sub(plain, text) if b"asm" in text else text
+
+
+def without_register(text: bytes) -> bytes:
+    """C's `register float x` becomes `float x`: C++17 has no such word."""
+    return _REGISTER.sub(lambda match: match[1] or b"", text) if b"register" in text else text
 
 
 def annotate(text: bytes, template: bool, words: bytes = b"__device__") -> bytes:
