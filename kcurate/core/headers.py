@@ -7,6 +7,7 @@ headers contain (the toolkit, `kcurate.backends.cuda.host_headers`, `kcurate/bac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 # side: a side may include the header; kept: extract keeps its include in a kernel's file; emulated: the
@@ -39,8 +40,9 @@ _TABLE: Mapping[str, str] = {
     """,
     "kept emulated": "cuda/std/cstddef",
 }
-# Libraries of device code; extract keeps the include of any of their headers.
-LIBRARIES = ("cooperative_groups/", "cuda/", "cub/")
+# Libraries of device code; extract keeps whatever is included of them. A file of another project that lies in
+# a folder of the name, such as `cuda/helper.h`, has another suffix.
+_LIBRARY = re.compile(r"cooperative_groups/[\w/]+\.h|cuda/[\w/]+|cub/[\w/]+\.cuh")
 
 
 def _with(mark: str) -> frozenset[str]:
@@ -54,4 +56,4 @@ IN_SIDES, KEPT, EMULATED = map(_with, ("side", "kept", "emulated"))
 
 def kept(name: str) -> bool:
     """Whether extract leaves the include of a header in a kernel's file."""
-    return name in KEPT or name.startswith(LIBRARIES)
+    return name in KEPT or _LIBRARY.fullmatch(name) is not None

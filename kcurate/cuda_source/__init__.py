@@ -18,7 +18,14 @@ from kcurate.cuda_source.parse.items import Item, Parsed, parse
 from kcurate.cuda_source.parse.parameters import kernel_signatures
 from kcurate.cuda_source.preprocess.macros import global_macros
 from kcurate.cuda_source.preprocess.splicing import local_includes
-from kcurate.cuda_source.standalone.unit import KernelSource, UnitReport, extract_unit, whole_file
+from kcurate.cuda_source.standalone.unit import (
+    KernelSource,
+    Mark,
+    UnitReport,
+    extract_unit,
+    marks_in,
+    whole_file,
+)
 from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
 from kcurate.cuda_source.text.features import features, techniques
 from kcurate.cuda_source.text.normalise import normalise, normalised_tokens
@@ -26,6 +33,7 @@ from kcurate.cuda_source.text.normalise import normalise, normalised_tokens
 __all__ = [
     "Item",
     "KernelSource",
+    "Mark",
     "Parsed",
     "UnitReport",
     "blank_comments",
@@ -35,6 +43,7 @@ __all__ = [
     "global_macros",
     "kernel_signatures",
     "local_includes",
+    "marks_in",
     "normalise",
     "normalised_tokens",
     "parse",

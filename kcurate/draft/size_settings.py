@@ -91,6 +91,8 @@ def _steps(
     unit = _unit(block, level)
     rounds = _multiples(sizes, large, unit)
     odd = _odd(sizes, large, _ODD[level]), rounds[0], _odd(sizes, large, _SMALL_ODD[level])
+    if (apart := _apart(sizes)) != sizes:
+        yield Settings("odd and different, small ones too", tuple({**each, **_small(apart)} for each in odd))
     yield Settings("odd and different", odd)
     yield Settings(f"multiples of {unit}", rounds)
     for side in (64, 256, 1024) if level == 1 else (64,):
@@ -102,6 +104,21 @@ def _steps(
     defaults = {name: value for name, value in sizes.items() if value is not None}
     if len(defaults) == len(sizes):
         yield Settings("the host's own and half of them", (defaults, _half(defaults)))
+
+
+def _apart(sizes: Mapping[str, int | None]) -> Mapping[str, int | None]:
+    """The sizes with small ones apart that the host sets alike: equal, a window and its step tell nothing."""
+    known: list[int | None] = []
+    apart = dict(sizes)
+    for name, value in sizes.items():
+        if value is not None and 1 < value < SMALL:
+            apart[name] = value + known.count(value)
+            known.append(value)
+    return apart
+
+
+def _small(sizes: Mapping[str, int | None]) -> dict[str, int]:
+    return {name: value for name, value in sizes.items() if value is not None and value <= SMALL}
 
 
 def _multiples(
@@ -160,12 +177,12 @@ def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, 
     # A length of which nothing is known is most likely that of what is beside it.
     known = [value for value in sizes.values() if value is not None and value > SMALL and level == 1]
     default = max(known, default=_BENCH[level])
-    setting = {name: value if value is not None else default for name, value in sizes.items()}
+    setting = _spaced(counts, {name: default if value is None else value for name, value in sizes.items()})
     while not fits(counts, setting, MAX_BENCH_ELEMENTS) and any(
         value > 2 * SMALL for value in setting.values()
     ):
-        setting = _half(setting)
-    return setting
+        setting = _spaced(counts, _half(setting))
+    return dict(setting)
 
 
 def _unit(block: Sequence[int], level: int) -> int:

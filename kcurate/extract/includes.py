@@ -6,8 +6,9 @@ Lookups never leave the tree. Not covered: splicing includes (`kcurate.cuda_sour
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -75,35 +76,98 @@ class Reader:
         return self.located.get((name, includer))
 
 
-def by_ending(paths: Iterable[str]) -> Callable[[str, str], str | None]:
+# Folders of a repository, not repositories.
+_INNER = re.compile(
+    r"(?:src|source|sources|inc|include|includes|lib|libs|common|core|kernels?|cuda|gpu|cpu|cpp|csrc|host|device|"
+    r"utils?|tools?|tests?|examples?|samples?|apps?|bench\w*|docs?|data|python|third_?party|external|extern|deps)\Z",
+    re.IGNORECASE,
+)
+# A corpus has folders of repositories, or of owners with repositories.
+MAX_COLLECTED = 2
+
+
+def repositories(paths: Iterable[str]) -> Callable[[str], str]:
+    """The folder of the repository that a file is in, `""` if the tree is a single one.
+
+    `paths` are all files of the tree. A folder is a collection if it has nothing but several folders, none of
+    them named like a part of a repository: a public corpus unpacked.
+    """
+    folders: dict[str, set[str]] = defaultdict(set)
+    with_files: set[str] = set()
+    for path in paths:
+        parts = path.split("/")
+        for depth in range(min(len(parts), MAX_COLLECTED)):
+            here = "/".join(parts[:depth])
+            if depth == len(parts) - 1:
+                with_files.add(here)
+            else:
+                folders[here].add(parts[depth])
+
+    def collection(folder: str) -> bool:
+        names = folders[folder]
+        return folder not in with_files and len(names) > 1 and not any(map(_INNER.match, names))
+
+    collections = {folder for folder in list(folders) if collection(folder)}
+
+    def repository(path: str) -> str:
+        folder, parts = "", path.split("/")
+        for depth in range(1, len(parts)):
+            if folder not in collections:
+                break
+            folder = "/".join(parts[:depth])
+        return folder
+
+    return repository
+
+
+def by_ending(
+    paths: Iterable[str], repository: Callable[[str], str] = lambda path: ""
+) -> Callable[[str, str], str | None]:
     """A search for the file that an include means when no include folder is known: `locate(name, includer)`.
 
-    Of the paths that end with the name, the one that shares most folders with the includer.
+    Of the paths in the includer's repository that end with the name, the one that shares most folders with
+    the includer.
     """
-    named: dict[str, list[str]] = defaultdict(list)
+    # By repository and the last two parts of the path: a tree may have thousands of `utils.h`.
+    ending_with: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in paths:
-        named[posixpath.basename(path)].append(path)
+        for ending in {posixpath.basename(path), _ending(path)}:
+            ending_with[repository(path), ending].append(path)
+    # The paths of a repository that end with a name: by folder around them the two nearest to it.
+    nearest: dict[tuple[str, str], dict[str, list[str]]] = {}
+
+    def below(inside: str, short: str) -> dict[str, list[str]]:
+        if (inside, short) not in nearest:
+            table: dict[str, list[str]] = {}
+            every = ending_with.get((inside, _ending(short)), ())
+            fitting = (path for path in every if f"/{path}".endswith(f"/{short}"))
+            for path in sorted(fitting, key=lambda path: (path.count("/"), path)):
+                for folder in _around(path):
+                    if len(paths_here := table.setdefault(folder, [])) < 2:
+                        paths_here.append(path)
+            nearest[inside, short] = table
+        return nearest[inside, short]
 
     def locate(name: str, includer: str) -> str | None:
         short = posixpath.normpath(name)
         while short.startswith("../"):
             short = short[3:]
-        places = [
-            p
-            for p in named.get(posixpath.basename(short), ())
-            if f"/{p}".endswith(f"/{short}") and p != includer
-        ]
-        return min(places, key=lambda path: (-_shared(path, includer), path.count("/"), path), default=None)
+        table = below(repository(includer), short)
+        places = (path for folder in _around(includer) for path in table.get(folder, ()))
+        return next((path for path in places if path != includer), None)
 
     return locate
 
 
-def _shared(path: str, other: str) -> int:
-    """How many leading folders two paths have in common."""
-    pairs = zip(path.split("/")[:-1], other.split("/")[:-1], strict=False)
-    return next(
-        (at for at, (first, two) in enumerate(pairs) if first != two), min(path.count("/"), other.count("/"))
-    )
+def _ending(path: str) -> str:
+    return "/".join(path.rsplit("/", 2)[-2:])
+
+
+def _around(path: str) -> Iterator[str]:
+    """The folders around a path, the innermost first, the tree's root last."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
 
 
 def include_graph(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -20,6 +20,9 @@ from kcurate.suites import Place, Tree
 VariantKey = tuple[str | None, str | None]
 NamedSite = tuple[str, LaunchSite]
 Placed = TypeVar("Placed", Span, LaunchSite, Condition)
+
+# What became of every `__global__` in a file that no unit could be read with.
+NOT_PARSED = "not_parsed"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class TreeKernels:
     by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is what was read.
     `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
-    `lost` are the functions in Triton that could not be taken, by path.
+    `lost` are the functions in Triton that could not be taken, by path. `not_found` are the includes of a
+    unit that are neither in its repository nor standard, by its root. `marks` says what became of every
+    `__global__` of a file; `marks_in_text` is how many there are. `jit` counts the functions in Triton:
+    kernels, helpers, those that are lost.
     """
 
     tree: Tree
@@ -54,6 +60,10 @@ class TreeKernels:
     conditions: int
     unevaluated: tuple[tuple[str, Condition], ...]
     lost: Mapping[str, tuple[Lost, ...]] = field(default_factory=dict)
+    not_found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    marks: Mapping[str, int] = field(default_factory=dict)
+    marks_in_text: int = 0
+    jit: Mapping[str, int] = field(default_factory=dict)
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
@@ -65,12 +75,17 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
     file_codes: dict[str, bytes] = {}
     fractions: dict[str, float] = {}
     unread: dict[str, int] = {}
+    marks: Counter[str] = Counter()
     for path, roots in sorted(files.roots.items()):
         units = [results[root] for root in roots if root in results]
         unit = next((each for each in units if each.kernels_of(path)), None)
         count = max((each.unread.get(path, 0) for each in ([unit] if unit else units)), default=0)
         if count:
             unread[path] = count
+        reported = next((each.marks[path] for each in [unit, *units] if each and path in each.marks), None)
+        marks.update({str(mark): count for mark, count in (reported or {}).items()})
+        if reported is None:
+            marks[NOT_PARSED] += files.marks.get(path, 0)
         place = tree.locate(path)
         if unit is None or place is None:
             continue
@@ -92,7 +107,15 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         (root, each) for root, result in sorted(results.items()) for each in map(_shown, result.unevaluated)
     )
     known = (codes, file_codes, fractions, read, why, unread, asked, lost)
-    return TreeKernels(tree, tuple(kernels), *known)
+    not_found = {shown(root): result.not_found for root, result in results.items() if result.not_found}
+    return TreeKernels(
+        tree,
+        tuple(kernels),
+        *known,
+        not_found=not_found,
+        marks=marks,
+        marks_in_text=sum(files.marks.values()),
+    )
 
 
 def _record(

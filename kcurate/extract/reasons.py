@@ -52,7 +52,7 @@ def reason(path: str, data: bytes, units: Sequence[UnitReport], failed: str | No
     if any(unit.unread.get(path) for unit in units):
         return Reason(
             FileOutcome.UNREAD_KERNEL,
-            "its kernels come from macros, which are not expanded",
+            "its kernels come from macros that could not be expanded",
             "write them out",
         )
     return _by_text(data)

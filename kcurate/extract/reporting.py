@@ -25,9 +25,14 @@ LOST = (
     FileOutcome.UNREADABLE,
     FileOutcome.UNREADABLE_FOLDER,
     FileOutcome.TOO_LARGE,
+    FileOutcome.BINARY,
+    FileOutcome.UTF_16,
     FileOutcome.BROKEN_LINK,
     FileOutcome.READER_FAILED,
 )
+UTF_16_HINT = "text in UTF-16 is not read: iconv -f UTF-16 -t UTF-8"
+# So many includes that were not found are named with a kernel that does not compile.
+MAX_NAMES = 4
 
 
 class KernelOutcome(StrEnum):
@@ -88,9 +93,26 @@ def count_items(
     }
     asked, unevaluated = sum(t.conditions for t in trees), sum(len(t.unevaluated) for t in trees)
     items["conditions"] = {"evaluated": asked - unevaluated, "unevaluated": unevaluated}
+    for name, counts in (
+        ("__global__", [tree.marks for tree in trees]),
+        ("@triton.jit", [t.jit for t in trees]),
+    ):
+        if total := sum(map(Counter, counts), Counter[str]()):  # without zeros
+            items[name] = dict(sorted(total.items()))
     if same_named:
         items["same_named_files"] = _counted(same_named.elements())
     return items
+
+
+def marks_line(trees: Sequence[TreeKernels]) -> str | None:
+    """One line that holds the count of `__global__` by outcome to that of the text; None: there is none."""
+    marks = sum((Counter(tree.marks) for tree in trees), Counter[str]())
+    in_text, counted = sum(tree.marks_in_text for tree in trees), marks.total()
+    if not in_text:
+        return None
+    by_outcome = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in marks.most_common())
+    agree = "all accounted for" if counted == in_text else f"{counted} accounted for"
+    return f"{in_text} __global__ in the text, {agree}: {by_outcome}"
 
 
 def _counted(outcomes: Iterable[str]) -> dict[str, int]:
@@ -110,7 +132,8 @@ def add_results(
         for path, outcome in sorted(by_path.items()):
             reason = tree.reasons.get(path)
             if outcome in LOST or (reason is not None and reason.hint is not None):
-                why = reason.line(shown(path)) if reason else f"{outcome}".replace("_", " ")
+                plain = UTF_16_HINT if outcome is FileOutcome.UTF_16 else f"{outcome}".replace("_", " ")
+                why = reason.line(shown(path)) if reason else plain
                 record.item("files", shown(path), outcome, why, passed=False, file=listed)
         for path, lost in sorted(tree.lost.items()):
             for lost_kernel in lost:
@@ -119,13 +142,15 @@ def add_results(
         for kernel in tree.kernels:
             compiled = _kernel_outcome(kernel)
             failed = compiled is KernelOutcome.COMPILE_ERROR
-            log = kernel.compiled.log if failed and kernel.compiled else ""
+            log = first_error((kernel.compiled.log if failed and kernel.compiled else "") or "")
+            if failed and (absent := tree.not_found.get(kernel.root)):
+                log += f"; include not found: {', '.join(map(shown, absent[:MAX_NAMES]))}"
             file = record.workspace / "kernels" / kernel.id / "kernel.json"
             record.item(
                 "kernels",
                 kernel.id,
                 compiled,
-                first_error(log or ""),
+                log,
                 passed=not failed,
                 file=file,
                 then=("show", kernel.id),

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from kcurate.core import time_limits
 from kcurate.core.worker_pool import Failure, Pool
-from kcurate.cuda_source import blank_comments, global_macros, local_includes
+from kcurate.cuda_source import blank_literals, global_macros, local_includes, marks_in
 from kcurate.errors import BackendError, InputError
 from kcurate.extract.flags import FlagFinder, Flags
-from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, roots_of
+from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
 from kcurate.extract.walk import (
     CUDA_SUFFIXES,
     PYTHON_SUFFIX,
@@ -45,7 +45,7 @@ class TreeFiles:
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
-    file, if any defines one.
+    file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
     """
 
     tree: Tree
@@ -55,6 +55,7 @@ class TreeFiles:
     flags: dict[str, Flags] = field(default_factory=dict)
     located: dict[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
     modules: tuple[tuple[str, bool], ...] = ()
+    marks: dict[str, int] = field(default_factory=dict)
 
 
 def find_files(
@@ -124,7 +125,8 @@ class Scanned:
     """What a file's bytes determine: `outcome` (None for text), and the names that it includes.
 
     `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
-    contains a launch. `macros`: those it defines that expand to `__global__`.
+    contains a launch. `macros`: those it defines that expand to `__global__`. `marks` counts
+    `__global__` outside of comments and literals.
     """
 
     path: str
@@ -133,6 +135,7 @@ class Scanned:
     kernel: bool = False
     launch: bool = False
     macros: tuple[bytes, ...] = ()
+    marks: int = 0
 
 
 def scan(task: ScanTask) -> list[Scanned]:
@@ -146,14 +149,16 @@ def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
     if path.endswith(PYTHON_SUFFIX):
         return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
     kernel = KERNEL_MARK in data
-    macros = tuple(sorted(global_macros(blank_comments(data)).all)) if kernel else ()
-    return Scanned(path, None, local_includes(data), kernel, _marked(data), macros)
+    macros = tuple(sorted(global_macros(blank_literals(data)).all)) if kernel else ()
+    return Scanned(path, None, local_includes(data), kernel, _marked(data), macros, len(marks_in(data)))
 
 
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
-    reader.locate = by_ending(file.path for file in files.found if file.outcome is None)
+    suite = files.tree.manifest.layout.markers
+    repository = repositories(() if suite else (file.path for file in files.found))
+    reader.locate = by_ending((file.path for file in files.found if file.outcome is None), repository)
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
@@ -167,6 +172,7 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     for path in with_kernels:
         # The best unit, then the file by itself in case that unit skips its kernels.
         files.roots[path] = list(dict.fromkeys([roots[path][0], path]))
+        files.marks[path] = scanned[path].marks
     files.launchers = _launchers(files, graph, scanned, reader)
     _describe_units(files, graph, reader, finder)
 

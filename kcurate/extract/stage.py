@@ -23,7 +23,14 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.reporting import add_results, count_items, file_outcomes, write_reports
+from kcurate.extract.reporting import (
+    UTF_16_HINT,
+    add_results,
+    count_items,
+    file_outcomes,
+    marks_line,
+    write_reports,
+)
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.sources import TreeFiles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
@@ -86,6 +93,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         _note_reasons(finished, record.note, listed)
         _note_readers(trees, record.note)
+        if (line := marks_line(finished)) is not None:
+            record.note(line)
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:
             record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
@@ -173,8 +182,8 @@ def _require_kernels(
         ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
     )
     what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
-    if counts[FileOutcome.BINARY]:
-        hint = f"{hint}; text in UTF-16 counts as binary: iconv -f UTF-16 -t UTF-8"
+    if counts[FileOutcome.UTF_16]:
+        hint = f"{hint}; {UTF_16_HINT}"
     if any(tree.unread for tree in extracted):
         what = "no CUDA kernel could be extracted"
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"

@@ -6,7 +6,8 @@ is `generated_kernel`. Not covered: cutting a function out (`kcurate.triton_sour
 
 from __future__ import annotations
 
-from collections import defaultdict
+from codecs import BOM_UTF8
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,7 +72,12 @@ def read_python(task: PythonTask) -> list[PythonReport]:
 
     def read(path: str) -> str | None:
         data = read_source(task.root / path)
-        return data.decode("utf-8", "replace") if isinstance(data, bytes) else None
+        if not isinstance(data, bytes):
+            return None
+        # Form feeds, which Python passes over, keep every other byte in its place.
+        return data.replace(BOM_UTF8, b"\f\f\f", 1 if data.startswith(BOM_UTF8) else 0).decode(
+            "utf-8", "replace"
+        )
 
     tree = Tree(task.every, read)
     return [_report(tree, path) for path in task.paths]
@@ -151,6 +157,7 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
     helpers = {used for report in reports.values() for kernel in report.found for used in kernel.used}
     kernels, codes = list(tree.kernels), dict(tree.codes)
     reasons, lost = dict(tree.reasons), dict(tree.lost)
+    functions: Counter[str] = Counter()
     for path, jit in files.modules:
         report, place = reports[path], files.tree.locate(path)
         if report.failed and jit:
@@ -169,6 +176,7 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
                 left.append(kernel.lost)
             else:
                 taken.append(kernel)
+        functions.update(kernel=len(taken), lost=len(left), helper=len(report.found) - len(taken) - len(left))
         ids = unique(kernel_id(files.tree.suite, place, kernel.name) for kernel in taken)
         for id_, kernel in zip(ids, taken, strict=True):
             kernels.append(_record(files.tree, place, id_, kernel, sites.get((path, kernel.name), ())))
@@ -177,7 +185,7 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
             lost[path] = tuple(left)
             if not taken:
                 reasons[path] = Reason(FileOutcome.UNREAD_KERNEL, f"{left[0].name}: {left[0].why}")
-    return replace(tree, kernels=tuple(kernels), codes=codes, reasons=reasons, lost=lost)
+    return replace(tree, kernels=tuple(kernels), codes=codes, reasons=reasons, lost=lost, jit=functions)
 
 
 def _record(tree: SuiteTree, place: Place, id_: str, kernel: Found, sites: Sequence[LaunchSite]) -> Kernel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -58,6 +59,7 @@ class FileOutcome(StrEnum):
     TOO_LARGE = "too_large"
     BINARY = "binary"
     READER_FAILED = "reader_failed"
+    UTF_16 = "utf_16"
 
 
 @dataclass(frozen=True)
@@ -193,5 +195,5 @@ def read_source(path: Path) -> bytes | FileOutcome:
     except plugin_readers.ReaderFailed:
         return FileOutcome.READER_FAILED
     if b"\0" in data[:BINARY_PROBE_BYTES]:
-        return FileOutcome.BINARY
+        return FileOutcome.UTF_16 if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else FileOutcome.BINARY
     return data

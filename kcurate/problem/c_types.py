@@ -41,6 +41,8 @@ _PACKED: Mapping[str, tuple[str, int]] = {
 }  # fmt: skip
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
+# Types are looked up by their last names.
+_NAMESPACES = re.compile(r"\A(?:::)?(?:\w+::)+")
 _DROPPED = re.compile(
     r"\b(?:const|volatile|static|extern|__constant__|__grid_constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
 )
@@ -95,6 +97,8 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
             return Element(DTYPES[vector[1]], int(vector[2]))
         if text in _PACKED:
             return Element(*_PACKED[text])
+        if text not in names:
+            text = _NAMESPACES.sub("", text)
         if text not in names or names[text] == text:
             break
         text = names[text]
@@ -141,6 +145,7 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     """The data members of the struct that a type names, in order; None: unknown struct or array extent."""
     bare = " ".join(_DROPPED.sub(" ", name).split())
     declared, full = declarations.members(code), names.get(bare, bare)
+    full = full if full in declared else _NAMESPACES.sub("", full)
     inside = declared.get(full)
     if inside is None and declared.get(full.partition("<")[0].strip()) == ():
         inside = ()  # a functor template has no data, whatever its arguments

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     NOT_JIT = "calls_host_function"
     NOT_ALLOWED = "not_on_the_list"
     GENERATED = "generated_kernel"
+    NESTED = "inside_a_function_or_class"
 
 
 class LeftError(Exception):
@@ -67,23 +68,32 @@ class Cut:
 
 
 def cuts(file: File) -> Iterator[Cut]:
-    """Every `@triton.jit` function of a file."""
-    for node in file.syntax.body:
+    """Every `@triton.jit` function of a file; one inside a function or a class cannot be taken."""
+    inside = LeftError(Reason.NESTED, "it is defined inside a function or a class")
+    pending: list[tuple[ast.AST, bool]] = [(node, False) for node in reversed(file.syntax.body)]
+    while pending:
+        node, nested = pending.pop()
         if isinstance(node, ast.FunctionDef) and is_jit(file, node):
-            module, wrapped = _Module(), None
-            configurations: tuple[Config, ...] = ()
-            computed: dict[str, str] = {}
-            try:
-                wrapped, configurations, computed = _decorators(file, node)
-                module.add(Defined(file, node.name, node))
-                code = module.text()
-                for refusal in refusals(code):
-                    raise LeftError(Reason.NOT_ALLOWED, refusal.what)
-            except LeftError as left:
-                yield Cut(file, node.name, node, parts=tuple(module.parts), wrapped=wrapped, left=left)
-                continue
-            parts = tuple(module.parts)
-            yield Cut(file, node.name, node, code, parts, configurations, computed, wrapped)
+            yield Cut(file, node.name, node, left=inside) if nested else _cut(file, node)
+        elif not isinstance(node, ast.expr):
+            nested |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            pending += [(child, nested) for child in reversed([*ast.iter_child_nodes(node)])]
+
+
+def _cut(file: File, node: ast.FunctionDef) -> Cut:
+    module, wrapped = _Module(), None
+    configurations: tuple[Config, ...] = ()
+    computed: dict[str, str] = {}
+    try:
+        wrapped, configurations, computed = _decorators(file, node)
+        module.add(Defined(file, node.name, node))
+        code = module.text()
+        for refusal in refusals(code):
+            raise LeftError(Reason.NOT_ALLOWED, refusal.what)
+    except LeftError as left:
+        return Cut(file, node.name, node, parts=tuple(module.parts), wrapped=wrapped, left=left)
+    parts = tuple(module.parts)
+    return Cut(file, node.name, node, code, parts, configurations, computed, wrapped)
 
 
 def is_jit(file: File, node: ast.FunctionDef) -> bool:

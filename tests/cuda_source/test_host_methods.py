@@ -84,3 +84,40 @@ def test_methods_of_nested_and_templated_classes() -> None:
         "__global__ void k(S s, const Outer<float>::Inner* i, float* out) { out[0] = s.a + of<float>(i); }\n"
     )
     assert b"get" not in kernel.code
+
+
+OWNERS = {
+    "of data": "#include <vector>\nclass Owner {{\n public:\n{inside}  explicit Owner(std::string name);\n"
+    "  void step(const std::vector<float> &x) {{ rows_ = x; }}\n private:\n  std::vector<float> rows_;\n"
+    "  std::unique_ptr<Engine> engine_;\n}};\n",
+    "with a base": 'class Owner : public AbsentBase, private Other<int> {{\n public:\n{inside}'
+    "  ~Owner() override;\n  AbsentHandle handle() const {{ return AbsentBase::handle(); }}\n}};\n",
+    "in a namespace": "namespace lib {{\nstruct Owner {{\n{inside}  thrust::device_vector<int> kept;\n"
+    "  Owner(const Owner &) = delete;\n  friend void swap(Owner &, Owner &) {{ std::swap(1, 2); }}\n}};\n}}\n"
+    "using lib::Owner;\n",
+}  # fmt: skip
+INSIDE = (
+    "  struct Options {\n    float by;\n"
+    "    __host__ __device__ float grown(float x) const { return by * x; }\n  };\n"
+    "  enum Mode { Plain, Twice };\n  static constexpr int kMost = 64;\n"
+)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_of_a_host_class_around_a_parameter_only_what_it_declares_is_taken(owner: str) -> None:
+    text = OWNERS[owner].format(inside=INSIDE)
+    text += (
+        "__global__ void k(float *v, Owner::Options options, int mode) {\n"
+        "  if (threadIdx.x < Owner::kMost) v[0] = options.grown(v[1]) * (mode == Owner::Twice);\n}\n"
+    )
+    kernel = kernel_of(text)
+    assert not any(word in kernel.code for word in (b"vector", b"Absent", b"unique_ptr", b"swap"))
+
+
+def test_a_class_that_device_code_has_objects_of_stays_whole() -> None:
+    text = (
+        "class Box {\n public:\n  struct Edge { int n; };\n  Edge edge;\n"
+        "  __device__ int get() const { return edge.n; }\n};\n"
+        "__global__ void k(int *v, Box box, Box::Edge edge) { v[0] = box.get() + edge.n; }\n"
+    )
+    assert b"Edge edge;" in kernel_of(text).code

@@ -47,14 +47,14 @@ def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> No
     ("source", "count"),
     [
         (
-            "#define MAKE(name, op) __global__ void name(float *x) { *x = *x op 2; }\n"
-            "MAKE(add, +)\nMAKE(mul, *)\n",
+            "#define BEGIN(name) __global__ void name(float *x) {\n#define END }\n"
+            "BEGIN(add) *x += 2; END\nBEGIN(mul)\n  *x *= 2;\nEND\n",
             2,
         ),
         (
             "#define HEAD(n) __global__ void __launch_bounds__(n)\n#define MAKE(name) HEAD(64) name() {}\n"
-            "MAKE(one)\n__global__ void two() {}\n",
-            1,
+            "MAKE(one, 1)\nMAKE(__LINE__)\n__global__ void two() {}\n",
+            2,
         ),
         (
             "#define MAKE(name) __global__ void name(int);\nMAKE(one)\n__global__ void one(int);\n"
@@ -64,9 +64,52 @@ def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> No
         ),
     ],
 )
-def test_kernels_defined_by_macros_are_counted(source: str, count: int) -> None:
+def test_kernels_of_macros_that_are_not_expanded_are_counted(source: str, count: int) -> None:
     report = whole_file(source.encode())
     assert sum((report.unread or {}).values()) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "kernels"),
+    [
+        (
+            "#define MAKE(name, op) __global__ void name(float *x) { x[0] = x[1] op 2; }\n"
+            "MAKE(add, +)\nMAKE(mul, *);\nvoid run(float *x) { mul<<<1, 32>>>(x); }\n",
+            {"add": 0, "mul": 1},
+        ),
+        (
+            "#define KERNEL static __global__ void\n"
+            "#define MAKE(T) __device__ T low_##T(T x) { return x < 1; } \\\n"
+            "  KERNEL first_##T(T *x) { x[0] = low_##T(x[1]); } \\\n"
+            "  KERNEL second_##T(T *x) { x[0] = low_##T(x[2]); } \\\n"
+            "  void run_##T(T *x) { second_##T<<<1, 1>>>(x); }\nnamespace lib {\nMAKE(int)\n}\n",
+            {"lib::first_int": 0, "lib::second_int": 1},
+        ),
+        (
+            "#define TAKE(T, text) template <class U> __global__ void take(T *x, U *u) { \\\n"
+            '    asm("// " text); \\\n'
+            "    for (int i = 0; i < 2; ++i) { x[i] = T(u[i]) - -1; } }\n"
+            'TAKE(float, "{;")\nvoid run(float *x, int *u) { take<int><<<1, 1>>>(x, u); }\n',
+            {"take": 1},
+        ),
+        (
+            "#define HEAD(n) __global__ void __launch_bounds__(n)\n"
+            "#define MAKE(name) HEAD(64) name(int *x) { x[0] = 1; }\n"
+            "MAKE(one)\n",
+            {"one": 0},
+        ),
+    ],
+)  # fmt: skip
+def test_a_macro_call_that_makes_kernels_is_written_out(source: str, kernels: dict[str, int]) -> None:
+    report = whole_file(source.encode())
+    assert {kernel.qualified: len(kernel.launch_sites) for kernel in report.kernels} == kernels
+    assert not report.unread
+    for kernel in report.kernels:
+        assert kernel.params[0].pointer
+        assert b"#define" not in kernel.code
+        assert nvrtc.compile_cubin(kernel.code).cubin is not None, kernel.code.decode()
+    for code in report.file_codes.values():
+        assert nvrtc.compile_cubin(code).cubin is not None, code.decode()
 
 
 TABLE = (

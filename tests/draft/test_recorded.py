@@ -256,6 +256,18 @@ def test_inputs_that_nothing_is_recorded_of_are_what_the_text_allows() -> None:
     assert remark.text == "guess: nothing is recorded of its values; indices into own"
 
 
+@pytest.mark.parametrize("value", [0, 7, 255])
+def test_one_value_everywhere_in_an_input_is_not_taken_for_what_it_holds(value: int) -> None:
+    """Memory that was allocated and never filled, since an earlier kernel was not run."""
+    arrays = {"data": np.full(500_000, value, np.uint8), "bins": np.zeros(256, np.uint32)}
+    run = launch([120], [256], (At("data"), At("bins"), i32(500_000)), arrays, ["bins"])
+    draft = drafted(HISTOGRAM, captured("histogram", run))
+    assert draft.known.problem.buffers["data"].init == Init("integers", {"low": 0, "high": 256})
+    assert draft.known.problem.buffers["bins"].init == Init("zeros")
+    (remark,) = (each for each in draft.remarks if each.place == "buffers.data.init")
+    assert remark.text == "guess: recorded, all its values are one; indices into own"
+
+
 STENCIL = """
 __global__ void blur(const double *in, double *out, int width, int height, int pitch) {
   int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;

@@ -95,3 +95,35 @@ def test_the_size_to_time_is_the_hosts_within_the_limit() -> None:
 def test_rows_are_no_nearer_than_they_are_long() -> None:
     found = ladder(("step*m - step + n", "m*n"), {"m": None, "n": None, "step": None})
     assert all(setting["step"] >= setting["n"] for some in found.values() for setting in some)
+
+
+@pytest.mark.parametrize("known", [None, 100, 3000])
+def test_rows_are_no_nearer_than_they_are_long_at_the_size_to_time(known: int | None) -> None:
+    polys = [poly for text in ("(rows - 1)*pitch + width",) if (poly := of_text(text)) is not None]
+    bench = size_settings.bench({"rows": 700, "pitch": known, "width": 1000}, polys)
+    assert bench["pitch"] >= bench["width"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("known", "apart"),
+    [
+        ({"n": None, "window": 4, "step": 4}, {"window": 4, "step": 5}),
+        ({"n": None, "a": 3, "b": 3, "c": 3}, {"a": 3, "b": 4, "c": 5}),
+        (
+            {"n": 5000, "one": 1, "other": 1, "window": 8, "step": 8},
+            {"one": 1, "other": 1, "window": 8, "step": 9},
+        ),
+    ],
+)
+def test_small_sizes_that_the_host_sets_alike_are_tried_apart_first(
+    known: dict[str, int | None], apart: dict[str, int]
+) -> None:
+    steps = ladder(("n",), known)
+    first, second = list(steps)[:2]
+    assert (first, second) == ("odd and different, small ones too", "odd and different")
+    assert all(setting.items() >= apart.items() for setting in steps[first])
+    assert all(setting[name] == known[name] for setting in steps[second] for name in apart)
+
+
+def test_small_sizes_that_differ_need_no_step_of_their_own() -> None:
+    assert next(iter(ladder(("n",), {"n": None, "window": 4, "step": 2}))) == "odd and different"

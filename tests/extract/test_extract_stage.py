@@ -350,11 +350,11 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
     assert finished == snapshot(parboil[0])
 
 
-def test_kernels_defined_by_macros_are_reported(tmp_path: Path) -> None:
+def test_kernels_of_macros_that_are_not_expanded_are_reported(tmp_path: Path) -> None:
     tree, workspace, notes = tmp_path / "tree", tmp_path / "work", list[str]()
     tree.mkdir()
-    (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) { *x = 1; }\n")
-    (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one)\nMAKE(two)\n')
+    (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) {\n#define END }\n")
+    (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one) *x = 1; END\nMAKE(two) *x = 2; END\n')
     with pytest.raises(InputError, match=r"be extracted .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
         extract(workspace, tree)
     (tree / "plain.cu").write_text("__global__ void three(float *x) { *x = 3; }\n")

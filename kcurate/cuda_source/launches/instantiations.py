@@ -46,6 +46,16 @@ _KNOWN = re.compile(
 )
 
 
+_TYPES = ("type", "using")
+
+
+def _common(path: Sequence[bytes], other: Sequence[bytes]) -> int:
+    """How many leading parts two paths have in common."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other))
+    )
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where template arguments are written: the text before them, with the local names; the item around."""
@@ -66,12 +76,31 @@ class Instantiations:
         self.scopes = Scopes(parsed)
         self.guessed: frozenset[int] = frozenset()
         self._guessing = False
+        self._uses: dict[tuple[int, int, bool], Sequence[tuple[bytes, ...]]] = {}
         self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
 
     @cached_property
     def declared(self) -> frozenset[bytes]:
         """Every name that the unit declares outside of functions."""
         return frozenset(name for item in self.parsed.items for name in item.names)
+
+    @cached_property
+    def types(self) -> frozenset[bytes]:
+        """The names of the unit's types."""
+        return frozenset(name for item in self.parsed.items if item.kind in _TYPES for name in item.names)
+
+    @cached_property
+    def qualified(self) -> Mapping[bytes, frozenset[bytes]]:
+        """What each name of a type, constant or namespace means outside of namespaces."""
+        meanings: dict[bytes, set[bytes]] = defaultdict(set)
+        for item in self.parsed.items:
+            space = item.space
+            for name in item.names if item.kind in (*_TYPES, "variable") else ():
+                meanings[name].add(b"::".join([space, name]) if space else name)
+            while space:
+                meanings[space.rpartition(b"::")[2]].add(space)
+                space = space.rpartition(b"::")[0]
+        return {name: frozenset(paths) for name, paths in meanings.items()}
 
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
@@ -116,10 +145,24 @@ class Instantiations:
         most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, uses_of), default=0)
         name = kernel.qualified.decode("utf-8", "replace")
         fit = [args for args in uses_of if least <= len(args) <= most and self._global(args)]
+        fit = [tuple(self._outside(argument, kernel) for argument in args) for args in fit]
         usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
         if not usable and least == 0:
             usable = [()]
         return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
+
+    def _outside(self, argument: bytes, kernel: Item) -> bytes:
+        """An argument as written outside of namespaces, where the kernel's file states its instances."""
+
+        def outside(match: re.Match[bytes]) -> bytes:
+            paths = self.qualified.get(match[0], frozenset((match[0],)))
+            if match[0] in paths or argument[: match.start()].rstrip().endswith((b"::", b".")):
+                return match[0]
+            space = kernel.space.split(b"::")
+            near = max(paths, key=lambda path: (_common(path.split(b"::"), space), -path.count(b"::"), path))
+            return near if len(paths) == 1 or _common(near.split(b"::"), space) else match[0]
+
+        return IDENTIFIER.sub(outside, argument)
 
     def _plain(self, argument: bytes) -> bytes:
         """An argument without names of macros and constants: the same for the same instance."""
@@ -154,7 +197,8 @@ class Instantiations:
                 before = argument[: match.start()].rstrip()
                 if before[-1:].isdigit() or before.endswith((b"::", b".")):
                     continue
-                if not (match[0] in WORDS or match[0] in self.declared or _KNOWN.fullmatch(match[0])):
+                known = match[0] in WORDS or match[0] in self.declared or match[0] in self.qualified
+                if not (known or _KNOWN.fullmatch(match[0])):
                     return False
         return True
 
@@ -200,7 +244,7 @@ class Instantiations:
         names = [param.name for param in wanted]
         head = self._head(function)
         at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
-        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text)
+        deduced_args = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text, self.types)
         for param in wanted[len(template_args) :]:
             value = deduced_args.get(param.name, b"")
             if not value:
@@ -225,18 +269,25 @@ class Instantiations:
             if not used or around is None:
                 yield replaced
             elif depth < MAX_DEPTH:
-                uses = list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]
+                uses = self._uses_of(around, depth)
                 if self._guessing and not uses and all(p.type for p in params if p.name in used):
-                    uses = [tuple(param.usual for param in params)]
+                    uses = (tuple(param.usual for param in params),)
                 for arguments in uses:
                     bound = dict(zip(names, arguments, strict=False))
                     if used <= bound.keys():
                         yield tuple(substituted(argument, bound) for argument in replaced)
 
-    def _uses_of(self, function: Item, depth: int) -> Iterator[tuple[bytes, ...]]:
-        for name in dict.fromkeys(reversed(function.names)):
-            yield from self._explicit(name)
-        yield from self._uses_in_code(function, depth, deduce=function.kind == "function")
+    def _uses_of(self, function: Item, depth: int) -> Sequence[tuple[bytes, ...]]:
+        """What a host template is used with, its callers followed; kept, since many paths may lead here."""
+        key = function.start, depth, self._guessing
+        if key not in self._uses:
+            names = dict.fromkeys(reversed(function.names))
+            uses = dict.fromkeys(arguments for name in names for arguments in self._explicit(name))
+            uses.update(
+                dict.fromkeys(self._uses_in_code(function, depth, deduce=function.kind == "function"))
+            )
+            self._uses[key] = tuple(uses)[:MAX_USES]
+        return self._uses[key]
 
     def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
         for name in dict.fromkeys(reversed(function.names)):

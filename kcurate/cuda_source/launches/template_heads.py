@@ -6,10 +6,10 @@ Not covered: types that a compiler must compute (`auto`, results of functions wi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from kcurate.cuda_source.text.brackets import split_arguments
+from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 from kcurate.records import Param
 
@@ -21,13 +21,16 @@ _BUILTIN = re.compile(
     rb"float|double)[1-4]?|bool|half|__half2?|u?int(?:8|16|32|64)_t|size_t)\b"
 )
 _NUMBER = re.compile(rb"-?(?:(\d+[uU]?[lL]*)|((?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)([fF])?)\Z")
-_MADE = re.compile(rb"([A-Za-z_][\w:]*(?:<.*>)?)\s*(?:\(\)|\{\})\Z")
+_MADE = re.compile(rb"((?:[A-Za-z_]\w*\s*::\s*)*([A-Za-z_]\w*)(?:<[^;(){}]*>)?)\s*(?=[({])")
 _TYPE = (
     rb"\s*((?:(?:const|static|struct|unsigned|signed|long|short)\s+)*[A-Za-z_][\w:]*(?:<[^<>;,(){}]*>)?"
     rb"(?:\s+(?:const|int|long))*)"
 )
 _DECLARATION = re.compile(_TYPE + rb"[\s*&]+\w")
 _DECLARED_LAST = re.compile(_TYPE + rb"([\s*&]+(?:(?:const|__restrict__|__restrict)\s*)*)")
+_AUTO = re.compile(rb"\s*(?:const\s+)?auto\s*(?:const\s*)?&{0,2}\s*")
+# Not a comparison.
+_SETS = re.compile(rb"(?<![=<>!])=(?!=)")
 _INDEX = re.compile(
     rb"(?i)\A(?:i|idx|ind|int|id|off|size|count|key|label)|(?:id|idx|ind|index|int|offset|size)_?(?:t|type)?\Z"
 )
@@ -59,16 +62,18 @@ def template_params(header: bytes) -> tuple[TemplateParam, ...]:
     start = header.find(b"<")
     if not header.lstrip().startswith(b"template") or start < 0:
         return ()
-    depth = 0
+    depth = brackets = 0
     for at in range(start, len(header)):
-        depth += {b"<": 1, b">": -1}.get(header[at : at + 1], 0)
+        sign = header[at : at + 1]
+        brackets += {b"(": 1, b")": -1}.get(sign, 0)
+        depth += {b"<": 1, b">": -1}.get(sign, 0) if not brackets else 0
         if depth == 0:
             return tuple(map(_param, split_arguments(header[start + 1 : at], angles=True)))
     return ()
 
 
 def _param(piece: bytes) -> TemplateParam:
-    declared, _, default = piece.partition(b"=")
+    declared, _, default = _SETS.sub(b"\0", piece, count=1).partition(b"\0")
     names = IDENTIFIER.findall(declared)
     name = names[-1] if names and names[-1] not in (b"typename", b"class", b"int", b"bool") else b""
     pack = b"..." in declared
@@ -77,28 +82,39 @@ def _param(piece: bytes) -> TemplateParam:
 
 
 def deduced(
-    wanted: Sequence[bytes], params: Sequence[Param], arguments: Sequence[bytes], text: bytes
+    wanted: Sequence[bytes],
+    params: Sequence[Param],
+    arguments: Sequence[bytes],
+    text: bytes,
+    known: Set[bytes] = frozenset(),
 ) -> Mapping[bytes, bytes]:
     """Template arguments from a call's arguments, for parameters whose whole type is a template parameter.
 
-    `text` holds the declarations of what is passed, comments and literals blanked.
+    `text` holds the declarations of what is passed, comments and literals blanked; `known` are the names of
+    types, which tell `Axpy(2, x)` from a call.
     """
     types: dict[bytes, bytes] = {}
     for param, argument in zip(params, arguments, strict=False):
         words = [w for w in IDENTIFIER.findall(param.type.encode()) if w not in _NO_TYPE]
         if len(words) != 1 or words[0] not in wanted or words[0] in types:
             continue
-        type_, stars = type_of(argument, text)
+        type_, stars = type_of(argument, text, known)
         if type_:
             types[words[0]] = type_ + b"*" * max(0, stars - param.type.count("*"))
     return types
 
 
-def type_of(argument: bytes, text: bytes) -> tuple[bytes | None, int]:
-    """The type of an expression without its stars, and how many; None: not known."""
+def type_of(argument: bytes, text: bytes, known: Set[bytes] = frozenset()) -> tuple[bytes | None, int]:
+    """The type of an expression without its stars, and how many; None: not known.
+
+    `text` leads up to it; `known` are the names of types.
+    """
     plain = argument.strip()
-    if construction := _MADE.match(plain):
-        return construction[1], 0
+    made = _MADE.match(plain)
+    if made and closing(plain, made.end()) == len(plain):
+        called = plain[made.end() :]
+        if called == b"()" or called.endswith(b"}") or made[2] in known:
+            return b"".join(made[1].split()), 0
     if number := _NUMBER.match(plain):
         if number[1]:
             return (b"unsigned int" if b"u" in number[1].lower() else b"int"), 0
@@ -118,10 +134,10 @@ def type_of(argument: bytes, text: bytes) -> tuple[bytes | None, int]:
     )
     rest = unwrapped[name.end() :]
     stars -= re.match(rb"\s*\[", rest) is not None
-    return _declared(name[0], text, stars)
+    return _declared(name[0], text, stars, known)
 
 
-def _declared(name: bytes, text: bytes, stars: int) -> tuple[bytes | None, int]:
+def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[bytes | None, int]:
     """The type with which the text declares a name, `stars` added to its own; the last declaration counts."""
     word = re.escape(name)
     holder = re.search(
@@ -132,6 +148,10 @@ def _declared(name: bytes, text: bytes, stars: int) -> tuple[bytes | None, int]:
     for mention in reversed(list(re.finditer(rb"\b" + word + rb"\b\s*([=;,)\[{]|\Z)", text))):
         before = text[max(0, mention.start() - MAX_DECLARATION_BYTES) : mention.start()]
         before = before[max(before.rfind(sign) for sign in (b";", b"{", b"}", b"(", b")", b"=")) + 1 :]
+        if mention[1] == b"=" and _AUTO.fullmatch(before):
+            made = text[mention.end() : text.find(b";", mention.end())]
+            type_, made_stars = type_of(made, text[: mention.start()], known)
+            return type_, made_stars + stars
         first, _, last = before.rpartition(b",") if b"," in before else (b"", b"", before)
         if b"," in before and not last.strip(b" *&\n\t"):  # `float *a, *b`
             stars_here = last.count(b"*")

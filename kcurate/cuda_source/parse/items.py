@@ -7,7 +7,7 @@ not). Regions that the grammar fails to parse are still searched for declaration
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,14 +17,19 @@ from kcurate.cuda_source.preprocess.macro_statements import MacroStatement, macr
 from kcurate.cuda_source.preprocess.macros import (
     MARK,
     SAVING_PRAGMA,
+    Opened,
     annotating,
     annotations_in,
     blanked,
+    blocks_opened,
     global_macros,
+    namespace_words,
     readable,
+    replaced,
+    statement_macros,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, parseable
-from kcurate.cuda_source.text.tokens import IDENTIFIER
+from kcurate.cuda_source.text.tokens import IDENTIFIER, tokens
 
 _FUNCTION = "function_definition"
 TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
@@ -41,6 +46,7 @@ _ANNOTATED = _MADE | {"prototype"}
 # Further than so from an annotation, nothing is annotated by it.
 GAP_BYTES = 200
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
+_USED_NAME = re.compile(rb"using\s+(?!namespace\b)[\w:\s]*?::\s*(\w+)\s*;")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 
 
@@ -64,7 +70,8 @@ class Item:
     """One declaration: `names` it declares, `used` every name in it, `wrapper` the blocks it must be inside.
 
     `header_end` is where a function's body begins (for other items, the item's end). `host` are the host
-    methods of a class, if they were looked for.
+    methods of a class, if they were looked for. `expansion`: what a macro call that makes kernels stands for
+    here, the header and the whole.
     """
 
     kind: str
@@ -77,6 +84,7 @@ class Item:
     wrapper: tuple[bytes, ...] = ()
     template: bool = False
     host: tuple[HostMethod, ...] = ()
+    expansion: tuple[bytes, bytes] | None = None
 
     @property
     def kernel(self) -> bool:
@@ -119,16 +127,24 @@ def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
     bare = blank_literals(text)
-    statements = list(macro_statements(text, bare)) if MARK.search(bare) else []
+    opened = list(blocks_opened(text, bare)) if MARK.search(bare) else []
+    beside = blanked(bare, ((each.start, each.end) for each in opened))
+    statements = list(macro_statements(text, beside)) if MARK.search(bare) else []
     annotations = annotating(bare) if MARK.search(bare) else {}
     places = list(annotations_in(bare, annotations))
-    plain = blanked(readable(text, bare), places)
+    plain = replaced(readable(text, bare), statement_macros(bare) if MARK.search(bare) else ())
+    plain = blanked(plain, places)
+    plain = blanked(plain, list(namespace_words(plain)))
+    plain = blanked(plain, ((each.start, each.end) for each in opened))
     tree = parse_tree(blanked(plain, ((each.start, each.end) for each in statements)))
     words, before = global_macros(bare).words, {end: start for start, end in places}
-    named = (_annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare))
+    named = (
+        _annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare, plain)
+    )
     declarations = [_as_kernel(item, bare, words) for item in named]
-    declarations += filter(None, (_made(statement, bare) for statement in statements))
+    declarations += (item for statement in statements for item in _made(statement, bare))
     items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
+    items = tuple(_within(items, opened)) if opened else items
     return Parsed(source, text, tree, items, annotations, before)
 
 
@@ -138,19 +154,75 @@ def tree_of(source: bytes) -> Tree:
     return Tree(source, parse(source).tree.root_node)
 
 
-def _made(statement: MacroStatement, bare: bytes) -> Item | None:
-    """What a macro call declares, as one item; kernels are counted elsewhere (`macros`)."""
-    text = statement.expansion
-    items = [item for item in _items(parse_tree(text).root_node, text, text) if item.kind in _MADE]
-    if not items or any(b"__global__" in item.qualifiers for item in items):
-        return None
-    start, end = statement.start, statement.end
-    first = next((item for item in items if item.device), items[0])
-    names = tuple(name for item in items for name in item.names)
-    used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
+def _within(items: Iterable[Item], opened: Sequence[Opened]) -> Iterator[Item]:
+    """The items inside the blocks that macros open, around those that the tree has."""
+    heads, pending = list[bytes](), [*opened][::-1]
+    for item in items:
+        while pending and pending[-1].start < item.start:
+            step = pending.pop()
+            del heads[max(0, len(heads) - step.closes) :]
+            heads += step.heads
+        yield replace(item, wrapper=(*heads, *item.wrapper)) if heads else item
+
+
+def _made(statement: MacroStatement, bare: bytes) -> Iterator[Item]:
+    """What a macro call declares: one item; if kernels are among it, these and the rest, all written out."""
+    text, (start, end) = statement.expansion, (statement.start, statement.end)
+    plain = blank_literals(text)
+    items = [item for item in _items(parse_tree(text).root_node, text, plain, plain) if item.kind in _MADE]
+    kernels = [item for item in items if item.kernel and item.names]
+    if kernels:
+        beside = [item for item in items if not item.kernel and (item.device or item.kind != "function")]
+        # Before the kernels of the call, at a byte where nothing else begins.
+        parts = [(start - 1, beside)] if beside and start else []
+        parts += [(start + at, [kernel]) for at, kernel in enumerate(kernels[: end - start])]
+        if beside and not start:
+            parts[0] = start, [*beside, kernels[0]]
+        for at, declared_here in parts:
+            yield _written_out(declared_here, statement, plain, at)
+    elif items and not any(b"__global__" in item.qualifiers for item in items):
+        first = next((item for item in items if item.device), items[0])
+        names = tuple(name for item in items for name in item.names)
+        used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
+        yield replace(
+            first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
+        )
+
+
+def _written_out(items: Sequence[Item], statement: MacroStatement, plain: bytes, at: int) -> Item:
+    """What is declared in the expansion of a macro call, as one item at a byte of the call."""
+    last, text = items[-1], statement.expansion
     return replace(
-        first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
+        last,
+        names=tuple(name for item in items for name in item.names),
+        start=at,
+        end=statement.end,
+        header_end=statement.end,
+        used=frozenset(name for item in items for name in item.used),
+        wrapper=(*statement.wrapper, *last.wrapper),
+        expansion=(
+            plain[last.start : last.header_end],
+            b"\n".join(written(text[item.start : item.end]) for item in items),
+        ),
     )
+
+
+def written(text: bytes) -> bytes:
+    """Tokens in lines: a macro's expansion has none."""
+    out, depth, inside = list[bytes](), 0, 0
+    for token in tokens(text):
+        inside += (token == b"(") - (token == b")")
+        depth -= token == b"}"
+        if out and out[-1] == b"\n":
+            out.append(b"  " * depth)
+        elif out and token not in (b")", b"]", b",", b";", b".") and out[-1] not in (b"(", b"[", b"."):
+            called = token in (b"(", b"[") and (out[-1][-1:].isalnum() or out[-1] in (b")", b"]"))
+            out.append(b"" if called else b" ")
+        out.append(token)
+        depth += token == b"{"
+        if not inside and token in (b";", b"{", b"}"):
+            out.append(b"\n")
+    return b"".join(out).strip()
 
 
 def _annotated(
@@ -191,7 +263,8 @@ def _as_kernel(item: Item, bare: bytes, words: frozenset[bytes]) -> Item:
     return replace(item, qualifiers=item.qualifiers | {b"__global__"})
 
 
-def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
+def _items(root: Node, text: bytes, bare: bytes, plain: bytes) -> Iterator[Item]:
+    """What a tree declares; `plain` is the text that was parsed, without macros that say nothing."""
     stack: list[tuple[Node, tuple[bytes, ...]]] = [(root, ())]
     while stack:
         container, wrapper = stack.pop()
@@ -200,7 +273,9 @@ def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
             if kind in ("namespace_definition", "linkage_specification"):
                 body = node.child_by_field_name("body")
                 if body is not None and body.type == "declaration_list":
-                    stack.append((body, (*wrapper, text[node.start_byte : body.start_byte].strip())))
+                    stack.append(
+                        (body, (*wrapper, b" ".join(plain[node.start_byte : body.start_byte].split())))
+                    )
                     continue
                 if body is not None and kind == "linkage_specification":
                     item = _item(body, text, bare, wrapper)
@@ -247,6 +322,8 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
     elif kind in _USING:
         name = inner.child_by_field_name("name")
         names, what = ([_text(name, text)] if name is not None else []), "using"
+        if kind == "using_declaration" and (match := _USED_NAME.match(bare, start)):
+            names = [match[1]]
     elif kind == "declaration":
         names = [*declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
         what = "prototype" if is_prototype(inner) else "variable"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
+from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.parse.items import Item, parse
 from kcurate.cuda_source.preprocess.expansion import definitions
 from kcurate.cuda_source.preprocess.macros import without_attributes
@@ -19,6 +21,7 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 # A macro that stands for a type or for qualifiers, such as `#define RESTRICT __restrict__`.
 _WORDS = re.compile(rb"[A-Za-z_][\w\s*:]*")
 MAX_NESTED = 4
+_POINTER_NAME = re.compile(rb"\btypedef\s+([\w:\s]+?\*)\s*(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:\s]+?\*)\s*;")
 _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(
     (
@@ -68,7 +71,7 @@ def _param(text: bytes) -> Param:
 
 def header_of(item: Item, text: bytes) -> bytes:
     """A function's header with comments and literals blanked; macros that stand for words are replaced."""
-    header = blank_literals(text[item.start : item.header_end])
+    header = item.expansion[0] if item.expansion else blank_literals(text[item.start : item.header_end])
     named = _word_macros(text)
     for _ in range(MAX_NESTED):
         replaced = _WORD.sub(lambda word: named.get(word[0], word[0]), header)
@@ -85,13 +88,37 @@ def _word_macros(text: bytes) -> Mapping[bytes, bytes]:
     return {name: body for name, body in macros if not body or _WORDS.fullmatch(body)}
 
 
+def params_in(item: Item, text: bytes) -> tuple[Param, ...]:
+    """The parameters of a function of a unit; one whose type is a name for a pointer is a pointer."""
+    header = header_of(item, text)
+    pointers = {**_pointer_names(text), **{p.name: p.default for p in template_params(header) if p.default}}
+    return tuple(_meant(param, pointers) for param in params_of(header))
+
+
+def _meant(param: Param, pointers: Mapping[bytes, bytes]) -> Param:
+    stands_for = pointers.get(param.type.removeprefix("const ").encode(), b"")
+    if not stands_for.rstrip().endswith(b"*"):
+        return param
+    (meant,) = params_of(b"(" + stands_for + b" " + param.name.encode() + b")") or (param,)
+    return replace(meant, restrict=param.restrict)
+
+
+@lru_cache(maxsize=4)  # of all kernels of a text
+def _pointer_names(text: bytes) -> Mapping[bytes, bytes]:
+    """The names that declarations give to types of pointers."""
+    names = {
+        match[2] or match[3]: match[1] or match[4] for match in _POINTER_NAME.finditer(blank_literals(text))
+    }
+    return {name: type_text.strip() for name, type_text in names.items()}
+
+
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:
     """The parameters of every `__global__` function that the code defines, by its qualified name."""
     if not _GLOBAL.search(code):
         return {}
     parsed = parse(code)
     return {
-        item.qualified.decode("utf-8", "replace"): params_of(header_of(item, parsed.text))
+        item.qualified.decode("utf-8", "replace"): params_in(item, parsed.text)
         for item in parsed.items
         if item.kernel and item.names
     }

@@ -46,7 +46,8 @@ _DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)((?:\\\r?\n|[^\n]
 _OPENING = re.compile(rb"\s*\(")
 # Macros without parameters stay names, as they may be sizes, unless their text is more than an expression.
 _STRUCTURE = re.compile(
-    rb"[\[={;]|\A\s*(?:(?:__\w+__|const|static|inline|unsigned|float|double|int|char)\b\s*)+\Z"
+    rb"[\[={;]|\b(?:__global__|void|extern|template|typedef|namespace)\b"
+    rb"|\A\s*(?:(?:__\w+__|const|static|inline|unsigned|float|double|int|char)\b\s*)+\Z"
 )
 MAX_EXPANDED_BYTES = 1 << 21
 MAX_TOKENS = 20_000

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definitions, expanded
+from kcurate.cuda_source.preprocess.macros import global_macros
+from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import DIRECTIVE
 
@@ -34,13 +36,11 @@ class MacroStatement:
 
 def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     """The statements of a text that calls of its own function-like macros make; `bare` has no literals."""
-    macros = {
-        definition.name: definition.body
-        for definition in definitions(bare)
-        if definition.body.startswith(b"(")
-    }
+    bodies = {definition.name: definition.body for definition in definitions(text)}
+    macros = {name: body for name, body in bodies.items() if body.startswith(b"(")}
     if not macros:
         return
+    words = {name: bodies[name] for name in global_macros(bare).words if name in bodies}
     code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
     blocks: list[bytes | None] = []
     last = 0
@@ -59,7 +59,7 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
             b"{",
             b"}",
         ):
-            statement = _statement(code, match, macros)
+            statement = _statement(code, text, match, macros, words)
             if statement is not None:
                 last, expansion = statement
                 yield MacroStatement(at, last, tuple(filter(None, blocks)), expansion)
@@ -71,10 +71,17 @@ def _marks(code: bytes, macros: Mapping[bytes, bytes], at: int, end: int) -> Ite
 
 
 def _statement(
-    code: bytes, match: re.Match[bytes], macros: Mapping[bytes, bytes]
+    code: bytes,
+    text: bytes,
+    match: re.Match[bytes],
+    macros: Mapping[bytes, bytes],
+    words: Mapping[bytes, bytes],
 ) -> tuple[int, bytes] | None:
-    """The end of the statement that a call begins, and what it expands to; None: it is only a beginning."""
-    expansion, limit = b"", match.start() + MAX_STATEMENT_BYTES
+    """The end of the statement that a call begins, and what it expands to; None: it is only a beginning.
+
+    `words` are macros without parameters that are expanded too: those that stand for `__global__`.
+    """
+    expansion, depth, limit = b"", 0, match.start() + MAX_STATEMENT_BYTES
     step: re.Match[bytes] | None = match
     while step is not None:
         more, end = step[0], step.end()
@@ -83,12 +90,14 @@ def _statement(
             if closed is None:
                 return None
             try:
-                words = expanded(code[step.start() : closed], macros, lambda header: False)
+                made = expanded(text[step.start() : closed], {**macros, **words}, lambda header: False)
             except UnevaluatedError:
                 return None
-            more, end = b" ".join(words), closed
+            more, end = b" ".join(made), closed
         expansion += b" " + more
-        if expansion.count(b"{") <= expansion.count(b"}"):
+        bare = blank_literals(more)
+        depth += bare.count(b"{") - bare.count(b"}")
+        if depth <= 0:
             break
         step = next(_marks(code, macros, end, limit), None)
     if step is None:

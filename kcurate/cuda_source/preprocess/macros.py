@@ -1,7 +1,8 @@
 """Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__` or
 to other annotations, `push_macro` and `pop_macro`.
 
-Not covered: expanding macros. A kernel whose header is a function-like macro is counted, not parsed.
+Not covered: expanding macros (`macro_statements` does, where a call stands for whole kernels). A kernel whose
+header alone is a function-like macro is counted, not parsed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kcurate.cuda_source.preprocess.expansion import definition, definitions
+from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definition, definitions, expanded
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER
 
@@ -32,13 +34,16 @@ _NOT_CALLED = frozenset(
 MARK = re.compile(rb"\b__global__\b")
 # What a macro that only annotates a declaration expands to; the words are those of `_ANNOTATIONS` macros too.
 _ANNOTATION = re.compile(
-    rb"\s*(?:__attribute__\s*\(\(.*?\)\)(?!\))|__declspec\s*\((?:[^()]|\([^()]*\))*\)|\[\[[^\[\]]*\]\]|"
-    rb"(?:__align__|__builtin_align__|alignas|__launch_bounds__)\s*\([^()]*\)|(\w+))"
+    rb"\s*(?:(?P<list>\[)(?=\[)|(?:__attribute__|__declspec|__align__|__builtin_align__|alignas|__launch_bounds__|"
+    rb"__cluster_dims__|__block_size__|__maxnreg__)\s*(?P<call>\()|(?P<word>\w+))"
 )
+# What no statement inside a function says.
+_DECLARES = re.compile(rb"\b(?:__global__|__device__|namespace|extern|template|typedef|class|struct)\b")
+_FOLLOWS = re.compile(rb"\s*[\w:]")
 _PARAMETERS = re.compile(rb"\A\([^()]*\)")
 _ANNOTATIONS = frozenset(
     b"__host__ __device__ __global__ __constant__ __managed__ __shared__ __forceinline__ __noinline__ inline "
-    b"__inline__ __inline static constexpr virtual".split()
+    b"__inline__ __inline static constexpr virtual __restrict__ __restrict __grid_constant__".split()
 )
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
 SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
@@ -112,10 +117,17 @@ def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozen
     body = body.strip()
     while at < len(body):
         match = _ANNOTATION.match(body, at)
-        if match is None or (match[1] and match[1] not in _ANNOTATIONS and match[1] not in known):
+        if match is None or match.lastgroup is None:
             return None
-        words |= known.get(match[1], {match[1]}) if match[1] else {b"__attribute__"}
-        at = match.end()
+        word, end = match["word"] or b"__attribute__", match.end()
+        if match.lastgroup != "word":
+            end = closing(body, match.start(match.lastgroup)) or 0
+        elif word in known and body[end : end + 1] == b"(":
+            end = closing(body, end) or 0
+        if not end or (match["word"] and word not in _ANNOTATIONS and word not in known):
+            return None
+        words |= known.get(word, {word})
+        at = end
     return frozenset(words)
 
 
@@ -123,8 +135,104 @@ def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, i
     """Where macros are used outside of directives, with the arguments that they are given."""
     if names := sorted(names):
         code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
-        for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(?:\s*\([^()]*\)(?=\s*[\w:]))?", code):
-            yield match.span()
+        for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(\s*\()?", code):
+            end = closing(code, match.end() - 1, MAX_CALL_BYTES) if match[1] else None
+            taken = end is not None and _FOLLOWS.match(code, end)
+            yield match.start(), end if taken and end else match.start(1) if match[1] else match.end()
+
+
+# `namespace EXPORT name {`: of several words the last one is the name; an `__attribute__` is on either side.
+_NAMESPACE_HEAD = re.compile(
+    rb"\bnamespace\s+((?:[A-Za-z_]\w*(?:\s*\(\(.*?\)\)\s*|\s+))*)([A-Za-z_][\w:]*)\s*"
+    rb"(__attribute__\s*\(\(.*?\)\)\s*)?\{"
+)
+
+
+def namespace_words(bare: bytes) -> Iterator[tuple[int, int]]:
+    """What stands in the heads of namespaces and is no name: macros, attributes."""
+    for match in _NAMESPACE_HEAD.finditer(bare):
+        yield from (match.span(group) for group in (1, 3) if match[group])
+
+
+def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The uses of macros that stand for whole statements or for braces around some, which the grammar would
+    take for names, types or calls: each with what is read in its place, braces or an empty statement.
+    """
+    bodies = {macro.name: _PARAMETERS.sub(b"", macro.body).split() for macro in definitions(bare)}
+    calls = {macro.name for macro in definitions(bare) if macro.body.startswith(b"(")}
+    braces: dict[bytes, int] = {}
+    size = -1
+    while size != len(braces):
+        size = len(braces)
+        for name, words in bodies.items():
+            if words and (words[-1][-1:] in (b";", b"{", b"}") or words[-1] in braces) and name not in braces:
+                text = b" ".join(words)
+                if not _DECLARES.search(text):
+                    inside = sum(braces.get(word, 0) for word in IDENTIFIER.findall(text))
+                    braces[name] = text.count(b"{") - text.count(b"}") + inside
+    if not braces:
+        return
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    for match in re.finditer(rb"\b(?:" + b"|".join(sorted(braces)) + rb")\b(\s*\()?", code):
+        name = match[0].partition(b"(")[0].strip()
+        end: int | None = match.start() + len(name)
+        if name in calls:
+            end = closing(code, match.end() - 1, MAX_CALL_BYTES) if match[1] else None
+        if end is not None and (
+            braces[name] or name not in calls or not code[end:].lstrip().startswith(b";")
+        ):
+            signs = (b"{" if braces[name] > 0 else b"}") * abs(braces[name]) or b";"
+            if len(signs) <= end - match.start():
+                yield match.start(), end, signs
+
+
+class Opened(NamedTuple):
+    """The use of a macro that only opens blocks around declarations or closes them, such as `LIB_BEGIN` for
+    `namespace lib {`: its span; the heads of the blocks that it opens; how many blocks it closes.
+    """
+
+    start: int
+    end: int
+    heads: tuple[bytes, ...]
+    closes: int
+
+
+_BLOCKS = re.compile(rb"\s*(?:((?:inline\s+)?namespace\b[\w:\s]*|extern\s*\"[^\"\n]*\"\s*)\{|(\}))")
+
+
+def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
+    """The uses of macros that only open or close blocks around declarations, in order."""
+    bodies = {macro.name: macro.body for macro in definitions(text)}
+    opening = sorted(
+        name for name, body in bodies.items()
+        if re.search(rb"\bnamespace\b[^;]*\{|\bextern\b[^;]*\{|\}", body) and b";" not in body
+    )  # fmt: skip
+    if not opening:
+        return
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    depth = 0
+    for match in re.finditer(rb"\b(?:" + b"|".join(opening) + rb")\b", code):
+        end = match.end()
+        if bodies[match[0]].startswith(b"("):
+            end = closing(code, len(code) - len(code[end:].lstrip())) or 0
+        try:
+            words = (
+                b" ".join(expanded(text[match.start() : end], bodies, lambda header: False)) if end else b""
+            )
+        except UnevaluatedError:
+            continue
+        heads, closes, at = list[bytes](), 0, 0
+        while block := _BLOCKS.match(words, at):
+            at = block.end()
+            if block[1]:
+                heads.append(b" ".join(block[1].replace(b" :: ", b"::").split()))
+            elif heads:
+                heads.pop()
+            else:
+                closes += 1
+        if words and not words[at:].strip() and closes <= depth:  # others are braces of statements
+            depth += len(heads) - closes
+            yield Opened(match.start(), end, tuple(heads), closes)
 
 
 def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
@@ -173,6 +281,17 @@ def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     for start, end in spans:
         if start >= at:
             out += [text[at:start], re.sub(rb"[^\n]", b" ", text[start:end])]
+            at = end
+    return b"".join([*out, text[at:]])
+
+
+def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """The text with spans, given in order, replaced by signs and blanks."""
+    out, at = [], 0
+    for start, end, signs in spans:
+        if start >= at:
+            blank = re.sub(rb"[^\n]", b" ", text[start + len(signs) : end])
+            out += [text[at:start], signs, blank]
             at = end
     return b"".join([*out, text[at:]])
 

@@ -12,10 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kcurate.core import headers
 from kcurate.cuda_source.preprocess.conditions import evaluate
 from kcurate.cuda_source.preprocess.expansion import BUILT_IN, UnevaluatedError
 from kcurate.cuda_source.preprocess.macros import SAVING, Saved, save_or_restore
-from kcurate.cuda_source.text.blanking import blank_comments
+from kcurate.cuda_source.text.blanking import blank_comments, without_byte_order_mark
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 from kcurate.records import Condition, Span
 
@@ -52,8 +53,9 @@ _C_HEADER = (
     r"stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|values|wchar|cuda\w*|vector_types|"
     r"mma|cooperative_groups)\.h\Z"
 )
-# `#include <x>` means a file of the tree when one lies where a quoted one would, and x is none of these.
-_STANDARD = re.compile(_C_HEADER + r"|[a-z_]+\Z|(?:sys|cuda|cub|thrust|cooperative_groups|GL)/")
+# `#include <x>` means a file of the tree when one lies where a quoted one would, and x is none of these. The
+# CUDA C++ library's headers have no suffix: `cuda/helper.h` is somebody else's.
+_STANDARD = re.compile(_C_HEADER + r"|[a-z_]+\Z|(?:sys|cub|thrust|cooperative_groups|GL)/|cuda/[\w/]+\Z")
 # Headers that every CUDA 13 with g++ 12 has, for `__has_include`: C++17's that C lacks, and the toolkit's.
 _THERE = re.compile(
     _C_HEADER
@@ -97,7 +99,8 @@ class Text:
     """A translation unit in one piece.
 
     `conditions` counts the `#if` and its like that were asked; `unevaluated` are those without an answer.
-    `hidden` are the conditions that leave out a `__global__`, with the names that they ask for.
+    `hidden` are the conditions that leave out a `__global__`, with the names that they ask for. `not_found`
+    are the includes of files that are neither in the tree nor standard headers.
     """
 
     source: bytes
@@ -106,6 +109,7 @@ class Text:
     unevaluated: tuple[Condition, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     hidden: tuple[Hidden, ...] = ()
+    not_found: tuple[str, ...] = ()
     _lines: dict[str, list[int]] = field(default_factory=dict)
 
     def origin(self, at: int) -> tuple[str, int]:
@@ -145,6 +149,7 @@ class _Splicer:
     once: set[str] = field(default_factory=set)
     files: dict[str, bytes] = field(default_factory=dict)
     hidden: list[Hidden] = field(default_factory=list)
+    not_found: dict[str, None] = field(default_factory=dict)
 
     def emit(self, path: str, source: bytes, start: int, end: int) -> None:
         if start >= end or self.size > MAX_BYTES:
@@ -154,6 +159,7 @@ class _Splicer:
         self.size += end - start
 
     def file(self, path: str, source: bytes) -> None:
+        source = without_byte_order_mark(source)
         self.files[path] = source
         self.stack.append(path)
         clean = blank_comments(source, line_breaks=False)
@@ -260,6 +266,8 @@ class _Splicer:
         path = self.resolve(name, includer)
         source = self.read(path) if path is not None else None
         if path is None or source is None:
+            if not headers.kept(name) and not _THERE.match(name):
+                self.not_found[name] = None
             return quoted
         if path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
             self.file(path, source)
@@ -295,6 +303,7 @@ def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes
         tuple(condition for condition in splicer.conditions.values() if condition),
         splicer.files,
         hidden=tuple(splicer.hidden),
+        not_found=tuple(splicer.not_found),
     )
 
 
@@ -310,13 +319,13 @@ def local_includes(source: bytes) -> tuple[str, ...]:
 
     Conditionals are not looked at; whether there is such a file is for the caller to say.
     """
+    source = without_byte_order_mark(source)
     at = source.rfind(b"include")
     if at < 0:
         return ()
     end = source.find(b"\n", at)
-    clean = blank_comments(
-        source[: end if end >= 0 else len(source)]
-    )  # what is behind the last one is no matter
+    # What is behind the last one is no matter.
+    clean = blank_comments(source[: end if end >= 0 else len(source)], line_breaks=False)
     includes = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
     names = (_included(match) for match in includes if match)
     return tuple(dict.fromkeys(name for name, quoted in names if quoted or not _STANDARD.match(name)))

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
+from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.parse.items import parse
 from kcurate.cuda_source.parse.syntax_tree import Node, Tree, ancestors, function_declarator
 from kcurate.cuda_source.preprocess.expansion import without_macros
@@ -22,7 +23,6 @@ from kcurate.cuda_source.semantics import c_expressions
 from kcurate.cuda_source.semantics.declarations import SETTING, Setting, declarator, returned_by, set_by
 from kcurate.cuda_source.semantics.pointer_paths import path_of, without_casts
 from kcurate.cuda_source.text.blanking import blank_literals, numbered, parseable
-from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
 # The head or the end of a struct that says how it is aligned, or a file that says how structs are packed.
@@ -330,13 +330,11 @@ class Code:
         values = (values.child_by_field_name("default_value") for values in declared)
         defaults = tuple(self.of(value) for value in values if value is not None)
         outer = node.parent
-        start, template = node.start_byte, ()
+        start, template = node.start_byte, tuple[str, ...]()
         if outer is not None and outer.type == "template_declaration":
             start = outer.start_byte
-            template = tuple(
-                IDENTIFIER.findall(self.of(child).partition("=")[0].encode())[-1].decode()
-                for child in outer.child_by_field_name("parameters").named_children
-            )
+            head = self.bytes[outer.start_byte : node.start_byte]
+            template = tuple(param.name.decode() for param in template_params(head))
         kernel = "__global__" in self.text[start : inner.start_byte]
         places = start, body.start_byte, node.end_byte
         return Function(name, params, template, kernel, returned_by(body), *places, node, defaults)

@@ -16,13 +16,16 @@ from functools import cached_property
 from kcurate.core import headers
 from kcurate.cuda_source.launches.instantiations import declaration, missing
 from kcurate.cuda_source.parse.items import Item, Parsed
+from kcurate.cuda_source.preprocess.expansion import definition
 from kcurate.cuda_source.preprocess.macros import Saved, without_saving
 from kcurate.cuda_source.standalone import header_names
-from kcurate.cuda_source.standalone.host_methods import without_host_methods
+from kcurate.cuda_source.standalone.host_methods import as_scope, without_host_methods
 from kcurate.cuda_source.standalone.source_repairs import (
     annotate,
     annotate_methods,
+    with_plain_asm,
     without_compound_literals,
+    without_register,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, without_comments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
@@ -38,8 +41,11 @@ _VECTORS = frozenset(
 )
 # Operators on these are for the host, unless they say otherwise.
 _STREAMS = frozenset((b"ostream", b"istream", b"string"))
+# A class that declares types.
+_NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.DOTALL)
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
+_USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 
 
@@ -64,6 +70,7 @@ class Unit:
         self.flag_bytes = flag_bytes
         self.shim_bytes = shim_bytes
         self._bare: dict[int, bytes] = {}
+        self._in_part: dict[int, Item] = {}
 
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
@@ -90,7 +97,8 @@ class Unit:
     def bare(self, item: Item) -> bytes:
         """The text of an item with comments and literals blanked."""
         if item.start not in self._bare:
-            self._bare[item.start] = blank_literals(self.parsed.text[item.start : item.end])
+            text = item.expansion[1] if item.expansion else self.parsed.text[item.start : item.end]
+            self._bare[item.start] = blank_literals(text)
         return self._bare[item.start]
 
     def closure(self, kernels: Sequence[Item], instantiations: Sequence[str] = ()) -> Closure:
@@ -98,6 +106,17 @@ class Unit:
 
         `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
         """
+        chosen = self._chosen(kernels, instantiations)
+        if scopes := self._scopes(chosen, instantiations):
+            chosen = self._chosen(kernels, instantiations, scopes)
+        items = self._with_context(chosen, max(kernel.end for kernel in kernels))
+        stated = missing(instantiations, items, self.parsed.text)
+        return self._emit(items, {kernel.start for kernel in kernels}, stated)
+
+    def _chosen(
+        self, kernels: Sequence[Item], instantiations: Sequence[str], scopes: Mapping[int, Item] = {}
+    ) -> dict[int, Item]:
+        """The kernels and what they need by where it starts; `scopes` are classes that are taken in part."""
         chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
         own_names = {name for kernel in kernels for name in kernel.names}
         queue = list(kernels)
@@ -112,13 +131,28 @@ class Unit:
                     if item.start in chosen or (name, item.start) in seen:
                         continue
                     if self._wanted(item, name, user, own_names):
-                        chosen[item.start] = item
-                        queue.append(item)
+                        chosen[item.start] = scopes.get(item.start, item)
+                        queue.append(chosen[item.start])
                     elif item.kind not in ("macro", "function"):
                         seen.add((name, item.start))
-        items = self._with_context(chosen, max(kernel.end for kernel in kernels))
-        stated = missing(instantiations, items, self.parsed.text)
-        return self._emit(items, {kernel.start for kernel in kernels}, stated)
+        return chosen
+
+    def _scopes(self, chosen: Mapping[int, Item], instantiations: Sequence[str]) -> dict[int, Item]:
+        """The chosen classes that are named for what is declared in them alone, taken for that alone."""
+        scopes: dict[int, Item] = {}
+        around = [item for item in chosen.values() if item.kind == "type" and _NESTED.search(self.bare(item))]
+        for item in around:
+            alone = re.compile(rb"\b" + re.escape(item.names[0]) + rb"\b(?!\s*(?:<[^;{}()]*>\s*)?::)")
+            users = [
+                self.bare(user)
+                for user in chosen.values()
+                if user is not item and item.names[0] in user.used and not _USED_NAME.match(self.bare(user))
+            ]
+            if users and not any(map(alone.search, [*users, " ".join(instantiations).encode()])):
+                if item.start not in self._in_part:
+                    self._in_part[item.start] = as_scope(item, self.parsed)
+                scopes[item.start] = self._in_part[item.start]
+        return scopes
 
     def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
         kind = item.kind
@@ -127,6 +161,11 @@ class Unit:
         if kind in ("macro", "undef"):
             # Names in a macro body are looked up where the macro is used, so they may be defined later.
             return item.start < user.end or user.kind == "macro"
+        if kind == "using" and (match := _USED_NAME.match(self.bare(item))):
+            path = b"::" + b"".join(match[1].split()).removeprefix(b"::")
+            return any(
+                (b"::" + other.qualified).endswith(path) for other in self.by_name[name] if other.space
+            )
         if kind in ("type", "using"):
             return True
         if b"__global__" in item.qualifiers:
@@ -202,11 +241,20 @@ class Unit:
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
         real = self._needs_constexpr(items)
+        asm: bytes | None = None
         macros: dict[bytes, bytes] = {}
         saved: Saved = {}
         used = frozenset[bytes]().union(*(item.used for item in items))
         for item in items:
             text = self._own_text(item, used)
+            if item.kind in ("macro", "undef") and item.names[0] == b"asm":
+                asm = macro.body.strip() if (macro := definition(text)) else None
+                repairs.add("asm")
+                continue
+            plain = with_plain_asm(text, asm)
+            bare = without_register(plain)
+            repairs.update(["asm"] * (plain != text) + ["register"] * (bare != plain))
+            text = bare
             if item.host:
                 repairs.add("host-method")
             if item.kind in ("macro", "undef"):
@@ -268,8 +316,10 @@ class Unit:
         return repairs
 
     def _own_text(self, item: Item, used: Set[bytes]) -> bytes:
+        if item.expansion:
+            return item.expansion[1]
         source, end = self.parsed.source, item.end
-        if item.kind in _LINES:
+        if item.kind in _DIRECTIVES:
             end = max(source.find(b"\n", end - 1), end) if source[end - 1 : end] != b"\n" else end
             text = without_comments(source[item.start : end])
         else:
@@ -313,7 +363,8 @@ def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
     return starts
 
 
-_LINES = frozenset(("macro", "undef", "include", "using"))
+_DIRECTIVES = frozenset(("macro", "undef", "include"))
+_LINES = _DIRECTIVES | {"using"}
 
 
 def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:

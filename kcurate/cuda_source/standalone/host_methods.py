@@ -30,6 +30,7 @@ _VIRTUAL = re.compile(rb"\b(?:virtual|override|final)\b")
 _HOST = re.compile(rb"\b__host__\b")
 _SPECIAL = re.compile(rb"[^(]*(?:~|\boperator\b)")
 _CALLED_SPECIALLY = b""
+_STATIC = re.compile(rb"\b(?:static|constexpr)\b")
 _AROUND = TYPES | {"template_declaration", "type_definition", "declaration", "field_declaration"}
 
 
@@ -44,21 +45,64 @@ def _with_methods(item: Item, parsed: Parsed, bare: bytes) -> Item:
     if b"(" not in bare[item.start : item.end]:
         return item
     methods = tuple(sorted(_methods(item, parsed, bare), key=lambda method: method.start))
-    if not methods:
-        return item
+    return _without(item, methods, bare) if methods else item
+
+
+def _without(item: Item, host: tuple[HostMethod, ...], bare: bytes) -> Item:
+    """The class with these members as the host's: what only they use, it does not use."""
     kept, at = list[bytes](), item.start
-    for method in methods:
+    for method in host:
         kept.append(bare[at : method.start])
         at = max(at, method.end)
     used = frozenset(IDENTIFIER.findall(b" ".join([*kept, bare[at : item.end]])))
-    return replace(item, host=methods, used=used)
+    return replace(item, host=host, used=used)
 
 
-def _methods(item: Item, parsed: Parsed, bare: bytes) -> Iterator[HostMethod]:
+def as_scope(item: Item, parsed: Parsed) -> Item:
+    """A class of which device code names only what is declared in it, such as `Solver::Params`: without its
+    bases, data and methods, which may be the host's alone. Static members stay.
+    """
+    bare = blank_literals(parsed.text)
+    stack, dropped = [_declaration(item, parsed, bare)], list[Node]()
+    while stack and not dropped:
+        node = stack.pop(0)
+        if node is not None and node.type == "field_declaration_list":
+            dropped = [member for member in node.children if not _stays_in_scope(member, bare)]
+            dropped += [each for each in node.parent.children if each.type == "base_class_clause"]
+        elif node is not None and node.type in _AROUND:
+            stack += node.children
+    spans = [(with_marks(node.start_byte, bare, parsed.marks), node.end_byte) for node in dropped]
+    inner = [each for each in item.host if not any(start <= each.start < end for start, end in spans)]
+    gone = [HostMethod(start, end, start, None, _CALLED_SPECIALLY, False) for start, end in spans]
+    return _without(item, tuple(sorted([*inner, *gone], key=lambda method: method.start)), bare)
+
+
+def _stays_in_scope(member: Node, bare: bytes) -> bool:
+    inner = member
+    while inner.type == "template_declaration":
+        inner = templated(inner)
+    if inner.type == "function_definition":
+        body = inner.child_by_field_name("body")
+        head_end = int(body.start_byte if body is not None else inner.end_byte)
+        return _STATIC.search(bare, inner.start_byte, head_end) is not None
+    if inner.type not in ("field_declaration", "declaration"):
+        return bool(inner.type != "friend_declaration")
+    type_ = inner.child_by_field_name("type")
+    defines = type_ is not None and type_.type in TYPES and type_.child_by_field_name("body") is not None
+    return bool(defines or _STATIC.search(bare, inner.start_byte, inner.end_byte))
+
+
+def _declaration(item: Item, parsed: Parsed, bare: bytes) -> Node:
+    """The node of a class's whole declaration; None: there is none."""
     word = _TYPE_WORD.search(bare, item.start, item.end)
     node = parsed.tree.root_node.descendant_for_byte_range(word.start(), word.start() + 1) if word else None
     while node is not None and node.parent is not None and node.parent.type in _AROUND:
         node = node.parent
+    return node
+
+
+def _methods(item: Item, parsed: Parsed, bare: bytes) -> Iterator[HostMethod]:
+    node = _declaration(item, parsed, bare)
     stack = [node] if node is not None else []
     while stack:
         inner = stack.pop()

@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 
 from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
 
 _COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
+_PLAIN = {b"asm": b"asm", b"volatile": b"volatile"}
+_ASM = re.compile(rf"({COMMENT}|{LITERAL})|\b(?:asm|__asm(?:__)?|__volatile(?:__)?)\b".encode(), re.DOTALL)
+_REGISTER = re.compile(rf"({COMMENT}|{LITERAL})|\bregister\s+(?=[A-Za-z_:])".encode(), re.DOTALL)
 _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 _CONSTEXPR = re.compile(rb"\bconstexpr\b(?!\s*\()")
 _ENDS_SPECIFIERS = re.compile(rb"[;={(]")
@@ -24,6 +28,22 @@ def without_compound_literals(text: bytes) -> bytes:
         out += [text[at : match.start(1)], match[2]]
         at = match.end(1)
     return b"".join([*out, text[at:]])
+
+
+def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
+    """GNU's `__asm__ __volatile__` becomes `asm volatile`; `body` is what a macro called `asm` says."""
+
+    def plain(match: re.Match[bytes]) -> bytes:
+        if match[1]:
+            return match[0]
+        return _ASM.sub(plain, body) if match[0] == b"asm" and body else _PLAIN[match[0].strip(b"_")]
+
+    return _ASM.sub(plain, text) if b"asm" in text else text
+
+
+def without_register(text: bytes) -> bytes:
+    """C's `register float x` becomes `float x`: C++17 has no such word."""
+    return _REGISTER.sub(lambda match: match[1] or b"", text) if b"register" in text else text
 
 
 def annotate(text: bytes, template: bool, words: bytes = b"__device__") -> bytes:

@@ -7,14 +7,15 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from kcurate.cuda_source.launches.instantiations import Instantiations, by_start
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch, find_launches
 from kcurate.cuda_source.launches.macro_calls import expanded_calls
 from kcurate.cuda_source.parse.items import Item, parse
-from kcurate.cuda_source.parse.parameters import header_of, params_of
-from kcurate.cuda_source.preprocess.macros import global_macros, kernels_begun
+from kcurate.cuda_source.parse.parameters import params_in
+from kcurate.cuda_source.preprocess.macros import MARK, global_macros, kernels_begun
 from kcurate.cuda_source.preprocess.splicing import Hidden, Read, Resolve, Text, definitions, splice
 from kcurate.cuda_source.standalone.closure import Unit
 from kcurate.cuda_source.standalone.host_methods import with_host_methods
@@ -22,11 +23,24 @@ from kcurate.cuda_source.standalone.shim import repairs, shim_for
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.features import features, techniques
+from kcurate.cuda_source.text.tokens import DIRECTIVE
 from kcurate.records import Condition, LaunchSite, Param, Span
 
 # The mark of a kernel template that nothing in its unit instantiates.
 TEMPLATE_GUESS = "template-argument"
+# A kernel's header is shorter.
+MAX_HEAD_BYTES = 10_000
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
+
+
+class Mark(StrEnum):
+    """What became of one `__global__` in a text."""
+
+    KERNEL = "kernel"
+    DECLARED = "declaration"
+    MACRO = "in_macro"
+    HIDDEN = "behind_condition"
+    UNREAD = "unread"
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,9 @@ class UnitReport:
     file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
     announce but that could not be extracted. `conditions` counts the preprocessor conditions that were
     evaluated; `unevaluated` are those that could not be. `hidden` are those that leave out a `__global__`.
-    `failed` says what ended the reading, if anything did.
+    `not_found` are the includes that are neither in the tree nor standard. `marks` counts, per file, the
+    occurrences of `__global__` outside of comments and literals. `failed` says what ended the reading, if
+    anything did.
     """
 
     root: str
@@ -67,6 +83,8 @@ class UnitReport:
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
     hidden: tuple[Hidden, ...] = ()
+    not_found: tuple[str, ...] = ()
+    marks: Mapping[str, Mapping[Mark, int]] = field(default_factory=dict)
     failed: str | None = None
 
     def kernels_of(self, path: str) -> list[KernelSource]:
@@ -127,6 +145,8 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
         conditions=text.conditions,
         unevaluated=text.unevaluated,
         hidden=text.hidden,
+        not_found=text.not_found,
+        marks={path: counted for path in text.files if (counted := _marks(unit, text, path))},
     )
 
 
@@ -141,6 +161,48 @@ def _unread(unit: Unit, text: Text) -> dict[str, int]:
         if at >= shift and not (before >= 0 and at < heads[before][1]):
             begun.add(text.origin(at - shift))
     return dict(Counter(path for path, _ in begun))
+
+
+def marks_in(source: bytes) -> list[int]:
+    """Where `__global__` stands in a file, outside of comments and literals."""
+    return [match.start() for match in MARK.finditer(blank_literals(source))] if MARK.search(source) else []
+
+
+def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
+    """What became of each `__global__` of a file of the unit."""
+    places = marks_in(text.files[path])
+    if not places:
+        return {}
+    lines = [match.span() for match in DIRECTIVE.finditer(blank_literals(text.files[path]))]
+    live = sorted((piece.start, piece.end, piece.at) for piece in text.pieces if piece.path == path)
+    items = [item for item in unit.parsed.items if b"__global__" in item.used | item.qualifiers]
+    return dict(Counter(_mark(unit, items, at, lines, live) for at in places))
+
+
+def _mark(
+    unit: Unit,
+    items: Sequence[Item],
+    at: int,
+    lines: Sequence[tuple[int, int]],
+    live: Sequence[tuple[int, int, int]],
+) -> Mark:
+    """What became of the `__global__` at a byte of a file with directives at `lines`; `live` is read."""
+    if any(start <= at < end for start, end in lines):
+        return Mark.MACRO
+    piece = next((piece for piece in live if piece[0] <= at < piece[1]), None)
+    if piece is None:
+        return Mark.HIDDEN
+    place = unit.shim_bytes + piece[2] + at - piece[0]
+    inside = [item for item in items if item.start <= place < item.end]
+    if any(item.kernel and place < item.header_end for item in inside):
+        return Mark.KERNEL
+    return Mark.DECLARED if inside or _declares(unit.parsed.text, place) else Mark.UNREAD
+
+
+def _declares(text: bytes, at: int) -> bool:
+    """Whether a declaration without a body goes on from there."""
+    end = re.compile(rb"[;{}]").search(blank_literals(text[at : at + MAX_HEAD_BYTES]))
+    return end is not None and end[0] == b";"
 
 
 def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
@@ -173,7 +235,7 @@ def _kernel(
         qualified=item.qualified.decode("latin-1"),
         code=closure.code,
         span=text.span(item.start - shift, item.end - shift),
-        params=params_of(header_of(item, unit.parsed.text)),
+        params=params_in(item, unit.parsed.text),
         instantiations=instantiations,
         launch_sites=tuple(sites),
         closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),

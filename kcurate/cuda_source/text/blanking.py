@@ -6,6 +6,7 @@ Except for `without_comments`, results have the source's length, so spans of one
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 
 from kcurate.cuda_source.text.tokens import COMMENT_OR_LITERAL, IDENTIFIER
 
@@ -25,18 +26,38 @@ def _spaces(match: re.Match[bytes]) -> bytes:
     return match[0].translate(_BLANK)
 
 
+def without_byte_order_mark(source: bytes) -> bytes:
+    """The source with blanks for UTF-8's mark at its start, which would hide a directive behind it."""
+    return b"   " + source[3:] if source.startswith(BOM_UTF8) else source
+
+
 def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
-    """Replace comments with spaces; literals stay, and line breaks unless `line_breaks` is False."""
+    """Replace comments with spaces; literals stay, and line breaks unless `line_breaks` is False.
+
+    Then nothing in a raw string stays either: no line in it is a directive.
+    """
     blank = _BLANK if line_breaks else b" " * 256
-    return COMMENT_OR_LITERAL.sub(lambda m: m[0].translate(blank) if m[0][0] == 47 else m[0], source)
+    replaced = b"/" if line_breaks else b"/R"
+    return COMMENT_OR_LITERAL.sub(lambda m: m[0].translate(blank) if m[0][0] in replaced else m[0], source)
 
 
 def blank_literals(source: bytes) -> bytes:
-    """Replace comments and the contents of literals with spaces; line breaks stay."""
-    return COMMENT_OR_LITERAL.sub(
-        lambda m: _spaces(m) if m[0][:1] == b"/" else m[0][:1] + m[0][1:-1].translate(_BLANK) + m[0][-1:],
-        source,
-    )
+    """Replace comments and the contents of literals with spaces; line breaks stay.
+
+    A raw string becomes an empty one: what is between its quotes may be lines.
+    """
+    return COMMENT_OR_LITERAL.sub(_blank_literal, source)
+
+
+def _blank_literal(match: re.Match[bytes]) -> bytes:
+    text = match[0]
+    if text[:1] == b"/":
+        return text.translate(_BLANK)
+    if text[:1] == b"R":
+        return b'""' + text[2:].translate(_BLANK)
+    if text[:1].isdigit():
+        return text
+    return text[:1] + text[1:-1].translate(_BLANK) + text[-1:]
 
 
 def numbered(source: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _OPEN = frozenset(b"([{")
 _CLOSE = frozenset(b")]}")
+_ANGLES, _COMMA = b"<>", ord(",")
 
 
 def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
@@ -21,15 +22,19 @@ def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
 
 
 def split_arguments(text: bytes, angles: bool = False) -> list[bytes]:
-    """The text between top-level commas, stripped; `angles` counts `<` and `>` as brackets."""
+    """The text between top-level commas, stripped; `angles`: outside of others, `<` and `>` are brackets."""
     pieces: list[bytes] = []
-    depth = start = 0
+    depth = angle = start = 0
     for position, byte in enumerate(text):
-        if byte in _OPEN or (angles and byte == ord("<")):
+        if byte in _OPEN:
             depth += 1
-        elif byte in _CLOSE or (angles and byte == ord(">")):
+        elif byte in _CLOSE:
             depth -= 1
-        elif byte == ord(",") and depth == 0:
+        elif depth:
+            continue
+        elif byte in _ANGLES:
+            angle += (1 if byte == _ANGLES[0] else -1) * angles
+        elif byte == _COMMA and not angle:
             pieces.append(text[start:position].strip())
             start = position + 1
     last = text[start:].strip()

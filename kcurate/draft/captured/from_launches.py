@@ -200,7 +200,7 @@ class _Reading:
             role = ("inout" if inout else "out") if used.written else "in"
             lanes = region.element.lanes
             shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
-            contents, why = known.init(region)
+            contents, why = known.init(region, written=used.written)
             init = None if role == "out" else contents
             if init is not None:
                 self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []

@@ -54,9 +54,16 @@ class Known:
     names: candidate_expressions.Names
     bounds: Bounds
 
-    def init(self, region: Region) -> Found:
-        """What a buffer holds before the launch, and a comment where there is more to say."""
+    def init(self, region: Region, written: bool) -> Found:
+        """What a buffer holds before the launch, and a comment where there is more to say.
+
+        Of one that the kernel only reads, a single value everywhere tells nothing: memory that was allocated
+        and that an earlier kernel would have filled. A kernel that never reads it would give the same.
+        """
         seen, element = region.before, region.element
+        if not written and seen is not None and seen.count > 1 and _one_value(seen):
+            inferred = self._read_off(region)
+            return inferred.init, f"guess: recorded, all its values are one; {inferred.why}"
         integers = element.dtype not in types.FLOATS
         if seen is None or seen.dtype != element.dtype or "lowest" not in seen.facts:
             inferred = self._read_off(region)
@@ -154,6 +161,11 @@ class Known:
             and (region.element.dtype not in types.FLOATS)
         ]
         return entries or None
+
+
+def _one_value(seen: Contents) -> bool:
+    """Whether all recorded values are equal."""
+    return "lowest" in seen.facts and seen.facts["lowest"] == seen.facts["highest"]
 
 
 def values(init: Init) -> Iterable[object]:

@@ -207,4 +207,6 @@ def _filled(
         if remark.place not in places and remark.reason is not Reason.ONE_SIZE
     ]
     remarks = (*kept, *(Remark(place, WHY) for place in sorted(places)))
-    return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder)
+    extents = " ".join(str(buffer.shape[0]) for buffer in shaped.values())
+    loose = tuple(name for name in draft.loose if not re.search(rf"\b{name}\b", extents))
+    return replace(with_problem(draft, filled), remarks=remarks, ladder=ladder, loose=loose)
