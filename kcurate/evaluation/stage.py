@@ -266,10 +266,9 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         if evaluated.adapter is not None:
             raise InputError("an adapter needs a model in this process", where="--adapter")
         spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
-        given = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
-        sampling = {key: value for key, value in given.items() if value is not None}
+        options = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
         name = parse_model(evaluated.model)
-        asking = open_asking(name, folder.transcripts, spending, sampling=sampling, note=note)
+        asking = open_asking(name, folder.transcripts, spending, options=options, note=note)
         with contextlib.closing(asking.client):
             yield Endpoint(asking, config.concurrency)
         note(asking.spent())

@@ -7,7 +7,20 @@ from typing import Annotated
 
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, LicenceOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.options import (
+    MAX_TOKENS,
+    TOOL_CALLS,
+    TOOL_SECONDS,
+    Argument,
+    EffortOption,
+    LicenceOption,
+    MaxTokensOption,
+    Option,
+    PriceOption,
+    ToolCallsOption,
+    ToolSecondsOption,
+    WorkspaceOption,
+)
 
 _LAUNCH = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
 
@@ -52,4 +65,8 @@ class OptimizeConfig:
         None
     )
     price: PriceOption = None
+    max_tokens: MaxTokensOption = MAX_TOKENS
+    effort: EffortOption = None
+    tool_calls: ToolCallsOption = TOOL_CALLS
+    tool_seconds: ToolSecondsOption = TOOL_SECONDS
     place: Place = EMULATED

@@ -10,6 +10,7 @@
 | `history` | what a prompt for a fast side tells of the GPU and of earlier attempts |
 | `answer_counters` | a profiler's counters of right answers |
 | `search` | one search: prompt, answer, gates, judge, feedback |
+| `bench` | the tools of a model: the judge and the profiler behind each |
 | `drivers` | many searches at once, with single requests or in batches |
 | `run`, `run_counts` | a whole run: searches set up, driven, counted |
 | `preview` | what a run would ask and may cost |

@@ -33,7 +33,7 @@ class Proposing:
         kinds = sorted(GENERATORS.keys() - READ_FILES)
         prompt = complete_problem(text, code, kinds, self.asking.client.form)
         try:
-            exchange = self.asking.answer(self.asking.request(prompt, 1, PROBLEM_TOOL))
+            exchange = self.asking.answer(self.asking.request(prompt, 1, (PROBLEM_TOOL,)))
         except KcurateError as error:
             self.failure = error
             return None

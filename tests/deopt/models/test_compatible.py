@@ -169,5 +169,5 @@ def test_claude_takes_no_sampling_options(tmp_path: Path, monkeypatch: pytest.Mo
             ModelName("anthropic", "claude-sonnet-5-5"),
             tmp_path,
             Spending(),
-            sampling={"temperature": 0.7, "top_p": 0.9},
+            options={"temperature": 0.7, "top_p": 0.9},
         )
