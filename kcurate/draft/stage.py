@@ -116,7 +116,8 @@ def _asked(
     if config.model is None:
         return None
     spending = Spending(config.max_usd, config.price, config.max_tokens)
-    asked = Proposing(open_asking(parse_model(config.model), workspace.transcripts, spending, note=note))
+    name, options = parse_model(config.model), {"effort": config.effort}
+    asked = Proposing(open_asking(name, workspace.transcripts, spending, options=options, note=note))
     stack.callback(asked.asking.client.close)
     return asked
 

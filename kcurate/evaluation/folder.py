@@ -105,9 +105,6 @@ def _check_protocol(evaluated: Evaluated, kind: str, path: str) -> None:
         raise InputError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
     if evaluated.turns != 1:
         raise InputError("has one turn", where=where, hint="leave out --turns")
-    if evaluated.model == "claude" or evaluated.model.startswith("claude-"):
-        hint = f"--model openai:{evaluated.model}@URL, a server of chat completions"
-        raise InputError("asks for a Python file as text, and Claude is given a tool", where=where, hint=hint)
     from kcurate.evaluation import kernelbench_protocol
 
     kernelbench_protocol.checkout(path)

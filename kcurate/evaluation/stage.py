@@ -265,8 +265,12 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
 
         if evaluated.adapter is not None:
             raise InputError("an adapter needs a model in this process", where="--adapter")
-        spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
-        options = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
+        spending = Spending(config.max_usd, config.price, evaluated.longest)
+        options = {
+            "temperature": evaluated.temperature,
+            "top_p": evaluated.top_p,
+            "effort": evaluated.effort,
+        }
         name = parse_model(evaluated.model)
         asking = open_asking(name, folder.transcripts, spending, options=options, note=note)
         with contextlib.closing(asking.client):
@@ -280,7 +284,7 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         from kcurate.local_models.libraries import quiet
 
         drawing = Drawing(
-            evaluated.max_tokens,
+            evaluated.longest,
             1.0 if evaluated.temperature is None else evaluated.temperature,
             1.0 if evaluated.top_p is None else evaluated.top_p,
             evaluated.seed,

@@ -21,10 +21,13 @@ from kcurate import prompts
 from kcurate.cli import run as command
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, scores, taught
+from kcurate.evaluation.endpoint import Endpoint
 from kcurate.evaluation.folder import EvalFolder, Evaluated
 from kcurate.evaluation.judging import judge
 from kcurate.evaluation.sampling import Reply, generate
 from kcurate.evaluation.stage import EvalConfig, run, run_compare
+from kcurate.models.naming import parse_model
+from kcurate.models.opening import Spending, open_asking
 from kcurate.records import Prompt
 from kcurate.reward import pair_tasks, schemes
 from kcurate.reward.pool import PoolConfig, RewardPool
@@ -207,6 +210,38 @@ def test_three_steps_with_files_between_them_from_an_endpoint(
     assert command(["eval", "compare", str(out), str(out), "--plot", str(plot)]) == 0
     assert plot.read_text(encoding="utf-8").startswith("<svg")
     assert "2 tasks of 2 families in both" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("claude", [True, False])
+def test_the_turns_of_an_endpoint_are_one_conversation(
+    pool: RewardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claude: bool
+) -> None:
+    """And Claude, which may think, is asked for the text that it is told to answer with."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def act(handler: server.Handler, body: dict[str, Any]) -> None:
+        text = WRONG if len(body["messages"]) < 3 else reply()
+        answered = server.message(text=text, stop="end_turn", thinking="Hm.")
+        (answered if claude else server.completion(text))(handler, body)
+
+    with serving(act) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        name = parse_model("claude" if claude else f"openai:m@{url}/v1")
+        for _ in range(2):  # the second time from the transcripts
+            asking = open_asking(name, tmp_path, Spending(), options={"effort": "low"})
+            with contextlib.closing(asking.client):
+                rows = generate([scale()], Endpoint(asking, 2), samples=2, turns=2, pool=pool)
+    assert len(script.asked) == 4
+    later = [body for body in script.asked if len(body["messages"]) > 2]
+    roles = [entry["role"] for entry in later[0]["messages"]]
+    assert roles[-3:] == ["user", "assistant", "user"]
+    assert "Its results are wrong" in str(later[0]["messages"][-1]["content"])
+    if claude:
+        assert "tools" not in later[0] and later[0]["thinking"] == {"type": "adaptive"}
+        assert later[0]["messages"][1]["content"][0]["type"] == "thinking"
+    first, second = (row for row in rows if row.sample == 0)
+    assert json.loads(second.prompt)[-2] == {"role": "assistant", "content": first.reply}
 
 
 @pytest.mark.usefixtures("answering")
