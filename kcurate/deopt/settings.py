@@ -55,7 +55,10 @@ class DeoptConfig:
     ] = ()
     model: Annotated[
         str,
-        Option("Who writes: rules, claude, claude-<version>, or openai:<model>@<base-url>.", metavar="NAME"),
+        Option(
+            "Who writes: rules, claude, claude-<version>, openai:<model>@<base-url>, or FILE.gguf.",
+            metavar="NAME",
+        ),
     ] = BY_RULES
     rules: Annotated[
         tuple[str, ...], Option("Only this rule; may be repeated.  [default: all]", metavar="NAME")

@@ -44,8 +44,8 @@ class DraftConfig:
     model: Annotated[
         str | None,
         Option(
-            "Ask this model to fill in what stays open: claude, claude-<version>, or "
-            "openai:<model>@<base-url>. Its answers are tried like any draft.",
+            "Ask this model to fill in what stays open: claude, claude-<version>, "
+            "openai:<model>@<base-url>, or FILE.gguf. Its answers are tried like any draft.",
             metavar="NAME",
         ),
     ] = None

@@ -7,7 +7,7 @@ become tokens (`kcurate.local_models.weights`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from kcurate.reward.task import Task
 
 # Tokens in a page of the cache of continuous batching.
 PAGE = 256
+# Fewer tokens than this hold no kernel.
+LEAST_ROOM = 128
 
 
 @dataclass(frozen=True)
@@ -68,35 +70,59 @@ class LocalModel:
         Raises:
             InputError: the weights cannot be read. MissingDependencyError: out of GPU memory.
         """
-        if self._model is None:
-            self._model = weights.load_model(self._settings, adapter=self._adapter).eval()
-            if self._settings.merged and self._adapter is not None:
-                self._model = self._model.merge_and_unload()
-        room = getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
-        lengths = [len(self._form.prompt_ids(prompt)) for prompt, _ in asked]
+        return self._sample([self._form.text(prompt) for prompt, _ in asked])
+
+    def talk(self, prompt: Prompt, turns: Sequence[Mapping[str, str]]) -> Reply:
+        """The reply to a prompt and to the messages that followed it, as long as the context has room for.
+
+        Without any it is `rejected`.
+        """
+        self._load()
+        text = self._form.text(prompt, turns)
+        length = len(self._form.ids(text))
+        most = min(self._drawing.max_tokens, self._room() - length)
+        if most < LEAST_ROOM:
+            return Reply("", status="rejected", input_tokens=length)
+        (ids,) = self._generated([text], most)
+        return self._reply(ids, length, weights.end_tokens(self._model, self._tokenizer))
+
+    def _sample(self, texts: Sequence[str]) -> list[Reply]:
+        self._load()
+        room = self._room()
+        lengths = [len(self._form.ids(text)) for text in texts]
         # Longest first, so that memory runs out early or never.
-        order = sorted(range(len(asked)), key=lambda i: -lengths[i])
+        order = sorted(range(len(texts)), key=lambda i: -lengths[i])
         fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
         ends = weights.end_tokens(self._model, self._tokenizer)
         replies = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
         continuous = self._settings.sampling == "continuous"  # it makes batches of its own
         size = max(1, len(fits)) if continuous else self._drawing.batch
         for batch in progress.each(list(batches(fits, size)), "sampling", unit="batch"):
-            texts = [self._form.text(asked[i][0]) for i in batch]
+            these = [texts[i] for i in batch]
             begun = time.monotonic()
-            generated = self._continuous(texts, ends) if continuous else self._generated(texts)
+            generated = self._continuous(these, ends) if continuous else self._generated(these)
             on_gpu = self._model.device.type == "cuda"
             gpu_s = (time.monotonic() - begun) / len(batch) if on_gpu else None
             for i, ids in zip(batch, generated, strict=True):
                 replies[i] = replace(self._reply(ids, lengths[i], ends), gpu_s=gpu_s)
-        return [replies[i] for i in range(len(asked))]
+        return [replies[i] for i in range(len(texts))]
+
+    def _room(self) -> int:
+        """The tokens that the model's context holds."""
+        return getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
+
+    def _load(self) -> None:
+        if self._model is None:
+            self._model = weights.load_model(self._settings, adapter=self._adapter).eval()
+            if self._settings.merged and self._adapter is not None:
+                self._model = self._model.merge_and_unload()
 
     def close(self) -> None:
         """Free the weights' memory."""
         self._model = None
         weights.free()
 
-    def _generated(self, texts: Sequence[str]) -> list[list[int]]:
+    def _generated(self, texts: Sequence[str], most: int | None = None) -> list[list[int]]:
         """The new tokens of each, up to the first end-of-text token."""
         # A chat template has already written the special tokens; plain text gets them here, as in training.
         encoded = self._tokenizer(
@@ -105,7 +131,8 @@ class LocalModel:
         encoded.pop("token_type_ids", None)
         try:
             with torch.inference_mode():
-                tokens = self._model.generate(**encoded, **self.arguments())
+                limit = {} if most is None else {"max_new_tokens": most}
+                tokens = self._model.generate(**encoded, **self.arguments() | limit)
         except torch.OutOfMemoryError as error:
             hint = self._drawing.hint.format(max(1, self._drawing.batch // 2))
             raise MissingDependencyError("out of GPU memory", where="sampling", hint=hint) from error

@@ -39,7 +39,8 @@ class Spending:
         """
         if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
             raise InputError(f"not an amount: {self.max_usd}", where="--max-usd")
-        price = prices.parse_price(self.price) if self.price else prices.find_price(name.model)
+        given = self.price or ("0,0" if name.provider == "local" else None)
+        price = prices.parse_price(given) if given else prices.find_price(name.model)
         if price is None and self.max_usd is not None:
             raise InputError(
                 f"no price is known for {name.model}, so --max-usd cannot be enforced",
@@ -68,11 +69,13 @@ def open_asking(
     patience: Patience | None = None,
     timeout_s: float | None = None,
     options: Mapping[str, float | str | None] | None = None,
+    client: Client | None = None,
     note: Note = silent,
 ) -> Asking:
     """Builds what `Asking` needs, with transcripts in `folder`; the caller must close its client.
 
-    `options`: as `Request.options` has them; None: the server's own.
+    `options`: as `Request.options` has them; None: the server's own. `client`: that of a local model, which
+    `kcurate.evaluation.local_model` makes.
 
     Raises:
         InputError: a budget without a price; an option that the model does not have.
@@ -86,7 +89,7 @@ def open_asking(
         raise InputError(f"{name.model} has no effort levels", where="--effort", hint="leave it out")
     price = spending.price_of(name)
     return Asking(
-        open_client(name, timeout_s),
+        client or open_client(name, timeout_s),
         Transcripts(folder / f"{name.slug}.jsonl", name.model),
         price=price,
         budget=Budget(spending.max_usd),

@@ -51,7 +51,10 @@ class OptimizeConfig:
         str, Argument("The kernel; :KERNEL where the file has several.", metavar="FILE.cu[:KERNEL]")
     ]
     model: Annotated[
-        str, Option("Who writes: claude, claude-<version>, or openai:<model>@<base-url>.", metavar="NAME")
+        str,
+        Option(
+            "Who writes: claude, claude-<version>, openai:<model>@<base-url>, or FILE.gguf.", metavar="NAME"
+        ),
     ]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     launch: Annotated[str | None, Option(f"How the kernel is launched, {_LAUNCH}", metavar="LAUNCH")] = None

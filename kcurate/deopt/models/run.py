@@ -30,6 +30,7 @@ from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.settings import IDLE_ROUNDS, DeoptConfig
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
+from kcurate.evaluation.local_client import client_of
 from kcurate.judge import JudgeConfig, open_referees
 from kcurate.models.asking import Asking
 from kcurate.models.claude import ClaudeClient
@@ -142,6 +143,7 @@ def _asking(config: DeoptConfig, name: ModelName, workspace: Workspace, seams: S
         patience=seams.patience,
         timeout_s=seams.timeout_s,
         options=config.options,
+        client=client_of(name, config.max_tokens),
         note=note,
     )
 
