@@ -4,6 +4,7 @@
 |---|---|
 | `completions` | a completion as a row, and files of them |
 | `sampling` | which prompts are sent, in how many turns; the seam to a model |
+| `bench` | the tools that Claude may have between turns |
 | `local_client` | a local model asked like those behind an API, for other commands |
 | `local_model`, `endpoint` | models in this process (transformers), and behind an API |
 | `judging` | what the judge says of completions, and the feedback for a next turn |

@@ -90,6 +90,9 @@ def check(evaluated: Evaluated) -> None:
     kind, _, path = evaluated.tasks.partition(":")
     if kind not in ("pairs", "kernelbench") or (kind == "pairs" and path):
         raise InputError(f"no tasks {evaluated.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+    if evaluated.tool_calls and (not evaluated.of_claude or evaluated.protocol != "kcurate"):
+        what = "only Claude has tools, and not in KernelBench's protocol"
+        raise InputError(what, where="--tool-calls", hint="leave it out")
     if evaluated.protocol == "kernelbench":
         _check_protocol(evaluated, kind, path)
     if evaluated.temperature is not None and not 0 < evaluated.temperature < math.inf:

@@ -63,6 +63,10 @@ class Evaluated:
         Option("Longest answer.  [default: 4096; Claude: 32000, thinking included]", metavar="N", min=1),
     ] = None
     effort: EffortOption = None
+    tool_calls: Annotated[
+        int,
+        Option("Claude: tool calls (compile, run_tests, time) for an answer; 0: none.", metavar="N", min=0),
+    ] = 0
     temperature: Annotated[
         float | None, Option("[default: the server's own; transformers: 1]", metavar="T")
     ] = None
@@ -84,10 +88,14 @@ class Evaluated:
     ] = "kcurate"
 
     @property
+    def of_claude(self) -> bool:
+        """Whether the model is a Claude model behind its API."""
+        return self.model == "claude" or self.model.startswith("claude-")
+
+    @property
     def longest(self) -> int:
         """The longest answer, in tokens. What Claude thinks counts, and may be most of it."""
-        claude = self.model == "claude" or self.model.startswith("claude-")
-        return self.max_tokens or (MAX_TOKENS if claude else 4096)
+        return self.max_tokens or (MAX_TOKENS if self.of_claude else 4096)
 
 
 @dataclass(frozen=True)

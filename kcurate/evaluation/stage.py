@@ -241,7 +241,9 @@ def _completions(
         if not evaluated.allow_taught:
             taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
         folder.write_about(evaluated)
-        turned = judges.pool if evaluated.turns > 1 else None
+        turned = judges.pool if evaluated.turns > 1 or evaluated.tool_calls else None
+        if evaluated.tool_calls and turned is not None:
+            _equip(sampler, tasks, turned, evaluated.tool_calls)
         rows = generate(
             tasks, sampler, samples=evaluated.samples, turns=evaluated.turns, pool=turned, note=record.note
         )
@@ -253,12 +255,23 @@ def _completions(
     return rows
 
 
+def _equip(sampler: Sampler, tasks: Sequence[Task], pool: RewardPool, calls: int) -> None:
+    """Give a model behind an API tools for the tasks."""
+    from kcurate.evaluation.bench import TaskBench
+    from kcurate.evaluation.endpoint import Endpoint
+    from kcurate.models.conversation import Limits
+
+    if isinstance(sampler, Endpoint):
+        sampler.benches = {task.prompt.context: TaskBench(task, pool) for task in tasks}
+        sampler.limits = Limits(calls)
+
+
 @contextlib.contextmanager
 def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> Iterator[Sampler]:
     """The model, for as long as it is needed."""
     if config.sampler is not None:
         yield config.sampler
-    elif evaluated.model == "claude" or evaluated.model.startswith(("claude-", "openai:")):
+    elif evaluated.of_claude or evaluated.model.startswith("openai:"):
         from kcurate.evaluation.endpoint import Endpoint
         from kcurate.models.naming import parse_model
         from kcurate.models.opening import Spending, open_asking

@@ -101,6 +101,24 @@ def called(exchange: Exchange) -> Call | None:
     return None
 
 
+def numbered(call: Call, before: Sequence[Exchange], maker: str) -> Mapping[str, Any]:
+    """What the tool `maker` was given in the call that `version` counts, from 1.
+
+    Raises:
+        CannotRun: there was no such call.
+    """
+    versions, number = made_by(maker, before), call.arguments.get("version")
+    if type(number) is not int or not 1 <= number <= len(versions):
+        raise CannotRun(f"there is no version {number}; {maker} gives the numbers")
+    return versions[number - 1]
+
+
+def made_by(maker: str, before: Sequence[Exchange]) -> list[Mapping[str, Any]]:
+    """What the tool `maker` was given so far."""
+    calls = (called(exchange) for exchange in before)
+    return [call.arguments for call in calls if call is not None and call.name == maker]
+
+
 def handed_in(bench: Bench, exchange: Exchange, before: Sequence[Exchange]) -> tuple[str, Form]:
     """The answer in the last exchange of a conversation: text, or the JSON that a tool was given.
 

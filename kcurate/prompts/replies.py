@@ -74,7 +74,10 @@ def _read_tool(reply: str) -> Answer | Unreadable:
     unknown = sorted(set(data) - _KEYS)
     if unknown:
         return Unreadable(f"the tool's input has an unknown part: {unknown[0]}")
-    return _with_launch(data["code"], data)
+    answer = _with_launch(data["code"], data)
+    if isinstance(answer, Unreadable) or answer.plan is None:
+        return answer
+    return Answer(answer.code, [_loosened(step) for step in answer.plan], _loosened(answer.buffers))
 
 
 def _read_text(reply: str, language: Language) -> Answer | Unreadable:
@@ -134,9 +137,7 @@ def _with_launch(code: str, data: Any) -> Answer | Unreadable:
         return Unreadable("the plan is not a list of steps")
     if buffers is not None and not isinstance(buffers, dict):
         return Unreadable("the buffers are not an object")
-    return Answer(
-        code, None if plan is None else [_loosened(step) for step in plan], _loosened(buffers or None)
-    )
+    return Answer(code, plan, buffers or None)
 
 
 def _named(entries: Sequence[Any], value: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any] | None:

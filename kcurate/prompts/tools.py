@@ -7,7 +7,7 @@ demand that write a call by grammar. A loop holds steps but no loop. Not covered
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kcurate.records import Language
@@ -98,12 +98,12 @@ def _tool(name: str, description: str, schema: Mapping[str, Any], *, strict: boo
 
 
 def tools(
-    language: Language, plan: Sequence[Mapping[str, Any]], *, runs: bool = True
+    language: Language, plan: Sequence[Mapping[str, Any]], runs: Collection[str] = RUNS
 ) -> list[dict[str, Any]]:
     """The tools for a side in `language`; `plan`: that of the given side, as plain data.
 
-    Without `runs` only that which hands in an answer. Where the given plan has parts that the strict schema
-    cannot say, such as tensor maps, the schema of code and plan is loose.
+    `runs`: the names of those that do not hand in an answer; none: the model hands in code at once. Where the
+    given plan has parts that the strict schema cannot say, such as tensor maps, that of a side is loose.
     """
     strict = sayable(plan, language)
     side = _side(language, "The whole file.") if strict else _LOOSE
@@ -111,7 +111,7 @@ def tools(
     submit = _tool(SUBMIT, "Hand in code as the answer, without a number.", side, strict=strict)
     if not runs:
         return [submit]
-    return [
+    every = [
         _tool(
             COMPILE,
             "Compile device code, and the plan that launches it where the launch changes. The result is the "
@@ -141,6 +141,7 @@ def tools(
         submit,
         _tool(SUBMIT_VERSION, "Hand in a version that was compiled, by its number, as the answer.", version),
     ]
+    return [tool for tool in every if tool["name"] in runs or tool["name"] not in RUNS]
 
 
 def sayable(plan: Sequence[Mapping[str, Any]], language: Language) -> bool:
@@ -190,18 +191,26 @@ In a tool's plan extents and offsets are texts ("256", "ceil_div(n, 256)"), and 
 lists.
 """
 _RUNS = """\
-You have tools. compile takes code, and a plan where the launch changes, and numbers what compiles; \
-run_tests, time and profile take that number. Work as you would at a terminal: compile early, run the tests \
-before you time, read the counters before you guess at a bottleneck, change one thing at a time, keep the \
-best version in mind. You have {calls} calls and {seconds} s of tools for an answer. Hand in the answer with \
-submit_version, or code that you did not compile with submit_kernel; it is judged as in the tests, and \
-timed. If it is not accepted you are told why, and go on in the same conversation.
+You have tools. compile takes code, and a plan where the launch changes, and numbers what compiles; {others} \
+take that number. Work as you would at a terminal: compile early, run the tests before you time, {counters}\
+change one thing at a time, keep the best version in mind. You have {calls} calls and {seconds} s of tools \
+for an answer. Hand in the answer with submit_version, or code that you did not compile with submit_kernel; \
+it is judged as in the tests, and timed. If it is not accepted you are told why, and go on in the same \
+conversation.
 """
 _SUBMIT = "Hand in the answer with the tool submit_kernel.\n"
 
 
-def told(language: Language, calls: int, seconds: float) -> str:
-    """What a model with tools is told of them; `calls` 0: it can only hand in."""
+_COUNTERS = "read the counters before you guess at a bottleneck, "
+
+
+def told(language: Language, calls: int, seconds: float, runs: Collection[str] = RUNS) -> str:
+    """What a model with the tools `runs` is told of them; `calls` 0: it can only hand in."""
     worked = _WORKED_TRITON if language == "triton" else _WORKED_CUDA
-    how = _RUNS.format(calls=calls, seconds=round(seconds)) if calls else _SUBMIT
+    profiles = PROFILE in runs
+    others = "run_tests, time and profile" if profiles else "run_tests and time"
+    counters = _COUNTERS if profiles else ""
+    how = _SUBMIT
+    if calls:
+        how = _RUNS.format(calls=calls, seconds=round(seconds), others=others, counters=counters)
     return f"{worked}{_STRICT}{how}"

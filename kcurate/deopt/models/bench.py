@@ -16,7 +16,7 @@ from kcurate.core import codec
 from kcurate.deopt.models import history
 from kcurate.deopt.models.gates import Refusal
 from kcurate.deopt.models.targets import Target
-from kcurate.models.conversation import Call, CannotRun, called
+from kcurate.models.conversation import Call, CannotRun, made_by, numbered
 from kcurate.problem.answered import side_of
 from kcurate.problem.shown import launch_data
 from kcurate.prompts import Unreadable, tools
@@ -52,16 +52,16 @@ class Workbench:
     def run(self, call: Call, before: Sequence[Exchange]) -> str:
         """See `Bench`. Versions are numbered from 1, in the order in which they were given to `compile`."""
         if call.name == tools.COMPILE:
-            number = len(_compiled(before)) + 1
+            number = len(made_by(tools.COMPILE, before)) + 1
             return self._compile(self._side(call.arguments), number)
-        side = self._side(_version(call, before))
+        side = self._side(numbered(call, before, tools.COMPILE))
         if call.name == tools.RUN:
             return self._tests(self.find(side))
         return self._time(self.find(side)) if call.name == tools.TIME else self._profile(side)
 
     def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
         """See `Bench`."""
-        return _version(call, before) if call.name == tools.SUBMIT_VERSION else call.arguments
+        return numbered(call, before, tools.COMPILE) if call.name == tools.SUBMIT_VERSION else call.arguments
 
     def _side(self, given: Mapping[str, Any]) -> Side:
         answer = prompts.read_reply(codec.canonical_json(given).decode(), "tool", self.target.wants)
@@ -109,17 +109,4 @@ def definitions(target: Target, *, runs: bool) -> list[dict[str, Any]]:
     """The tools of a search for a target."""
     same = target.wants == target.given.language
     plan = launch_data(target.given)["plan"] if same else ()
-    return tools.tools(target.wants, plan, runs=runs)
-
-
-def _compiled(before: Sequence[Exchange]) -> list[Mapping[str, Any]]:
-    """What was given to `compile` so far."""
-    calls = (called(exchange) for exchange in before)
-    return [call.arguments for call in calls if call is not None and call.name == tools.COMPILE]
-
-
-def _version(call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
-    versions, number = _compiled(before), call.arguments.get("version")
-    if type(number) is not int or not 1 <= number <= len(versions):
-        raise CannotRun(f"there is no version {number}; compile gives the numbers")
-    return versions[number - 1]
+    return tools.tools(target.wants, plan, tools.RUNS if runs else ())

@@ -369,7 +369,7 @@ def test_the_schemas_are_strict_as_servers_demand(language: Any) -> None:
 
 def test_a_plan_that_the_strict_schema_cannot_say_gets_a_loose_one() -> None:
     launch = {"launch": "k", "grid": [1], "block": [1], "args": [{"tensor_map": "a"}]}
-    assert not any("strict" in tool for tool in tools.tools("cuda", [launch], runs=False))
+    assert not any("strict" in tool for tool in tools.tools("cuda", [launch], ()))
     assert tools.sayable([{"for": "i", "to": 3, "do": [{**launch, "args": ["a"]}]}], "cuda")
 
 
