@@ -26,6 +26,8 @@ TIMEOUT_S = 180.0
 CONNECT_TIMEOUT_S = 15.0
 # The fewest tokens of thinking that may be asked for.
 LEAST_THINKING = 1024
+# Levels of lists and objects in the input of a tool; a plan has ten with loops in loops.
+MOST_LEVELS = 64
 # What stands for an answer of which nothing can be shown to the model again.
 _NOTHING = ({"type": "text", "text": "(no answer)"},)
 _STATUS = {
@@ -150,7 +152,7 @@ class _Reading(Reading):
             self.tool = text or "{}"
         try:
             self.blocks[-1]["input"] = json.loads(text or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             del self.blocks[-1]
 
     def exchange(self) -> Exchange | None:
@@ -189,9 +191,26 @@ def reply_of(text: str, tool: str | None) -> tuple[str, Form]:
 
 
 def whole(blocks: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Blocks as they are kept: a lone surrogate, which UTF-8 cannot encode, is replaced."""
+    """Blocks as they are kept: a lone surrogate, which UTF-8 cannot encode, is replaced.
+
+    A call whose input is nested deeper than any plan is none: records are read and written by recursion.
+    """
+    blocks = [block for block in blocks if block["type"] != "tool_use" or _flat(block["input"])]
     text = json.dumps(blocks, ensure_ascii=False).encode("utf-8", "replace").decode()
     return tuple(json.loads(text))
+
+
+def _flat(data: Any) -> bool:
+    """Whether data has at most `MOST_LEVELS` levels."""
+    level = [data]
+    for _ in range(MOST_LEVELS):
+        inner = [
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, dict | list)
+        ]
+        level = [element for parts in inner for element in parts]
+    return not any(isinstance(part, dict | list) for part in level)
 
 
 def refusal_of(ended: Any) -> str:

@@ -77,7 +77,10 @@ def _read_tool(reply: str) -> Answer | Unreadable:
     answer = _with_launch(data["code"], data)
     if isinstance(answer, Unreadable) or answer.plan is None:
         return answer
-    return Answer(answer.code, [_loosened(step) for step in answer.plan], _loosened(answer.buffers))
+    try:
+        return Answer(answer.code, [_loosened(step) for step in answer.plan], _loosened(answer.buffers))
+    except RecursionError:
+        return Unreadable("the plan is nested too deeply")
 
 
 def _read_text(reply: str, language: Language) -> Answer | Unreadable:

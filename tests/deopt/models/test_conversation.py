@@ -284,6 +284,16 @@ def test_a_call_that_makes_no_sense_is_an_error_to_the_model(
     assert "there is no version 9" in server.said(asked[3])
 
 
+def test_a_call_that_is_nested_without_end_is_a_malformed_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nested: Any = []
+    for _ in range(400):
+        nested = [nested]
+    items, _ = talk(tmp_path, monkeypatch, [message(tool={"code": NO_UNROLL, "plan": nested})], rounds=1)
+    assert items["attempts"] == {"malformed": 1}
+
+
 def test_batches_hold_the_same_conversation_and_keep_its_prefix_for_an_hour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
