@@ -162,7 +162,7 @@ class Asking:
         """An upper bound on the cost of a request; 0 without a price (and so without a budget)."""
         if self.price is None:
             return 0.0
-        return self.price.most_usd(request.size_bytes, request.max_tokens, batch=batch)
+        return self.price.most_usd(request.most_tokens, request.max_tokens, batch=batch)
 
     def cost_usd(self, usage: Usage | None, *, batch: bool = False) -> float | None:
         """The cost of tokens; None if unknown."""

@@ -23,6 +23,8 @@ from kcurate.records import Exchange, Prompt, Turn, Usage
 T = TypeVar("T")
 
 
+# Bytes, or tokens, that an API may add to a request: roles, the system text of tool use.
+ALLOWANCE = 2048
 # What became of a prompt so far: each exchange, and what was said after it (None: the model had paused).
 History = tuple[tuple[Exchange, Turn | None], ...]
 # Is called with what is being received: `thinking`, `writing`, or the name of a tool.
@@ -48,14 +50,29 @@ class Request:
 
     @property
     def size_bytes(self) -> int:
-        """The length of all that is sent, plus an allowance for what the API adds (roles, tool use)."""
+        """The length of all that is sent, plus `ALLOWANCE`."""
         prompt = self.prompt
         parts = [part.encode() for part in (prompt.system, prompt.context, prompt.task)]
         parts += [codec.canonical_json(self.tools)]
         parts += [codec.canonical_json(exchange.content) for exchange, _ in self.history]
         parts += [exchange.reply.encode() for exchange, _ in self.history if not exchange.content]
         parts += [turn.text.encode() for _, turn in self.history if turn is not None]
-        return 2048 + sum(map(len, parts))
+        return ALLOWANCE + sum(map(len, parts))
+
+    @property
+    def most_tokens(self) -> int:
+        """An upper bound on the tokens that are sent: what the server counted last time, and the bytes since.
+
+        Of a first turn all bytes: no tokenizer makes more tokens than there are bytes.
+        """
+        usage = self.history[-1][0].usage if self.history else None
+        if usage is None:
+            return self.size_bytes
+        counted = (
+            usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens + usage.output_tokens
+        )
+        said = len(self.turn.text.encode()) if self.turn is not None else 0
+        return min(self.size_bytes, ALLOWANCE + counted + said)
 
     @property
     def turn(self) -> Turn | None:

@@ -85,7 +85,8 @@ def open_asking(
     if name.provider == "anthropic" and (sampling := chosen.keys() - {"effort"}):
         where = " and ".join(f"--{option.replace('_', '-')}" for option in sorted(sampling))
         raise InputError("Claude's API has no such option", where=where, hint="leave it out")
-    if name.provider == "anthropic" and "effort" in chosen and not prices.facts(name.model).effort:
+    known = name.provider == "openai" or (name.provider == "anthropic" and prices.facts(name.model).effort)
+    if "effort" in chosen and not known:
         raise InputError(f"{name.model} has no effort levels", where="--effort", hint="leave it out")
     price = spending.price_of(name)
     return Asking(
