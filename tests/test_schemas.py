@@ -155,6 +155,8 @@ def values(hint: Any, depth: int = 0) -> st.SearchStrategy[Any]:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is type(None):
         return st.none()
+    if hint is typing.Any:
+        return st.recursive(st.none() | st.booleans() | names, lambda inner: st.lists(inner, max_size=2))
     if hint is str:
         return names
     if hint is bool:

@@ -100,6 +100,24 @@ PriceOption = Annotated[
     str | None,
     Option("Price in USD per million tokens.  [default: the built-in table]", metavar="IN,OUT"),
 ]
+# The longest answer of a model behind an API, thinking included.
+MAX_TOKENS = 32_000
+# What a model with tools may use of them before it hands in an answer.
+TOOL_CALLS, TOOL_SECONDS = 24, 600.0
+MaxTokensOption = Annotated[int, Option("Models: longest reply, thinking included.", metavar="N", min=256)]
+EffortOption = Annotated[
+    Literal["low", "medium", "high", "xhigh", "max"] | None,
+    Option("How much the model thinks.  [default: the server's own]", metavar="LEVEL"),
+]
+ToolCallsOption = Annotated[
+    int,
+    Option(
+        "Claude: tool calls (compile, run_tests, time, profile) for an answer.", metavar="N", min=0, max=200
+    ),
+]
+ToolSecondsOption = Annotated[
+    float, Option("Claude: seconds that these calls may take for an answer.", metavar="S", min=0)
+]
 PairsArgument = Annotated[
     tuple[Path, ...],
     Argument(

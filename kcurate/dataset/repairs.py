@@ -56,4 +56,4 @@ def repairs(
             continue
         earlier = shown.earlier(wrong, pair.slow, fact.findings)
         material = shown.material_of(pair.problem, pair.slow, "fast", pair.family, gpus[fact.pair])
-        yield fact, prompts.build(material, None, "text", action="repair", earlier=earlier)
+        yield fact, prompts.build(material, None, action="repair", earlier=earlier)

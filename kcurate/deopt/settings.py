@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, JobsOption, Option, RayOption, WorkspaceOption
+from kcurate.core.options import (
+    MAX_TOKENS,
+    TOOL_CALLS,
+    TOOL_SECONDS,
+    Argument,
+    EffortOption,
+    JobsOption,
+    MaxTokensOption,
+    Option,
+    RayOption,
+    ToolCallsOption,
+    ToolSecondsOption,
+    WorkspaceOption,
+)
 
 if TYPE_CHECKING:
+    from kcurate.models.conversation import Limits
     from kcurate.records import Language, Side, SideName
 
 # The value of `model` with which the rules of `kcurate.deopt.rules` write variants, and no model is called.
@@ -40,7 +55,10 @@ class DeoptConfig:
     ] = ()
     model: Annotated[
         str,
-        Option("Who writes: rules, claude, claude-<version>, or openai:<model>@<base-url>.", metavar="NAME"),
+        Option(
+            "Who writes: rules, claude, claude-<version>, openai:<model>@<base-url>, or FILE.gguf.",
+            metavar="NAME",
+        ),
     ] = BY_RULES
     rules: Annotated[
         tuple[str, ...], Option("Only this rule; may be repeated.  [default: all]", metavar="NAME")
@@ -79,14 +97,27 @@ class DeoptConfig:
         str | None,
         Option("Models: price in USD per million tokens.  [default: the built-in table]", metavar="IN,OUT"),
     ] = None
+    effort: EffortOption = None
+    tool_calls: ToolCallsOption = TOOL_CALLS
+    tool_seconds: ToolSecondsOption = TOOL_SECONDS
     batch: Annotated[bool, Option("Claude: use the Batch API: half the price, slower.")] = False
-    max_tokens: Annotated[int, Option("Models: longest answer, thinking included.", metavar="N", min=256)] = (
-        16_000
-    )
+    max_tokens: MaxTokensOption = MAX_TOKENS
     concurrency: Annotated[int, Option("Models: concurrent requests.", metavar="N", min=1, max=256)] = 8
     place: Place = EMULATED
     jobs: JobsOption = 1
     ray: RayOption = None
+
+    @property
+    def limits(self) -> Limits:
+        """What a model may use of tools for an answer."""
+        from kcurate.models.conversation import Limits
+
+        return Limits(self.tool_calls, self.tool_seconds)
+
+    @property
+    def options(self) -> Mapping[str, float | str]:
+        """What requests say beside the prompt."""
+        return {"effort": self.effort} if self.effort else {}
 
     @property
     def written_side(self) -> SideName:

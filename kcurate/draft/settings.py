@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, GpuOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.options import (
+    MAX_TOKENS,
+    Argument,
+    EffortOption,
+    GpuOption,
+    MaxTokensOption,
+    Option,
+    PriceOption,
+    WorkspaceOption,
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class DraftConfig:
     model: Annotated[
         str | None,
         Option(
-            "Ask this model to fill in what stays open: claude, claude-<version>, or "
-            "openai:<model>@<base-url>. Its answers are tried like any draft.",
+            "Ask this model to fill in what stays open: claude, claude-<version>, "
+            "openai:<model>@<base-url>, or FILE.gguf. Its answers are tried like any draft.",
             metavar="NAME",
         ),
     ] = None
@@ -44,5 +53,6 @@ class DraftConfig:
         float | None, Option("Spend at most this much.", "--budget-usd --max-usd", "X", min=0)
     ] = None
     price: PriceOption = None
-    max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=256)] = 16_000
+    max_tokens: MaxTokensOption = MAX_TOKENS
+    effort: EffortOption = None
     gpu: GpuOption = "auto"

@@ -34,6 +34,7 @@ from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge
 from kcurate.draft.trying.draft_choice import Complete, Settled, Settling
 from kcurate.draft.trying.model_proposals import Proposing
 from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
+from kcurate.evaluation.local_client import client_of
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
 from kcurate.records import Kernel, KnownProblem, Outcome, Summary
@@ -116,7 +117,10 @@ def _asked(
     if config.model is None:
         return None
     spending = Spending(config.max_usd, config.price, config.max_tokens)
-    asked = Proposing(open_asking(parse_model(config.model), workspace.transcripts, spending, note=note))
+    name, options = parse_model(config.model), {"effort": config.effort}
+    client = client_of(name, config.max_tokens)
+    asking = open_asking(name, workspace.transcripts, spending, options=options, client=client, note=note)
+    asked = Proposing(asking)
     stack.callback(asked.asking.client.close)
     return asked
 

@@ -3,8 +3,10 @@
 | module | owns |
 |---|---|
 | `completions` | a completion as a row, and files of them |
-| `sampling` | which prompts are sent, in how many turns; the interface of a model; models behind an API |
-| `local_model` | models in this process (transformers) |
+| `sampling` | which prompts are sent, in how many turns; the interface of a model |
+| `bench` | the tools that Claude may have between turns |
+| `local_client` | a local model asked like those behind an API, for other commands |
+| `local_model`, `endpoint` | models in this process (transformers), and behind an API |
 | `judging` | completions through the judges |
 | `scores`, `intervals` | the scores of a model, and their intervals by family |
 | `comparing` | two models on the same tasks, and the plot of the comparison |

@@ -90,6 +90,9 @@ def check(evaluated: Evaluated) -> None:
     source, _, path = evaluated.tasks.partition(":")
     if source not in ("pairs", "kernelbench") or (source == "pairs" and path):
         raise InputError(f"no tasks {evaluated.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+    if evaluated.tool_calls and (not evaluated.of_claude or evaluated.protocol != "kcurate"):
+        what = "only Claude has tools, and not in KernelBench's protocol"
+        raise InputError(what, where="--tool-calls", hint="leave it out")
     if evaluated.protocol == "kernelbench":
         _check_protocol(evaluated, source, path)
     if evaluated.temperature is not None and not 0 < evaluated.temperature < math.inf:
@@ -105,9 +108,6 @@ def _check_protocol(evaluated: Evaluated, source: str, path: str) -> None:
         raise InputError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
     if evaluated.turns != 1:
         raise InputError("has one turn", where=where, hint="leave out --turns")
-    if evaluated.model == "claude" or evaluated.model.startswith("claude-"):
-        hint = f"--model openai:{evaluated.model}@URL, a server of chat completions"
-        raise InputError("asks for a Python file as text, and Claude is given a tool", where=where, hint=hint)
     from kcurate.evaluation import kernelbench_protocol
 
     kernelbench_protocol.checkout(path)

@@ -1,13 +1,13 @@
 """A model in this process, through transformers; on the GPU if there is one.
 
-It samples as GRPO does and ignores the model's generation config. Not covered: how prompts become tokens
-(`kcurate.local_models.form`).
+It samples as GRPO does: the ways of a model's own generation config do not count. Not covered: how prompts
+become tokens (`kcurate.local_models.weights`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,13 @@ from kcurate.reward.task import Task
 
 # Tokens in a page of the cache of continuous batching.
 PAGE = 256
+# Fewer tokens than this hold no kernel.
+LEAST_ROOM = 128
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How completions are sampled. `batch`: prompts at a time; `hint`: the option that reduces it."""
+    """How completions are sampled; `batch`: prompts at a time, `hint`: what makes it smaller."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -41,7 +43,7 @@ class Drawing:
 
 
 class LocalModel:
-    """A model with an adapter; the weights are loaded with the first prompt, and freed by `close`.
+    """A model and an adapter; its weights are loaded with the first prompt, and freed by `close`.
 
     Raises:
         InputError: no such model or adapter.
@@ -59,44 +61,68 @@ class LocalModel:
         torch.manual_seed(drawing.seed)
 
     def fitting(self, tasks: Sequence[Task], max_prompt: int) -> list[Task]:
-        """The tasks whose prompt and known answer are within the token limits."""
+        """The tasks whose prompt and known answer have at most so many tokens."""
         return fitting(tasks, self._form, max_prompt, self._drawing.max_tokens)
 
-    def sample(self, prompts: Sequence[tuple[Prompt, int]]) -> list[Reply]:
-        """See `Sampler`. A prompt that leaves no room for a completion in the context is `rejected`.
+    def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
+        """See `Sampler`. A prompt that leaves no room in the model's context is `rejected`.
 
         Raises:
             InputError: the weights cannot be read. MissingDependencyError: out of GPU memory.
         """
+        return self._sample([self._form.text(prompt) for prompt, _ in asked])
+
+    def talk(self, prompt: Prompt, turns: Sequence[Mapping[str, str]]) -> Reply:
+        """The reply to a prompt and to the messages that followed it, as long as the context has room for.
+
+        Without any it is `rejected`.
+        """
+        self._load()
+        text = self._form.text(prompt, turns)
+        length = len(self._form.ids(text))
+        most = min(self._drawing.max_tokens, self._room() - length)
+        if most < LEAST_ROOM:
+            return Reply("", status="rejected", input_tokens=length)
+        (ids,) = self._generated([text], most)
+        return self._reply(ids, length, weights.end_tokens(self._model, self._tokenizer))
+
+    def _sample(self, texts: Sequence[str]) -> list[Reply]:
+        self._load()
+        room = self._room()
+        lengths = [len(self._form.ids(text)) for text in texts]
+        # Longest first, so that memory runs out early or never.
+        order = sorted(range(len(texts)), key=lambda i: -lengths[i])
+        fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
+        ends = weights.end_tokens(self._model, self._tokenizer)
+        replies = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
+        continuous = self._settings.sampling == "continuous"  # it makes batches of its own
+        size = max(1, len(fits)) if continuous else self._drawing.batch
+        for batch in progress.each(list(batches(fits, size)), "sampling", unit="batch"):
+            these = [texts[i] for i in batch]
+            begun = time.monotonic()
+            generated = self._continuous(these, ends) if continuous else self._generated(these)
+            on_gpu = self._model.device.type == "cuda"
+            gpu_s = (time.monotonic() - begun) / len(batch) if on_gpu else None
+            for i, ids in zip(batch, generated, strict=True):
+                replies[i] = replace(self._reply(ids, lengths[i], ends), gpu_s=gpu_s)
+        return [replies[i] for i in range(len(texts))]
+
+    def _room(self) -> int:
+        """The tokens that the model's context holds."""
+        return getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
+
+    def _load(self) -> None:
         if self._model is None:
             self._model = weights.load_model(self._settings, adapter=self._adapter).eval()
             if self._settings.merged and self._adapter is not None:
                 self._model = self._model.merge_and_unload()
-        context = getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
-        lengths = [len(self._form.prompt_ids(prompt)) for prompt, _ in prompts]
-        # Longest first, so that memory runs out early or never.
-        order = sorted(range(len(prompts)), key=lambda i: -lengths[i])
-        fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= context]
-        ends = weights.end_tokens(self._model, self._tokenizer)
-        replies = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
-        continuous = self._settings.sampling == "continuous"  # transformers makes the batches
-        size = max(1, len(fits)) if continuous else self._drawing.batch
-        for batch in progress.each(list(batches(fits, size)), "sampling", unit="batch"):
-            texts = [self._form.text(prompts[i][0]) for i in batch]
-            started_s = time.monotonic()
-            generated = self._continuous(texts, ends) if continuous else self._generated(texts)
-            on_gpu = self._model.device.type == "cuda"
-            gpu_s = (time.monotonic() - started_s) / len(batch) if on_gpu else None
-            for i, ids in zip(batch, generated, strict=True):
-                replies[i] = replace(self._reply(ids, lengths[i], ends), gpu_s=gpu_s)
-        return [replies[i] for i in range(len(prompts))]
 
     def close(self) -> None:
         """Free the weights' memory."""
         self._model = None
         weights.free()
 
-    def _generated(self, texts: Sequence[str]) -> list[list[int]]:
+    def _generated(self, texts: Sequence[str], most: int | None = None) -> list[list[int]]:
         """The new tokens of each, up to the first end-of-text token."""
         # A chat template has already written the special tokens; plain text gets them here, as in training.
         encoded = self._tokenizer(
@@ -105,27 +131,28 @@ class LocalModel:
         encoded.pop("token_type_ids", None)
         try:
             with torch.inference_mode():
-                tokens = self._model.generate(**encoded, **self.arguments())
+                limit = {} if most is None else {"max_new_tokens": most}
+                tokens = self._model.generate(**encoded, **self.arguments() | limit)
         except torch.OutOfMemoryError as error:
             hint = self._drawing.hint.format(max(1, self._drawing.batch // 2))
             raise MissingDependencyError("out of GPU memory", where="sampling", hint=hint) from error
         return tokens[:, encoded["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
     def _continuous(self, texts: Sequence[str], ends: set[int]) -> list[list[int]]:
-        """The same by continuous batching: a finished prompt makes room for the next."""
-        prompt_ids = self._tokenizer(list(texts), add_special_tokens=not self._form.chat).input_ids
+        """The same by continuous batching: a prompt that is done makes room for the next."""
+        asked = self._tokenizer(list(texts), add_special_tokens=not self._form.chat).input_ids
         config = GenerationConfig(**self.arguments(), eos_token_id=sorted(ends))
-        cache = None  # the default on a GPU: its free memory
-        if self._model.device.type == "cpu":  # the default would take most of the machine's memory
-            longest = max(map(len, prompt_ids)) + self._drawing.max_tokens
+        cache = None  # on a GPU what is free of its memory
+        if self._model.device.type == "cpu":  # not most of the machine's
+            longest = max(map(len, asked)) + self._drawing.max_tokens
             pages = self._drawing.batch * (longest // PAGE + 2)
             cache = ContinuousBatchingConfig(page_size=PAGE, num_blocks=pages, max_batch_tokens=8 * PAGE)
         outputs = self._model.generate_batch(
-            prompt_ids, generation_config=config, continuous_batching_config=cache
+            asked, generation_config=config, continuous_batching_config=cache
         )
         failed = [output.error for output in outputs.values() if output.error is not None]
-        if failed or len(outputs) < len(prompt_ids):
-            why = failed[0] if failed else f"{len(outputs)} of {len(prompt_ids)} prompts were answered"
+        if failed or len(outputs) < len(asked):
+            why = failed[0] if failed else f"{len(outputs)} of {len(asked)} prompts were answered"
             raise BackendError(f"continuous batching failed: {why}", hint="--set model.sampling=plain")
         return [list(output.generated_tokens) for output in outputs.values()]
 
@@ -144,7 +171,7 @@ class LocalModel:
         }
 
     def _reply(self, ids: list[int], length: int, ends: set[int]) -> Reply:
-        end = next((i for i, token in enumerate(ids) if token in ends), None)
+        end = next((at for at, token in enumerate(ids) if token in ends), None)
         text = self._tokenizer.decode(ids if end is None else ids[:end], skip_special_tokens=True)
         status = "truncated" if end is None else "answered"
         return Reply(

@@ -1,8 +1,8 @@
-"""Which prompts are sent to a model: every task several times, each in one or more turns.
+"""Which prompts a model is sent: every task several times, each in one or more turns.
 
-From the second turn on, the prompt contains the previous answer and the judge's findings, in the wording of
-`kcurate deopt`. Not covered: models in this process (`local_model`), APIs with their prices and retries
-(`kcurate.models`).
+From the second turn on, a model is told what the judge found, in the words that `kcurate deopt` uses: in the
+same conversation if it can hold one, else by a prompt that has the answer before. Not covered: the models
+(`local_model`, `endpoint`).
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kcurate import prompts
-from kcurate.core import progress
 from kcurate.core.notes import Note, silent
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.judging import answer_of, judge
 from kcurate.records import Prompt
-from kcurate.reward.feedback import again
-from kcurate.reward.task import Pool, Task, given_hash
-
-if TYPE_CHECKING:
-    from kcurate.models.asking import Asking
+from kcurate.reward.feedback import again, feedback_on
+from kcurate.reward.task import Judged, Pool, Task, given_hash
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's reply and its cost; None for what was not counted."""
+    """What a model returned, and what it cost; None where nobody counted.
+
+    `key`: the exchange that a conversation can go on from; None: it cannot.
+    """
 
     text: str
     form: str = "text"
@@ -38,14 +36,36 @@ class Reply:
     output_tokens: int | None = None
     usd: float | None = None
     gpu_s: float | None = None
+    key: str | None = None
 
 
 class Sampler(Protocol):
     """A model."""
 
-    def sample(self, prompts: Sequence[tuple[Prompt, int]]) -> list[Reply]:
-        """One reply per prompt, in order; the number distinguishes equal prompts."""
+    def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
+        """One reply per prompt, in order; the number tells equal prompts apart."""
         ...
+
+
+@runtime_checkable
+class Talking(Protocol):
+    """A model that holds conversations."""
+
+    def go_on(self, told: Sequence[tuple[str, str, int]]) -> list[Reply]:
+        """One reply per turn, in order: a `Reply.key`, what is said after it, the number of the sample."""
+        ...
+
+
+@dataclass(eq=False)
+class _Chain:
+    """One sample of a task: the chat so far, and the prompt of the next turn where it is not gone on with."""
+
+    task: Task
+    sample: int
+    prompt: Prompt
+    chat: list[dict[str, str]]
+    words: str = ""
+    key: str | None = None
 
 
 def generate(
@@ -58,79 +78,69 @@ def generate(
     note: Note = silent,
 ) -> list[Completion]:
     """`samples` completions of every task, in `turns` turns each. `pool` judges between the turns."""
-    chains = [(task, sample) for task in tasks for sample in range(samples)]
-    turn_prompts = [task.prompt for task, _ in chains]
+    chains = [
+        _Chain(task, sample, task.prompt, prompts.chat(task.prompt))
+        for task in tasks
+        for sample in range(samples)
+    ]
     completions: list[Completion] = []
     for turn in range(1, turns + 1):
-        replies = sampler.sample([(prompt, n) for prompt, (_, n) in zip(turn_prompts, chains, strict=True)])
-        rows = [
-            _completion(*chain, turn, prompt, reply)
-            for chain, prompt, reply in zip(chains, turn_prompts, replies, strict=True)
-        ]
+        replies = _replies(sampler, chains)
+        rows = [_completion(chain, turn, reply) for chain, reply in zip(chains, replies, strict=True)]
         if turn < turns:
             assert pool is not None, "turns need a judge"
             judged = judge(rows, tasks, pool)[1]
             note(f"turn {turn} of {turns}: {sum(result.verdict is not None for result in judged)} judged")
-            turn_prompts = [
-                again(task, answer_of(row), result)
-                for (task, _), row, result in zip(chains, rows, judged, strict=True)
-            ]
-            # Noted here, since the judge step will find these verdicts in the cache.
+            for chain, reply, row, result in zip(chains, replies, rows, judged, strict=True):
+                _tell(chain, reply, row, result)
+            # The judge step finds these verdicts cached.
             rows = [replace(row, judge_s=result.judge_s) for row, result in zip(rows, judged, strict=True)]
         completions += rows
     return completions
 
 
-def _completion(task: Task, sample: int, turn: int, prompt: Prompt, reply: Reply) -> Completion:
-    text = json.dumps(prompts.chat(prompt), ensure_ascii=False)
+def _replies(sampler: Sampler, chains: Sequence[_Chain]) -> list[Reply]:
+    """A reply to each chain: in its conversation where there is one, else to its prompt."""
+    talks = [chain for chain in chains if chain.key is not None] if isinstance(sampler, Talking) else []
+    asked = [(chain.prompt, chain.sample) for chain in chains if chain not in talks]
+    fresh = iter(sampler.sample(asked) if asked else ())
+    told = [(chain.key or "", chain.words, chain.sample) for chain in talks]
+    further = iter(sampler.go_on(told) if isinstance(sampler, Talking) and told else ())
+    return [next(further) if chain in talks else next(fresh) for chain in chains]
+
+
+def _tell(chain: _Chain, reply: Reply, row: Completion, result: Judged) -> None:
+    """Set what the next turn of a chain says, after a reply was judged."""
+    chain.key = reply.key
+    if chain.key is None:
+        chain.prompt = again(chain.task, answer_of(row), result)
+        chain.chat = prompts.chat(chain.prompt)
+        return
+    right = result.verdict is not None and result.verdict.outcome.correct
+    chain.words = prompts.go_on("improve" if right else "repair", feedback_on(result))
+    chain.chat = [
+        *chain.chat,
+        {"role": "assistant", "content": reply.text},
+        {"role": "user", "content": chain.words},
+    ]
+
+
+def _completion(chain: _Chain, turn: int, reply: Reply) -> Completion:
+    text, task = json.dumps(chain.chat, ensure_ascii=False), chain.task
     return Completion(
         task=task.id,
         family=task.family,
         given=given_hash(task),
-        sample=sample,
+        sample=chain.sample,
         turn=turn,
         prompt=text,
-        prompt_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        prompt_sha256=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
         reply=reply.text.encode("utf-8", "replace").decode(),
         form=reply.form,
         status=reply.status,
-        input_tokens=reply.input_tokens,
-        output_tokens=reply.output_tokens,
-        usd=reply.usd,
-        gpu_s=reply.gpu_s,
+        **_counted(reply),
     )
 
 
-class Endpoint:
-    """A model behind an API (Claude, or OpenAI's chat completions), with `concurrency` requests at a time.
-
-    Every exchange is saved before it is used, so an interrupted command sends no prompt twice.
-    """
-
-    def __init__(self, asking: Asking, concurrency: int) -> None:
-        self._asking = asking
-        self._concurrency = concurrency
-
-    def sample(self, prompts: Sequence[tuple[Prompt, int]]) -> list[Reply]:
-        """See `Sampler`.
-
-        Raises:
-            BudgetSpentError: the next request may cost more than is left. RemoteError: no answer.
-        """
-        with ThreadPoolExecutor(self._concurrency) as threads:
-            replies = [threads.submit(self._reply, *prompt) for prompt in prompts]
-            try:
-                return [reply.result() for reply in progress.each(replies, "asking", len(replies), "prompt")]
-            except BaseException:  # an interrupt too: nothing more is paid for
-                self._asking.stop.set()
-                for reply in replies:
-                    reply.cancel()
-                raise
-
-    def _reply(self, prompt: Prompt, sample: int) -> Reply:
-        answer = self._asking.answer(self._asking.request(prompt, sample))
-        tokens: tuple[int | None, int | None] = (None, None)
-        if (usage := answer.usage) is not None:
-            read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-            tokens = (read, usage.output_tokens)
-        return Reply(answer.reply, answer.form, answer.status.value, *tokens, answer.cost_usd)
+def _counted(reply: Reply) -> dict[str, Any]:
+    return {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "usd", "gpu_s")}

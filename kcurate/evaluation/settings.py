@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import (
+    MAX_TOKENS,
     BackendOption,
     DatasetOption,
+    EffortOption,
     GpuOption,
     JobsOption,
     Option,
@@ -56,7 +58,15 @@ class Evaluated:
     limit: Annotated[int, Option("At most this many tasks; 0: all.", metavar="N", min=0)] = 0
     samples: Annotated[int, Option("Samples per task.", metavar="N", min=1)] = 8
     turns: Annotated[int, Option("Turns per sample, with feedback between them.", metavar="N", min=1)] = 1
-    max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=1)] = 4096
+    max_tokens: Annotated[
+        int | None,
+        Option("Longest answer.  [default: 4096; Claude: 32000, thinking included]", metavar="N", min=1),
+    ] = None
+    effort: EffortOption = None
+    tool_calls: Annotated[
+        int,
+        Option("Claude: tool calls (compile, run_tests, time) for an answer; 0: none.", metavar="N", min=0),
+    ] = 0
     temperature: Annotated[
         float | None, Option("[default: the server's own; transformers: 1]", metavar="T")
     ] = None
@@ -76,6 +86,16 @@ class Evaluated:
         Literal["kcurate", "kernelbench"],
         Option("kernelbench: answers are a ModelNew, judged by the checkout's own evaluator."),
     ] = "kcurate"
+
+    @property
+    def of_claude(self) -> bool:
+        """Whether the model is a Claude model behind its API."""
+        return self.model == "claude" or self.model.startswith("claude-")
+
+    @property
+    def longest(self) -> int:
+        """The longest answer, in tokens. What Claude thinks counts, and may be most of it."""
+        return self.max_tokens or (MAX_TOKENS if self.of_claude else 4096)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from kcurate.evaluation.comparing import Comparison, compare
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.folder import EvalFolder, check
 from kcurate.evaluation.judging import asked_of, judge
-from kcurate.evaluation.sampling import Endpoint, Sampler, generate
+from kcurate.evaluation.sampling import Sampler, generate
 from kcurate.evaluation.scores import Scores
 from kcurate.evaluation.settings import EvalConfig, Evaluated
 from kcurate.local_models.settings import ModelSettings
@@ -239,9 +239,12 @@ def _completions(
         if not evaluated.allow_taught:
             taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
         folder.write_about(evaluated)
-        samples, turns = evaluated.samples, evaluated.turns
-        pool = judges.pool if turns > 1 else None
-        rows = generate(tasks, sampler, samples=samples, turns=turns, pool=pool, note=record.note)
+        turned = judges.pool if evaluated.turns > 1 or evaluated.tool_calls else None
+        if evaluated.tool_calls and turned is not None:
+            _equip(sampler, tasks, turned, evaluated.tool_calls)
+        rows = generate(
+            tasks, sampler, samples=evaluated.samples, turns=evaluated.turns, pool=turned, note=record.note
+        )
     if taught_before is not None:
         names = {task.id for task in taught_before.among(tasks)}
         rows = [replace(row, taught=row.task in names) for row in rows]
@@ -250,22 +253,37 @@ def _completions(
     return rows
 
 
+def _equip(sampler: Sampler, tasks: Sequence[Task], pool: RewardPool, calls: int) -> None:
+    """Give a model behind an API tools for the tasks."""
+    from kcurate.evaluation.bench import TaskBench
+    from kcurate.evaluation.endpoint import Endpoint
+    from kcurate.models.conversation import Limits
+
+    if isinstance(sampler, Endpoint):
+        sampler.benches = {task.prompt.context: TaskBench(task, pool) for task in tasks}
+        sampler.limits = Limits(calls)
+
+
 @contextlib.contextmanager
 def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> Iterator[Sampler]:
     """The model, closed on exit."""
     if config.sampler is not None:
         yield config.sampler
-    elif evaluated.model == "claude" or evaluated.model.startswith(("claude-", "openai:")):
+    elif evaluated.of_claude or evaluated.model.startswith("openai:"):
+        from kcurate.evaluation.endpoint import Endpoint
         from kcurate.models.naming import parse_model
         from kcurate.models.opening import Spending, open_asking
 
         if evaluated.adapter is not None:
             raise InputError("an adapter needs a model in this process", where="--adapter")
-        spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
-        options = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
-        sampling = {key: value for key, value in options.items() if value is not None}
+        spending = Spending(config.max_usd, config.price, evaluated.longest)
+        options = {
+            "temperature": evaluated.temperature,
+            "top_p": evaluated.top_p,
+            "effort": evaluated.effort,
+        }
         name = parse_model(evaluated.model)
-        asking = open_asking(name, folder.transcripts, spending, sampling=sampling, note=note)
+        asking = open_asking(name, folder.transcripts, spending, options=options, note=note)
         with contextlib.closing(asking.client):
             yield Endpoint(asking, config.concurrency)
         note(asking.spent())
@@ -277,7 +295,7 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         from kcurate.local_models.libraries import quiet
 
         drawing = Drawing(
-            evaluated.max_tokens,
+            evaluated.longest,
             1.0 if evaluated.temperature is None else evaluated.temperature,
             1.0 if evaluated.top_p is None else evaluated.top_p,
             evaluated.seed,

@@ -93,8 +93,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         _note_reasons(finished, record.note, listed)
         _note_readers(trees, record.note)
-        if (line := marks_line(finished)) is not None:
-            record.note(line)
+        if (accounted := marks_line(finished)) is not None:
+            record.note(accounted)
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:
             record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")

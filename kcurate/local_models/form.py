@@ -75,7 +75,7 @@ class Form:
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """The prompt's token ids, exactly as generation starts from them."""
-        return self._ids(self.text(prompt))
+        return self.ids(self.text(prompt))
 
     def row(self, prompt: Prompt, answer: str, *, thought: str = "empty") -> tuple[list[int], list[int]]:
         """Token ids of the prompt, and of the target completion with its end-of-text token.
@@ -91,7 +91,7 @@ class Form:
         if thought == "kept" and mark and head.strip() in ("", THOUGHT):
             completion = tail.lstrip("\n")
             opened += head + mark + tail[: len(tail) - len(completion)]
-        ids, whole = self._ids(opened), self._ids(opened + completion)
+        ids, whole = self.ids(opened), self.ids(opened + completion)
         if whole[: len(ids)] == ids:
             target = whole[len(ids) :]
         else:  # a token spans the border
@@ -101,10 +101,13 @@ class Form:
             target = target[: target.index(end)]
         return ids, [*target, end]
 
-    def text(self, prompt: Prompt) -> str:
-        """The prompt as the exact text that generation starts from."""
+    def text(self, prompt: Prompt, turns: Sequence[Mapping[str, str]] = ()) -> str:
+        """The prompt, and the messages that followed it, as the exact text that generation starts from."""
         opened = self.prompt(prompt)
-        return opened if isinstance(opened, str) else self._shown(opened, opens=True)
+        if not isinstance(opened, str):
+            return self._shown([*opened, *turns], opens=True)
+        said = (f"{turn['content']}\n{'Answer:' if turn['role'] == 'user' else ''}\n" for turn in turns)
+        return "".join([opened, *said])
 
     def _completion(self, prompt: Prompt, opened: str, answer: str) -> str:
         """The text that a finished turn appends to the prompt; a thought opened by the prompt stays empty."""
@@ -126,7 +129,8 @@ class Form:
     def _shown(self, messages: Any, *, opens: bool) -> str:
         return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False))
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
+        """The token ids of a text, exactly as generation starts from them."""
         # A chat template has already written the special tokens; plain text gets them here.
         return list(self._tokenizer(text, add_special_tokens=not self.chat).input_ids)
 

@@ -7,6 +7,7 @@
 | `transcripts` | every exchange, saved so that none is paid for twice |
 | `client`, `failures` | the seam: a prompt in, an exchange out; error classification; retries with back-off |
 | `claude`, `compatible`, `streamed` | the Messages API, chat-completion servers, what their clients share |
+| `conversation` | tool calls run and answered until an answer is handed in |
 | `asking`, `opening` | the single path for requests; opening it from a command's options |
 
 Not covered: prompt wording (`kcurate.prompts`), what a stage makes of a reply (`kcurate.deopt.models`,

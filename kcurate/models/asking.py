@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -14,11 +14,10 @@ from typing import Any
 from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
 from kcurate.models.budget import Budget
-from kcurate.models.client import Client, Patience, Request, TryAgain, with_patience
+from kcurate.models.client import Client, Heard, Patience, Request, TryAgain, with_patience
 from kcurate.models.prices import Price
-from kcurate.models.transcripts import Transcripts, request_key
-from kcurate.prompts import ANSWER_TOOL
-from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
+from kcurate.models.transcripts import Transcripts, next_key, request_key
+from kcurate.records import Exchange, Prompt, ReplyStatus, Turn, Usage
 
 # A request that is not answered for so long is mentioned once.
 SILENT_S = 10.0
@@ -47,11 +46,11 @@ class Asking:
         budget: Budget,
         max_tokens: int,
         patience: Patience | None = None,
-        sampling: Mapping[str, float] | None = None,
+        options: Mapping[str, float | str] | None = None,
         note: Note = silent,
     ) -> None:
         self.client = client
-        self.sampling = sampling or {}
+        self.options = options or {}
         self.transcripts = transcripts
         self.price = price
         self.budget = budget
@@ -59,15 +58,35 @@ class Asking:
         self.patience = patience or Patience()
         self.stop = threading.Event()
         self.note = note
+        self.heard: Heard = silent
         self.counts: Counter[str] = Counter()
         self.usage = Usage(0, 0)
         self._lock = threading.Lock()
         self._refusals = 0
 
-    def request(self, prompt: Prompt, sample: int, tool: Mapping[str, Any] = ANSWER_TOOL) -> Request:
-        """The request for a prompt; `tool` is what a model with tools answers by."""
-        key = request_key(self.client.model, prompt, sample, self.max_tokens, self.sampling)
-        return Request(key, prompt, sample, self.max_tokens, tool, self.sampling)
+    def request(self, prompt: Prompt, sample: int, tools: Sequence[Mapping[str, Any]] = ()) -> Request:
+        """The request for a prompt; a model with tools may call `tools`."""
+        key = request_key(self.client.model, prompt, sample, self.max_tokens, self.options)
+        return Request(key, prompt, sample, self.max_tokens, tuple(tools), self.options)
+
+    def following(self, request: Request, exchange: Exchange, turn: Turn | None, key: str) -> Request:
+        """The request that goes on after an exchange with `turn`; `key` as `next_key` makes it."""
+        history = (*request.history, (exchange, turn))
+        return replace(request, key=key, history=history, after=request.key)
+
+    def going_on(
+        self, after: str, turn: Turn, sample: int, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> Request:
+        """The request that goes on with a conversation on file, after the exchange under a key.
+
+        Raises:
+            KeyError: it is not on file.
+        """
+        prompt, history = self.transcripts.history(after)
+        request = Request(after, prompt, sample, self.max_tokens, tuple(tools), self.options, history)
+        exchange = self.transcripts.find(after)
+        assert exchange is not None, "its history is on file"
+        return self.following(request, exchange, turn, next_key(after, sample, turn.text))
 
     def on_file(self, request: Request) -> Exchange | None:
         """The saved answer to a request, if any."""
@@ -99,8 +118,13 @@ class Asking:
         silence = threading.Timer(SILENT_S, self._note_silence)
         silence.daemon = True
         silence.start()
+
+        def heard(what: str) -> None:
+            silence.cancel()
+            self.heard(what)
+
         try:
-            exchange = self.keep(request, self.client.ask(request))
+            exchange = self.keep(request, self.client.ask(request, heard))
             rejected = exchange.status is ReplyStatus.REJECTED
             cost = (0.0 if rejected else held) if exchange.cost_usd is None else exchange.cost_usd
         except TryAgain as failure:
@@ -131,14 +155,14 @@ class Asking:
         )
         if exchange.usage is not None:
             self._add_usage(exchange.usage)
-        self.transcripts.add(request.key, request.prompt, request.sample, request.max_tokens, priced)
+        self.transcripts.add(request, priced)
         return priced
 
     def most_usd(self, request: Request, *, batch: bool = False) -> float:
         """An upper bound on the cost of a request; 0 without a price (and so without a budget)."""
         if self.price is None:
             return 0.0
-        return self.price.most_usd(request.size_bytes, request.max_tokens, batch=batch)
+        return self.price.most_usd(request.most_tokens, request.max_tokens, batch=batch)
 
     def cost_usd(self, usage: Usage | None, *, batch: bool = False) -> float | None:
         """The cost of tokens; None if unknown."""

@@ -1,14 +1,16 @@
-"""The Messages API through the `anthropic` client: one streamed exchange with prompt caching and one tool.
+"""The Messages API through the `anthropic` client: one streamed exchange of a conversation with tools.
 
-The rules and the kernel are marked for the server's prompt cache. A call of the answer tool is demanded
-where the model lets it be, and asked for in the prompt where it does not. Not covered: batches (`batches`).
+The model decides how much it thinks and whether it calls a tool: to force a call would turn thinking off. The
+rules, the kernel and the conversation so far are marked for the server's prompt cache. Not covered: what
+follows an exchange (`conversation`), batches (`kcurate.deopt.models.batches`).
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kcurate.errors import MissingDependencyError
@@ -16,18 +18,25 @@ from kcurate.models import prices
 from kcurate.models.client import Request
 from kcurate.models.streamed import Reading, StreamedClient, sdk
 from kcurate.prompts.replies import Form
-from kcurate.records import Exchange, ReplyStatus, Usage
+from kcurate.records import Exchange, ReplyStatus, Turn, Usage
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 # Between two events of a stream; the server sends pings while a model thinks.
 TIMEOUT_S = 180.0
 CONNECT_TIMEOUT_S = 15.0
-_CACHED = {"type": "ephemeral"}
+# The fewest tokens of thinking that may be asked for.
+LEAST_THINKING = 1024
+# Levels of lists and objects in the input of a tool; a plan has ten with loops in loops.
+MOST_LEVELS = 64
+# What stands for an answer of which nothing can be shown to the model again.
+_NOTHING = ({"type": "text", "text": "(no answer)"},)
 _STATUS = {
     "refusal": ReplyStatus.REFUSAL,
     "max_tokens": ReplyStatus.TRUNCATED,
     "model_context_window_exceeded": ReplyStatus.TRUNCATED,
 }
+# What a model does while a block of this type comes in; of a tool call its name says it.
+_DOING = {"thinking": "thinking", "redacted_thinking": "thinking", "text": "writing"}
 
 
 def open_sdk(*, timeout_s: float = TIMEOUT_S) -> Any:
@@ -42,66 +51,119 @@ def open_sdk(*, timeout_s: float = TIMEOUT_S) -> Any:
     return anthropic.Anthropic(max_retries=0, timeout=anthropic.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S))
 
 
-def body(model: str, request: Request) -> dict[str, Any]:
-    """The request as the Messages API takes it (the same in a batch)."""
-    prompt, use = request.prompt, prices.tool_use(model)
-    choice: dict[str, Any] = {"type": "auto"}
-    if use != "auto":
-        choice = {"type": "tool", "name": request.tool["name"]}
+def body(model: str, request: Request, *, batch: bool = False) -> dict[str, Any]:
+    """The request as the Messages API takes it. What a batch caches is kept for an hour: it may take long."""
+    prompt, facts = request.prompt, prices.facts(model)
+    cached = {"type": "ephemeral"} | ({"ttl": "1h"} if batch else {})
+    first = [
+        {"type": "text", "text": prompt.context, "cache_control": cached},
+        {"type": "text", "text": prompt.task},
+    ]
     message: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,
-        "system": [{"type": "text", "text": prompt.system, "cache_control": _CACHED}],
-        "messages": [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": prompt.context, "cache_control": _CACHED},
-                    {"type": "text", "text": prompt.task},
-                ],
-            }
-        ],
-        "tools": [dict(request.tool)],
-        "tool_choice": choice | {"disable_parallel_tool_use": True},
-        **request.sampling,
+        "system": [{"type": "text", "text": prompt.system, "cache_control": cached}],
+        "messages": [{"role": "user", "content": first}, *_turns(request)],
     }
-    if use == "forced-without-thinking":
-        message["thinking"] = {"type": "disabled"}
+    if request.history:
+        message["cache_control"] = cached  # moves on with the conversation
+    if request.tools:
+        message["tools"] = [dict(tool) for tool in request.tools]
+        message["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
+    if facts.adaptive:
+        message["thinking"] = {"type": "adaptive"}
+    elif request.max_tokens >= 2 * LEAST_THINKING:
+        message["thinking"] = {"type": "enabled", "budget_tokens": request.max_tokens // 2}
+    if effort := request.options.get("effort"):
+        message["output_config"] = {"effort": effort}
     return message
+
+
+def _turns(request: Request) -> Iterator[dict[str, Any]]:
+    """What followed the prompt, as messages."""
+    for exchange, turn in request.history:
+        content = _shown_again(exchange)
+        yield {"role": "assistant", "content": list(content)}
+        if turn is not None:
+            yield {"role": "user", "content": list(_said(turn, content))}
+
+
+def _shown_again(exchange: Exchange) -> Sequence[Mapping[str, Any]]:
+    """The blocks of an answer as they came; of one that was cut off the whole texts alone."""
+    content: Sequence[Mapping[str, Any]] = exchange.content
+    if exchange.status is ReplyStatus.TRUNCATED:
+        content = [block for block in content if block["type"] == "text" and block["text"].strip()]
+    if not content and exchange.reply.strip() and exchange.form == "text":
+        content = [{"type": "text", "text": exchange.reply}]
+    return content or _NOTHING
+
+
+def _said(turn: Turn, content: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A turn as the blocks of a message: every tool call of the answer before gets a result."""
+    calls = [block["id"] for block in content if block["type"] == "tool_use"]
+    for call in calls:
+        ours = call == turn.call
+        text = turn.text if ours else "Not run: one call at a time."
+        block = {"type": "tool_result", "tool_use_id": call, "content": text}
+        yield block | ({"is_error": True} if turn.failed or not ours else {})
+    if turn.call not in calls:
+        yield {"type": "text", "text": turn.text}
 
 
 @dataclass
 class _Reading(Reading):
-    tool: list[str] | None = None
-    in_tool: bool = False
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    tool: str | None = None  # the input of the first call, as it came
+    refusal: str = ""
+    _input: list[str] = field(default_factory=list)
 
     def take(self, event: Any) -> None:
-        """One event of the stream; kinds that are not known (thinking, pings) are passed over."""
+        """One event of the stream; kinds that are not known (pings) are passed over."""
         kind = getattr(event, "type", None)
         if kind == "message_start":
             self.usage = usage_of(event.message.usage)
         elif kind == "content_block_start":
-            self.in_tool = event.content_block.type == "tool_use" and self.tool is None
-            if self.in_tool:
-                self.tool = []
+            self.blocks.append(event.content_block.to_dict(mode="json"))
+            self._input = []
+            self.now = _DOING.get(self.blocks[-1]["type"], self.blocks[-1].get("name", ""))
         elif kind == "content_block_delta":
-            if event.delta.type == "text_delta":
-                self.text.append(event.delta.text)
-            elif event.delta.type == "input_json_delta" and self.in_tool and self.tool is not None:
-                self.tool.append(event.delta.partial_json)
-        elif kind == "content_block_stop":
-            self.in_tool = False
+            self._add(event.delta)
+        elif kind == "content_block_stop" and self.blocks[-1]["type"] == "tool_use":
+            self._end_call("".join(self._input))
         elif kind == "message_delta":
             self.stop_reason = event.delta.stop_reason
+            self.refusal = refusal_of(event.delta)
             self.usage = _later(self.usage, event.usage)
 
+    def _add(self, delta: Any) -> None:
+        if delta.type == "text_delta":
+            self.text.append(delta.text)
+        elif delta.type == "input_json_delta":
+            self._input.append(delta.partial_json)
+        name = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}.get(
+            delta.type
+        )
+        if name is not None:
+            self.blocks[-1][name] = self.blocks[-1].get(name, "") + getattr(delta, name)
+
+    def _end_call(self, text: str) -> None:
+        """Close a tool call. One whose input was cut off is none: the server would not take it back."""
+        if self.tool is None:
+            self.tool = text or "{}"
+        try:
+            self.blocks[-1]["input"] = json.loads(text or "{}")
+        except (ValueError, RecursionError):
+            del self.blocks[-1]
+
     def exchange(self) -> Exchange | None:
-        """The answer of the tool, or the text."""
+        """The input of the first tool call, or the text; and all blocks, for the next turn."""
         if self.stop_reason is None or self.usage is None:
             return None
         reply, form = reply_of("".join(self.text), self.tool)
-        status = status_of(self.stop_reason)
-        return Exchange(status, reply=reply, form=form, usage=self.usage, stop_reason=self.stop_reason)
+        return Exchange(
+            status_of(self.stop_reason), reply=reply, form=form, usage=self.usage,
+            stop_reason=self.stop_reason, detail=self.refusal, content=whole(self.blocks),
+        )  # fmt: skip
 
 
 class ClaudeClient(StreamedClient):
@@ -123,11 +185,38 @@ class ClaudeClient(StreamedClient):
         return getattr(error, "type", None), getattr(error, "api_message", None) or str(error)
 
 
-def reply_of(text: str, tool: Iterable[str] | None) -> tuple[str, Form]:
-    """The answer in a message: the tool's input if it was called, else the text."""
-    if tool is None:
-        return text, "text"
-    return "".join(tool) or "{}", "tool"
+def reply_of(text: str, tool: str | None) -> tuple[str, Form]:
+    """The answer in a message: the input of its first tool call, else the text."""
+    return (text, "text") if tool is None else (tool, "tool")
+
+
+def whole(blocks: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Blocks as they are kept: a lone surrogate, which UTF-8 cannot encode, is replaced.
+
+    A call whose input is nested deeper than any plan is none: records are read and written by recursion.
+    """
+    blocks = [block for block in blocks if block["type"] != "tool_use" or _flat(block["input"])]
+    text = json.dumps(blocks, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return tuple(json.loads(text))
+
+
+def _flat(data: Any) -> bool:
+    """Whether data has at most `MOST_LEVELS` levels."""
+    level = [data]
+    for _ in range(MOST_LEVELS):
+        inner = [
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, dict | list)
+        ]
+        level = [element for parts in inner for element in parts]
+    return not any(isinstance(part, dict | list) for part in level)
+
+
+def refusal_of(ended: Any) -> str:
+    """The policy that a refusal names; empty if it names none."""
+    details = getattr(ended, "stop_details", None)
+    return getattr(details, "category", None) or ""
 
 
 def status_of(stop_reason: str | None) -> ReplyStatus:

@@ -14,33 +14,70 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from kcurate.core import codec
 from kcurate.core.notes import Note, silent
 from kcurate.errors import RemoteError
-from kcurate.prompts.replies import ANSWER_TOOL, Form
-from kcurate.records import Exchange, Prompt, Usage
+from kcurate.prompts.replies import Form
+from kcurate.records import Exchange, Prompt, Turn, Usage
 
 T = TypeVar("T")
 
 
+# Bytes, or tokens, that an API may add to a request: roles, the system text of tool use.
+ALLOWANCE = 2048
+# What became of a prompt so far: each exchange, and what was said after it (None: the model had paused).
+History = tuple[tuple[Exchange, Turn | None], ...]
+# Is called with what is being received: `thinking`, `writing`, or the name of a tool.
+Heard = Callable[[str], None]
+
+
 @dataclass(frozen=True)
 class Request:
-    """The input of one exchange; `key` is its transcript key, `tool` what a model with tools answers by.
+    """The input of one exchange; `key` is its transcript key, `tools` what a model with tools may call.
 
-    `sampling`: `temperature` and `top_p`, where they are not the server's own.
+    `history`: of a conversation, what came before; `after` is the key of its last exchange. `options`:
+    `temperature`, `top_p` and `effort`, where they are not the server's own.
     """
 
     key: str
     prompt: Prompt
     sample: int
     max_tokens: int
-    tool: Mapping[str, Any] = field(default_factory=lambda: ANSWER_TOOL, compare=False, repr=False)
-    sampling: Mapping[str, float] = field(default_factory=dict)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
+    options: Mapping[str, float | str] = field(default_factory=dict)
+    history: History = ()
+    after: str | None = None
 
     @property
     def size_bytes(self) -> int:
-        """The prompt's length plus an allowance for what the API adds (tool definitions, roles)."""
+        """The length of all that is sent, plus `ALLOWANCE`."""
         prompt = self.prompt
-        return 2048 + sum(len(part.encode()) for part in (prompt.system, prompt.context, prompt.task))
+        parts = [part.encode() for part in (prompt.system, prompt.context, prompt.task)]
+        parts += [codec.canonical_json(self.tools)]
+        parts += [codec.canonical_json(exchange.content) for exchange, _ in self.history]
+        parts += [exchange.reply.encode() for exchange, _ in self.history if not exchange.content]
+        parts += [turn.text.encode() for _, turn in self.history if turn is not None]
+        return ALLOWANCE + sum(map(len, parts))
+
+    @property
+    def most_tokens(self) -> int:
+        """An upper bound on the tokens that are sent: what the server counted last time, and the bytes since.
+
+        Of a first turn all bytes: no tokenizer makes more tokens than there are bytes.
+        """
+        usage = self.history[-1][0].usage if self.history else None
+        if usage is None:
+            return self.size_bytes
+        counted = (
+            usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens + usage.output_tokens
+        )
+        said = len(self.turn.text.encode()) if self.turn is not None else 0
+        return min(self.size_bytes, ALLOWANCE + counted + said)
+
+    @property
+    def turn(self) -> Turn | None:
+        """What was said last; None: nothing but the prompt, or the model had paused."""
+        return self.history[-1][1] if self.history else None
 
 
 class Client(Protocol):
@@ -49,8 +86,8 @@ class Client(Protocol):
     model: str
     form: Form
 
-    def ask(self, request: Request) -> Exchange:
-        """One exchange, tried once.
+    def ask(self, request: Request, heard: Heard = silent) -> Exchange:
+        """One exchange, tried once; `heard` is called as the reply comes in.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.

@@ -7,6 +7,7 @@ these servers can be made to call a tool.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from kcurate.records import Exchange, ReplyStatus, Usage
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 HOST = "api.openai.com"
+_OPTIONS = {"effort": "reasoning_effort"}
 # A local server may be loading the model, or think long before its first token.
 TIMEOUT_S = 600.0
 CONNECT_TIMEOUT_S = 15.0
@@ -75,16 +77,24 @@ class CompatibleClient(StreamedClient):
         limit = "max_completion_tokens" if HOST in self.where else "max_tokens"
         return self.api.chat.completions.create(
             model=self.model,
-            messages=chat(request.prompt),
+            messages=[*chat(request.prompt), *_turns(request)],
             stream=True,
             stream_options={"include_usage": True},
             **{limit: request.max_tokens},
-            **request.sampling,
+            **{_OPTIONS.get(name, name): value for name, value in request.options.items()},
         )
 
     def said(self, error: Any) -> tuple[str | None, str]:
         """The message; the types differ from server to server."""
         return None, str(getattr(error, "message", error))
+
+
+def _turns(request: Request) -> Iterator[dict[str, str]]:
+    """What followed the prompt, as messages."""
+    for exchange, turn in request.history:
+        yield {"role": "assistant", "content": exchange.reply or "(no answer)"}
+        if turn is not None:
+            yield {"role": "user", "content": turn.text}
 
 
 def _usage(counted: Any) -> Usage:

@@ -1,21 +1,25 @@
-"""The meaning of `--model`: `rules`, `claude`, `claude-<version>`, or `openai:<model>@<base-url>`."""
+"""The meaning of `--model`: `rules`, `claude[-<version>]`, `openai:<model>@<base-url>`, or `FILE.gguf`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from kcurate.errors import InputError
 from kcurate.models import prices
 
-Provider = Literal["anthropic", "openai"]
-HINT = "rules, claude, claude-<version>, or openai:<model>@<base-url>"
+Provider = Literal["anthropic", "openai", "local"]
+HINT = "rules, claude, claude-<version>, openai:<model>@<base-url>, or FILE.gguf"
 
 
 @dataclass(frozen=True)
 class ModelName:
-    """A model and its server; `base_url` None: the default of the client's own environment."""
+    """A model and its server; `base_url` None: the default of the client's own environment.
+
+    Of a local model `base_url` is the path of its file.
+    """
 
     provider: Provider
     model: str
@@ -31,7 +35,7 @@ def parse_model(text: str) -> ModelName:
     """Parse `--model`.
 
     Raises:
-        InputError: it names no model.
+        InputError: it names no model, or a file that does not exist.
     """
     if text == "claude":
         return ModelName("anthropic", prices.default_model())
@@ -43,4 +47,9 @@ def parse_model(text: str) -> ModelName:
             model, base_url = base_url, ""
         if model and (not at or re.match(r"https?://[^\s/]", base_url)):
             return ModelName("openai", model, base_url or None)
+    path = Path(text)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise InputError("no such file", where=text, hint="--model FILE.gguf")
+        return ModelName("local", path.stem, text)
     raise InputError(f"not a model: {text!r}", where="--model", hint=HINT)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.core.notes import Note, silent
+from kcurate.core.options import MAX_TOKENS
 from kcurate.errors import InputError
 from kcurate.models import prices
 from kcurate.models.asking import Asking
@@ -28,7 +29,7 @@ class Spending:
 
     max_usd: float | None = None
     price: str | None = None
-    max_tokens: int = 16_000
+    max_tokens: int = MAX_TOKENS
 
     def price_of(self, name: ModelName) -> prices.Price | None:
         """The price of the model; None if it is unknown and there is no budget.
@@ -38,7 +39,8 @@ class Spending:
         """
         if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
             raise InputError(f"not an amount: {self.max_usd}", where="--max-usd")
-        price = prices.parse_price(self.price) if self.price else prices.find_price(name.model)
+        given = self.price or ("0,0" if name.provider == "local" else None)
+        price = prices.parse_price(given) if given else prices.find_price(name.model)
         if price is None and self.max_usd is not None:
             raise InputError(
                 f"no price is known for {name.model}, so --max-usd cannot be enforced",
@@ -66,26 +68,34 @@ def open_asking(
     *,
     patience: Patience | None = None,
     timeout_s: float | None = None,
-    sampling: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str | None] | None = None,
+    client: Client | None = None,
     note: Note = silent,
 ) -> Asking:
     """Builds what `Asking` needs, with transcripts in `folder`; the caller must close its client.
 
+    `options`: as `Request.options` has them; None: the server's own. `client`: that of a local model, which
+    `kcurate.evaluation.local_model` makes.
+
     Raises:
-        InputError: a budget without a price; Claude with a sampling option, which its API does not have.
+        InputError: a budget without a price; an option that the model does not have.
         MissingDependencyError: a package or key is missing.
     """
-    if name.provider == "anthropic" and sampling:
-        where = " and ".join(f"--{option.replace('_', '-')}" for option in sampling)
+    chosen = {option: value for option, value in (options or {}).items() if value is not None}
+    if name.provider == "anthropic" and (sampling := chosen.keys() - {"effort"}):
+        where = " and ".join(f"--{option.replace('_', '-')}" for option in sorted(sampling))
         raise InputError("Claude's API has no such option", where=where, hint="leave it out")
+    known = name.provider == "openai" or (name.provider == "anthropic" and prices.facts(name.model).effort)
+    if "effort" in chosen and not known:
+        raise InputError(f"{name.model} has no effort levels", where="--effort", hint="leave it out")
     price = spending.price_of(name)
     return Asking(
-        open_client(name, timeout_s),
+        client or open_client(name, timeout_s),
         Transcripts(folder / f"{name.slug}.jsonl", name.model),
         price=price,
         budget=Budget(spending.max_usd),
         max_tokens=spending.max_tokens,
         patience=patience,
-        sampling=sampling,
+        options=chosen,
         note=note,
     )

@@ -7,14 +7,17 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 from kcurate.errors import InputError
 from kcurate.records import Usage
 
 MILLION = 1_000_000
 _DATE = re.compile(r"-\d{8}\Z")
-ToolUse = Literal["forced", "forced-without-thinking", "auto"]
+# The longest of the least prefixes that a server's prompt cache keeps, in tokens.
+LONGEST_LEAST = 4096
+# A cache write that is kept for an hour costs so many times the input.
+HOUR_FACTOR = 2.0
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,12 @@ class Price:
     batch_factor: float = 1.0
 
     def cost_usd(self, usage: Usage, *, batch: bool = False) -> float:
-        """The cost of the tokens."""
+        """The cost of the tokens. A batch keeps what it writes to the prompt cache for an hour."""
         prompt = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
         dollars = (
             usage.input_tokens * self.input
             + usage.output_tokens * self.output
-            + usage.cache_write_tokens * self.cache_write
+            + usage.cache_write_tokens * (HOUR_FACTOR * self.input if batch else self.cache_write)
             + usage.cache_read_tokens * self.cache_read
         ) / MILLION
         long = self.long_prompt_tokens is not None and prompt > self.long_prompt_tokens
@@ -47,7 +50,7 @@ class Price:
 
     def most_usd(self, prompt_bytes: int, max_tokens: int, *, batch: bool = False) -> float:
         """An upper bound on the cost of an exchange: no tokenizer makes more tokens than there are bytes."""
-        dearest = max(self.input, self.cache_write)
+        dearest = max(self.input, HOUR_FACTOR * self.input if batch else self.cache_write)
         dollars = (prompt_bytes * dearest + max_tokens * self.output) / MILLION
         long = self.long_prompt_tokens is not None and prompt_bytes > self.long_prompt_tokens
         return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch_factor if batch else 1.0)
@@ -73,14 +76,25 @@ def find_price(model: str) -> Price | None:
     """The price of a model in the table, or None."""
     if (row := _row(model)) is None:
         return None
-    return Price(**{k: v for k, v in row.items() if k != "tool"}, batch_factor=_table()["batch"])
+    return Price(**{k: v for k, v in row.items() if k not in vars(Facts())}, batch_factor=_table()["batch"])
 
 
-def tool_use(model: str) -> ToolUse:
-    """How to force the answer tool for a model; `auto` (which no server refuses) if unknown."""
-    row = _row(model)
-    use: ToolUse = row["tool"] if row else "auto"
-    return use
+@dataclass(frozen=True)
+class Facts:
+    """How a Claude model is spoken to: whether it decides itself how much to think, and has effort levels.
+
+    `cache_least`: the shortest prefix, in tokens, that the server's prompt cache keeps.
+    """
+
+    adaptive: bool = True
+    effort: bool = True
+    cache_least: int = LONGEST_LEAST
+
+
+def facts(model: str) -> Facts:
+    """The facts in the table; a model that is not there is taken for a new one."""
+    row = _row(model) or {}
+    return Facts(**{name: row[name] for name in vars(Facts()) if name in row})
 
 
 def parse_price(text: str) -> Price:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, ClassVar
 
+from kcurate.core.notes import silent
 from kcurate.errors import MissingDependencyError, RemoteError
-from kcurate.models.client import Request, TryAgain
+from kcurate.models.client import Heard, Request, TryAgain
 from kcurate.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, Usage
@@ -42,6 +43,7 @@ class Reading:
     text: list[str] = field(default_factory=list)
     usage: Usage | None = None
     stop_reason: str | None = None
+    now: str = ""  # what is being received: thinking, writing, or the name of a tool
 
     def take(self, event: Any) -> None:
         """One event of the stream."""
@@ -69,8 +71,8 @@ class StreamedClient:
         self._sdk, self._failure = package, failure
         self._broken = transport_errors(package)
 
-    def ask(self, request: Request) -> Exchange:
-        """One exchange, one try.
+    def ask(self, request: Request, heard: Heard = silent) -> Exchange:
+        """One exchange, one try; `heard` is called with every event.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -82,6 +84,7 @@ class StreamedClient:
             with stream:
                 for event in stream:
                     reading.take(event)
+                    heard(reading.now)
         except sdk.APITimeoutError as error:
             raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
         except sdk.APIConnectionError as error:

@@ -71,6 +71,10 @@ def run(
             direction="fast",
             max_usd=config.max_usd,
             price=config.price,
+            max_tokens=config.max_tokens,
+            effort=config.effort,
+            tool_calls=config.tool_calls,
+            tool_seconds=config.tool_seconds,
             place=config.place,
             jobs=0,
         )

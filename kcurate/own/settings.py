@@ -7,7 +7,20 @@ from typing import Annotated
 
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, LicenceOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.options import (
+    MAX_TOKENS,
+    TOOL_CALLS,
+    TOOL_SECONDS,
+    Argument,
+    EffortOption,
+    LicenceOption,
+    MaxTokensOption,
+    Option,
+    PriceOption,
+    ToolCallsOption,
+    ToolSecondsOption,
+    WorkspaceOption,
+)
 
 _LAUNCH = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
 
@@ -38,7 +51,10 @@ class OptimizeConfig:
         str, Argument("The kernel; :KERNEL where the file has several.", metavar="FILE.cu[:KERNEL]")
     ]
     model: Annotated[
-        str, Option("Who writes: claude, claude-<version>, or openai:<model>@<base-url>.", metavar="NAME")
+        str,
+        Option(
+            "Who writes: claude, claude-<version>, openai:<model>@<base-url>, or FILE.gguf.", metavar="NAME"
+        ),
     ]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     launch: Annotated[str | None, Option(f"How the kernel is launched, {_LAUNCH}", metavar="LAUNCH")] = None
@@ -52,4 +68,8 @@ class OptimizeConfig:
         None
     )
     price: PriceOption = None
+    max_tokens: MaxTokensOption = MAX_TOKENS
+    effort: EffortOption = None
+    tool_calls: ToolCallsOption = TOOL_CALLS
+    tool_seconds: ToolSecondsOption = TOOL_SECONDS
     place: Place = EMULATED

@@ -52,7 +52,7 @@ def request(
         raise ValueError(f"{candidate.id} has no problem")
     given = candidate.slow if makes == "fast" else candidate.fast
     material = material_of(candidate.problem, given, makes, candidate.family, gpu)
-    return prompts.build(material, technique, "text", brief=brief)
+    return prompts.build(material, technique, brief=brief)
 
 
 def words_of(candidate: Candidate) -> str:

@@ -6,6 +6,7 @@
 | `tasks` | the prompts: write the slow side, the fast side, a first side; each again after feedback |
 | `feedback` | what went wrong with an answer, in words that help the next one |
 | `replies` | the form of an answer, written and read |
+| `tools` | the tools of a conversation: their strict schemas, and what a model is told of them |
 | `explained` | the sentences of an answer that begins with a diagnosis |
 | `problems` | the prompt for a problem that a draft leaves open, and the reading of the reply |
 
@@ -14,11 +15,10 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 
 from kcurate.prompts.feedback import feedback
 from kcurate.prompts.material import Earlier, Example, Material, Technique
-from kcurate.prompts.replies import ANSWER_TOOL, Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, write
+from kcurate.prompts.replies import Answer, Unreadable, read_reply, write_answer
+from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, go_on, write
 
 __all__ = [
-    "ANSWER_TOOL",
     "FORMAT",
     "Answer",
     "Earlier",
@@ -31,6 +31,7 @@ __all__ = [
     "build",
     "chat",
     "feedback",
+    "go_on",
     "read_reply",
     "write",
     "write_answer",

@@ -40,8 +40,13 @@ def feedback(
     return f"{text}\n{trim_log(verdict.log)}" if verdict.log else text
 
 
+def without_paths(text: str) -> str:
+    """A text in which no path of this machine is left."""
+    return _PATH.sub("<file>", text)
+
+
 def _sentence(lead: str, detail: str) -> str:
-    return f"{lead}: {_PATH.sub('<file>', detail.strip())}." if detail.strip() else f"{lead}."
+    return f"{lead}: {without_paths(detail.strip())}." if detail.strip() else f"{lead}."
 
 
 def _ratio(verdict: Verdict) -> str:
@@ -56,7 +61,7 @@ def _ratio(verdict: Verdict) -> str:
 
 def trim_log(log: str) -> str:
     """The lines of a log that say most: errors with what follows them, first ones first."""
-    lines = [_PATH.sub("<file>", line.rstrip()) for line in log.strip().splitlines()]
+    lines = [without_paths(line.rstrip()) for line in log.strip().splitlines()]
     errors = [i for i, line in enumerate(lines) if "error" in line.lower()]
     if errors and len(lines) > MAX_LOG_LINES:
         wanted = sorted({j for i in errors for j in range(i, min(i + 3, len(lines)))})

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kcurate.prompts.feedback import without_paths
 from kcurate.prompts.replies import Form, Unreadable
 from kcurate.records import Prompt
 
@@ -20,7 +21,9 @@ PROBLEM_TOOL: Mapping[str, Any] = {
         "type": "object",
         "properties": {"problem": {"type": "string", "description": "The whole file, TOML."}},
         "required": ["problem"],
+        "additionalProperties": False,
     },
+    "strict": True,
 }
 _FENCED = re.compile(r"^ {0,3}```[ \t]*(?:toml)?[ \t]*\n(.*?)^ {0,3}```[ \t]*$", re.DOTALL | re.MULTILINE)
 
@@ -46,9 +49,13 @@ order of the kernel's parameters (the name of a buffer, size or scalar, {buffer 
 - The kernel's code stays as it is. Neither files nor data outside of this problem may be named.
 - Keep the keys `suite`, `benchmark`, `paths` and the table [draft] as they are.
 """
+_TRIED = (
+    "It is tried at once: the kernel is run with it on an emulator. If it is not admitted you are told why, "
+    "and go on.\n"
+)
 _FORMS: Mapping[Form, str] = {
-    "tool": "Answer with one call of the tool submit_problem and nothing else.\n",
-    "text": "Answer with one fenced ```toml block that holds the whole file.\n",
+    "tool": f"Hand in the file with the tool submit_problem. {_TRIED}",
+    "text": f"Answer with one fenced ```toml block that holds the whole file. {_TRIED}",
 }
 
 
@@ -57,6 +64,12 @@ def complete_problem(draft: str, code: str, generators: Sequence[str], form: For
     kinds = f"Kinds of `init`: {', '.join(generators)}.\n"
     context = f"Kernel:\n```cuda\n{code.rstrip()}\n```\n"
     return Prompt(_RULES + kinds + _FORMS[form], context, f"Draft:\n```toml\n{draft.rstrip()}\n```\n")
+
+
+def not_admitted(why: str) -> str:
+    """What a model is told of a file that was not admitted."""
+    what = without_paths(why.rstrip())
+    return f"The file is not admitted. What was found:\n{what}\nHand in the whole file, put right.\n"
 
 
 def read_problem(reply: str, form: Form) -> str | Unreadable:

@@ -1,14 +1,16 @@
 """The form of an answer: code, and a plan where the launch changes; as text, or as the input of a tool.
 
 Text is what small and trained models give: one fenced `cuda` block and, if needed, one fenced `json` block
-with `plan` (and `buffers`). Not covered: whether plan and code are any good (the judge).
+with `plan` (and `buffers`). A tool's input has the same parts; where its schema is strict, extents are texts,
+and what maps names to values is a list (`kcurate.prompts.tools`). Not covered: whether plan and code are any
+good (the judge).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,30 +19,12 @@ from kcurate.records import Language
 
 Form = Literal["text", "tool"]
 
-ANSWER_TOOL: Mapping[str, Any] = {
-    "name": "submit_kernel",
-    "description": "Hand in the rewritten device code, and the plan that launches it if the launch changes.",
-    "input_schema": {
-        "type": "object",
-        "properties": {
-            "code": {"type": "string", "description": "The complete device code, one CUDA C++ file."},
-            "plan": {
-                "type": "array",
-                "items": {"type": "object"},
-                "description": "The complete plan, in the form of the one given. Leave out to keep that one.",
-            },
-            "buffers": {
-                "type": "object",
-                "description": "Scratch buffers that only this plan uses: name to {dtype, shape}. "
-                "Leave out when none are needed.",
-            },
-        },
-        "required": ["code"],
-    },
-}
 _KEYS = frozenset({"code", "plan", "buffers"})
 _OPENING = re.compile(r" {0,3}```[ \t]*([\w+#.-]*)")
 _CLOSING = re.compile(r" {0,3}```\s*\Z")
+_WHOLE = re.compile(r"-?\d{1,18}")
+# Parts of a plan that stay texts, whatever they say.
+_TEXTS = frozenset({"launch", "template", "dtype", "name"})
 THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
 # What a fence around code may say, and what the code has to have, by the language that was asked for.
 _CODE: Mapping[Language, tuple[frozenset[str], str]] = {
@@ -90,7 +74,13 @@ def _read_tool(reply: str) -> Answer | Unreadable:
     unknown = sorted(set(data) - _KEYS)
     if unknown:
         return Unreadable(f"the tool's input has an unknown part: {unknown[0]}")
-    return _with_launch(data["code"], data)
+    answer = _with_launch(data["code"], data)
+    if isinstance(answer, Unreadable) or answer.plan is None:
+        return answer
+    try:
+        return Answer(answer.code, [_loosened(step) for step in answer.plan], _loosened(answer.buffers))
+    except RecursionError:
+        return Unreadable("the plan is nested too deeply")
 
 
 def _read_text(reply: str, language: Language) -> Answer | Unreadable:
@@ -137,6 +127,10 @@ def _with_launch(code: str, data: Any) -> Answer | Unreadable:
     if not isinstance(data, dict):
         return Unreadable("the launch is not a JSON object")
     plan, buffers = data.get("plan"), data.get("buffers")
+    if isinstance(buffers, list):
+        buffers = _named(buffers, lambda entry: {key: entry[key] for key in entry if key != "name"}) or (
+            buffers or None
+        )
     if isinstance(plan, str):  # some models send arrays as text
         try:
             plan = json.loads(plan)
@@ -147,3 +141,32 @@ def _with_launch(code: str, data: Any) -> Answer | Unreadable:
     if buffers is not None and not isinstance(buffers, dict):
         return Unreadable("the buffers are not an object")
     return Answer(code, plan, buffers or None)
+
+
+def _named(entries: Sequence[Any], value: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any] | None:
+    """A list of entries with a name as a mapping; None if it is none."""
+    if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in entries):
+        return None
+    return {entry["name"]: value(entry) for entry in entries}
+
+
+def _loosened(part: Any) -> Any:
+    """A part of a plan as `pair.json` has it: whole numbers in texts are numbers, constants a mapping."""
+    if isinstance(part, list):
+        return [_loosened(element) for element in part]
+    if isinstance(part, str) and _WHOLE.fullmatch(part):
+        return int(part)
+    if not isinstance(part, dict):
+        return part
+    plain = {key: value if key in _TEXTS else _loosened(value) for key, value in part.items()}
+    if isinstance(plain.get("constexprs"), list):
+        plain["constexprs"] = _named(plain["constexprs"], lambda entry: _constant(entry.get("value")))
+    return plain
+
+
+def _constant(value: Any) -> Any:
+    """A compile-time constant: a number or a truth value if its text is one."""
+    try:
+        return json.loads(value.lower())
+    except (AttributeError, ValueError):
+        return value

@@ -6,14 +6,13 @@ A prompt has three parts, most general first, so that a server's prompt cache ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kcurate.prompts.material import Earlier, Example, Material, Technique
-from kcurate.prompts.replies import Form
-from kcurate.records import Prompt
+from kcurate.records import Prompt, SideName
 
-FORMAT = "4"
+FORMAT = "5"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
@@ -120,17 +119,11 @@ side: the same results for all sizes and inputs, to the tolerance of each output
 code as well, unless you give another. Device code only: no host code, no comments, no printf, no malloc.
 """
 
-FORMS: Mapping[Form, str] = {
-    "tool": "Answer with one call of the tool submit_kernel and nothing else.\n",
-    "text": "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
-    'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n',
-}
-
-# Of the tool, `code` is the module, whatever its description calls it.
-TRITON_FORMS: Mapping[Form, str] = {
-    "tool": "Answer with one call of the tool submit_kernel and nothing else; code is the whole module.\n",
-    "text": FORMS["text"].replace("```cuda", "```python").replace("whole file", "whole module"),
-}
+TEXT_FORM = (
+    "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
+    'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n'
+)
+TRITON_TEXT_FORM = TEXT_FORM.replace("```cuda", "```python").replace("whole file", "whole module")
 
 EXPLAINED_FORM = (
     'Answer in three parts. A paragraph that begins with "Diagnosis:" says what measurements of the given '
@@ -182,6 +175,15 @@ _ACTIONS = {
     "named above; keep what it has achieved.\n",
 }
 
+# What follows the findings on an answer in the same conversation.
+_GOING_ON = {
+    "repair": "Find out why, and hand in an answer that puts it right.\n",
+    "improve": "It is right, but does not reach well enough what is asked. Hand in a better one.\n",
+    "deepen": "It is right. Go one step on from it, with the technique named above; keep what it has "
+    "achieved.\n",
+}
+_FROM = "Go on from this answer, which was given before and came furthest so far.\n"
+
 # After a side in PyTorch, which has no kernel and no launch that could be kept.
 _FROM_TORCH = """\
 This side is a PyTorch module, and the plan calls it. Write device code from scratch, and always give the \
@@ -196,7 +198,7 @@ _NO_CODE = "An answer given before could not be used at all.\n"
 def build(
     material: Material,
     technique: Technique | None,
-    form: Form,
+    how: str | None = None,
     *,
     examples: Sequence[Example] = (),
     action: str = "write",
@@ -207,32 +209,64 @@ def build(
 ) -> Prompt:
     """The prompt for one attempt; `brief` with the short rules.
 
+    `how` tells how to answer (`tools.told`); None: as text, in fenced blocks.
+
     `permitted` names the techniques that the answer may show (None: no such rule). `variant` counts the
     answers asked for from the same material; the first prompt is the same however many follow.
     """
-    goal = _GOALS[material.makes, technique is not None]
-    if material.language != material.wants and material.language != "torch":
-        goal = _TRANSLATED[material.wants]
-    parts = [goal.format(name=technique.name, meaning=technique.meaning) if technique else goal]
-    if permitted is not None:
-        names = ", ".join(permitted) or "none"
-        parts.append(f"Techniques that the answer may use: {names}. Any other that shows in it is refused.\n")
-    parts += [_example(example) for example in examples]
+    parts = [_goal(material, technique), _limits(permitted)]
+    parts = [part for part in parts if part]
+    parts += [_example(example, material.makes) for example in examples]
     if variant > 1:
         parts.append(
             f"The same was asked before; this is request number {variant}, and answers are not shown to each "
             "other. Let the number decide between designs that are equally natural, so that answers differ.\n"
         )
     rules = BRIEF_RULES if brief else RULES
-    head = TRITON_RULES + TRITON_FORMS[form] if material.wants == "triton" else rules + FORMS[form]
-    prompt = Prompt(head, _context(material), "\n".join(parts))
+    triton = material.wants == "triton"
+    form = how or (TRITON_TEXT_FORM if triton else TEXT_FORM)
+    prompt = Prompt((TRITON_RULES if triton else rules) + form, _context(material), "\n".join(parts))
     return prompt if earlier is None else again(prompt, action, earlier)
+
+
+def _goal(material: Material, technique: Technique | None) -> str:
+    goal = _GOALS[material.makes, technique is not None]
+    if material.language != material.wants and material.language != "torch":
+        goal = _TRANSLATED[material.wants]
+    return goal.format(name=technique.name, meaning=technique.meaning) if technique else goal
+
+
+def _limits(permitted: Sequence[str] | None) -> str:
+    if permitted is None:
+        return ""
+    names = ", ".join(permitted) or "none"
+    return f"Techniques that the answer may use: {names}. Any other that shows in it is refused.\n"
 
 
 def again(prompt: Prompt, action: str, earlier: Earlier) -> Prompt:
     """The prompt once more, with an earlier answer to it and what to do about it."""
     what = _ACTIONS[action] if earlier.code else _NO_CODE
     return replace(prompt, task=f"{prompt.task}\n{what}{_earlier(earlier)}")
+
+
+def go_on(
+    action: str,
+    findings: str,
+    *,
+    material: Material | None = None,
+    technique: Technique | None = None,
+    permitted: Sequence[str] | None = None,
+    best: Earlier | None = None,
+) -> str:
+    """What a model is told after an answer, in the same conversation, so that the answer is still in view.
+
+    `material` where the goal is another one from here on. `best`: the answer to go on from, if that is not
+    the last one, with the findings on it.
+    """
+    last = f"What was found:\n{findings.rstrip()}\n"
+    goal = [part for part in (_goal(material, technique), _limits(permitted)) if part] if material else []
+    start = [f"{_FROM}{_earlier(best)}"] if best is not None else []
+    return "\n".join([last, *start, *goal, _GOING_ON[action]])
 
 
 def write(family: str, what: str, problem: str, gpu: str = "") -> Prompt:
@@ -271,13 +305,17 @@ def _on(gpu: str) -> str:
     return f"GPU: {gpu}\n\n" if gpu else ""
 
 
-def _example(example: Example) -> str:
+def _example(example: Example, makes: SideName) -> str:
+    """An example in the direction that is asked for: what is given, then what is to be written."""
     if len(example.slow) + len(example.fast) > MAX_EXAMPLE_CHARS:
         return ""
-    return (
-        f"A measured example of {example.technique}, from another computation. Without it:\n"
-        f"```cuda\n{example.slow.rstrip()}\n```\nWith it:\n```cuda\n{example.fast.rstrip()}\n```\n"
-    )
+    sides = {
+        "Without it": f"```cuda\n{example.slow.rstrip()}\n```\n",
+        "With it": f"```cuda\n{example.fast.rstrip()}\n```\n",
+    }
+    order = ("Without it", "With it") if makes == "fast" else ("With it", "Without it")
+    first, second = (f"{name}:\n{sides[name]}" for name in order)
+    return f"A measured example of {example.technique}, from another computation. {first}{second}"
 
 
 def _earlier(earlier: Earlier) -> str:

@@ -24,6 +24,7 @@ from kcurate.records.attempt import (
     Prompt,
     ReplyStatus,
     Transcript,
+    Turn,
     Usage,
     WrongAttempt,
 )
@@ -181,6 +182,7 @@ __all__ = [
     "Tolerance",
     "Transcript",
     "Trust",
+    "Turn",
     "Upload",
     "Usage",
     "ValueArg",

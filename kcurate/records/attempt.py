@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from kcurate.records.pair import SideName
 from kcurate.records.verdict import Verdict
@@ -79,7 +79,9 @@ class Usage:
 class Exchange:
     """A reply. `form` says whether `reply` is free text or the JSON input of the answer tool.
 
-    `cost_usd` is None without a known price; `batch` is the id of the batch that it came with.
+    `cost_usd` is None without a known price; `batch` is the id of the batch that it came with. `content` has
+    the blocks of a message as the server sent them, thinking with its signature included: the next turn of
+    the conversation returns them.
     """
 
     status: ReplyStatus
@@ -92,13 +94,28 @@ class Exchange:
     batch: str | None = None
     wall_s: float | None = None
     detail: str = ""
+    content: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a model is told after an exchange: the result of its tool call `call` (None: plain words).
+
+    `failed`: the call could not be run.
+    """
+
+    text: str
+    call: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
 class Transcript:
     """One line of `transcripts/*.jsonl`. `key` is the hash of model, prompt, `sample` and `max_tokens`.
 
-    `sample` distinguishes equal prompts that need different answers. `created` is UTC, ISO 8601.
+    `sample` distinguishes equal prompts that need different answers. `created` is UTC, ISO 8601. In a
+    conversation, `after` is the key of the exchange before, and `turn` what was said in between (None: the
+    model had paused).
     """
 
     key: str
@@ -108,6 +125,8 @@ class Transcript:
     created: str
     sample: int = 0
     max_tokens: int | None = None
+    after: str | None = None
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +137,8 @@ class BatchRequest:
     prompt: Prompt
     sample: int
     max_tokens: int
+    after: str | None = None
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,6 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
     prompt = prompts.build(
         material_of(problem, slow, "fast", task.family),
         vocabulary()[stage.technique],
-        "text",
         permitted=sorted(allowed),
     )
     fast = task.template.fast.code

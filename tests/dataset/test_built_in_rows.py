@@ -35,8 +35,8 @@ from kcurate.prompts.tasks import (
     BRIEF_RULES,
     EXPLAINED_FORM,
     EXPLAINED_RULES,
-    FORMS,
     RULES,
+    TEXT_FORM,
     WRITING_FORM,
     WRITING_RULES,
 )
@@ -155,7 +155,7 @@ def sentences(rules: str) -> list[str]:
 @pytest.mark.parametrize(
     "sentence",
     [
-        *sentences(RULES + FORMS["text"]),
+        *sentences(RULES + TEXT_FORM),
         *sentences(BRIEF_RULES),
         *sentences(WRITING_RULES + WRITING_FORM),
         *sentences(EXPLAINED_RULES + EXPLAINED_FORM),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,11 @@ def test_completed_draft_is_kept_only_when_admitted(
     kernel = folder.relative_to(root / "kernels").as_posix()
     seen: list[str] = []
 
-    def complete(text: str, code: str) -> str:
+    def complete(text: str, code: str, attempt: Callable[[str], str | None]) -> None:
         seen.append(text)
         assert "__global__ void mystery" in code
-        return FINISHED.format(kernel=name or kernel, init=init, more=more, output=output)
+        filled_in = FINISHED.format(kernel=name or kernel, init=init, more=more, output=output)
+        assert (attempt(filled_in) is None) is (outcome == "completed")
 
     config = DraftConfig(root, (kernel,), again=True)
     with pytest.raises(InputError, match="no launch of this kernel"):

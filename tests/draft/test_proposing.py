@@ -111,6 +111,26 @@ def test_a_model_with_tools_answers_by_the_tool_for_problems(
     assert [tool["name"] for tool in script.asked[0]["tools"]] == [PROBLEM_TOOL["name"]]
 
 
+@pytest.mark.parametrize("tools", [True, False])
+def test_a_file_that_is_not_admitted_is_asked_for_again_with_what_was_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tools: bool
+) -> None:
+    wrong = answer(folder).replace('role = "out"', 'role = "in"\ninit = {kind = "zeros"}')
+    files = ("suite = ", wrong, answer(folder))
+    replies = [message(tool={"problem": text}, call=f"c{n}") for n, text in enumerate(files)]
+    if not tools:
+        replies = [completion(f"```toml\n{text}\n```") for text in files]
+    with serving(*replies) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        model = "claude" if tools else f"openai:m@{url}/v1"
+        summary = draft(DraftConfig(_kernels(folder).parent, (str(folder),), model=model, effort="low"))
+    assert summary.items["kernels"] == {"completed": 1}
+    last = [str(body["messages"][-1]["content"]) for body in script.asked]
+    assert len(last) == 3 and all("The file is not admitted" in text for text in last[1:])
+    assert "not TOML" in last[1] and str(folder) not in "".join(last)
+    assert "suite = " in str(script.asked[2]["messages"])  # what failed is in view
+
+
 @pytest.mark.parametrize(
     ("reply", "form"),
     [("{}", "tool"), ("[1]", "tool"), ("{", "tool"), ('{"problem": 3}', "tool"), ("", "text")],

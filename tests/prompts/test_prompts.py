@@ -23,29 +23,29 @@ VERDICT = Verdict("c", "key", Outcome.NOT_FASTER, Environment("cuda", "GPU"))
 
 
 def test_what_repeats_comes_first_and_is_the_same_for_every_technique() -> None:
-    one = prompts.build(MATERIAL, UNROLL, "tool")
-    other = prompts.build(MATERIAL, Technique("warp-shuffle", "Exchange."), "tool", variant=2)
+    one = prompts.build(MATERIAL, UNROLL)
+    other = prompts.build(MATERIAL, Technique("warp-shuffle", "Exchange."), variant=2)
     assert (one.system, one.context) == (other.system, other.context)
     assert one.task != other.task
     assert "request number 2" in other.task
 
 
 def test_each_direction_asks_for_its_side() -> None:
-    slow = prompts.build(MATERIAL, UNROLL, "text").task
-    fast = prompts.build(replace(MATERIAL, makes="fast"), UNROLL, "text").task
+    slow = prompts.build(MATERIAL, UNROLL).task
+    fast = prompts.build(replace(MATERIAL, makes="fast"), UNROLL).task
     assert "does not know this technique" in slow
     assert "Make this side faster with the technique" in fast
-    assert "as fast as you can" in prompts.build(replace(MATERIAL, makes="fast"), None, "text").task
+    assert "as fast as you can" in prompts.build(replace(MATERIAL, makes="fast"), None).task
 
 
 def test_triton_has_rules_and_a_form_of_its_own() -> None:
     module = replace(
         MATERIAL, makes="fast", code="@triton.jit\ndef k(): ...", language="triton", wants="triton"
     )
-    same = prompts.build(module, None, "text", earlier=Earlier("@triton.jit", None, "Wrong.", "triton"))
+    same = prompts.build(module, None, earlier=Earlier("@triton.jit", None, "Wrong.", "triton"))
     assert same.system.startswith("You write Triton modules") and "one fenced ```python block" in same.system
     assert "Make this side as fast as you can" in same.task and "```python\n@triton.jit" in same.task
-    other = prompts.build(replace(module, wants="cuda"), None, "text")
+    other = prompts.build(replace(module, wants="cuda"), None)
     assert (
         other.system.startswith("You write CUDA device code") and "Write it as CUDA device code" in other.task
     )
@@ -57,27 +57,27 @@ def test_triton_has_rules_and_a_form_of_its_own() -> None:
 
 def test_an_earlier_answer_is_shown_with_what_was_found() -> None:
     earlier = Earlier("the code of before", '{"plan": [1]}', "It does not compile.")
-    task = prompts.build(MATERIAL, UNROLL, "tool", action="repair", earlier=earlier).task
+    task = prompts.build(MATERIAL, UNROLL, action="repair", earlier=earlier).task
     assert "the code of before" in task
     assert '{"plan": [1]}' in task
     assert task.rstrip().endswith("It does not compile.")
-    lost = prompts.build(MATERIAL, UNROLL, "tool", action="repair", earlier=Earlier("", None, "cut off")).task
+    lost = prompts.build(MATERIAL, UNROLL, action="repair", earlier=Earlier("", None, "cut off")).task
     assert "could not be used at all" in lost
     assert "```cuda\n\n" not in lost
 
 
 def test_examples_and_permitted_techniques_are_shown() -> None:
     example = Example("SLOW CODE", "FAST CODE", "loop-unrolling")
-    task = prompts.build(MATERIAL, UNROLL, "tool", examples=[example], permitted=["warp-vote"]).task
-    assert task.index("SLOW CODE") < task.index("FAST CODE")
+    task = prompts.build(MATERIAL, UNROLL, examples=[example], permitted=["warp-vote"]).task
+    assert task.index("FAST CODE") < task.index("SLOW CODE")  # in the direction that is asked for
     assert "may use: warp-vote." in task
-    assert "may use: none." in prompts.build(MATERIAL, UNROLL, "tool", permitted=[]).task
+    assert "may use: none." in prompts.build(MATERIAL, UNROLL, permitted=[]).task
     long = Example("x" * 7000, "y", "loop-unrolling")
-    assert "xxx" not in prompts.build(MATERIAL, UNROLL, "tool", examples=[long]).task
+    assert "xxx" not in prompts.build(MATERIAL, UNROLL, examples=[long]).task
 
 
 def test_a_chat_has_all_of_a_prompt() -> None:
-    prompt = prompts.build(MATERIAL, UNROLL, "text")
+    prompt = prompts.build(MATERIAL, UNROLL)
     system, user = prompts.chat(prompt)
     assert system == {"role": "system", "content": prompt.system}
     assert user["content"] == f"{prompt.context}\n{prompt.task}"
@@ -134,7 +134,8 @@ def test_text_replies(reply: str, expected: Answer | Unreadable | str) -> None:
         ({"code": 3}, "has no code"),
         ([CODE], "has no code"),
         ({"code": CODE, "speed": 9}, "unknown part: speed"),
-        ({"code": CODE, "buffers": []}, "buffers are not an object"),
+        ({"code": CODE, "buffers": []}, Answer(CODE)),
+        ({"code": CODE, "buffers": [3]}, "buffers are not an object"),
     ],
 )
 def test_tool_replies(reply: object, expected: Answer | str) -> None:

@@ -21,10 +21,16 @@ from kcurate import prompts
 from kcurate.cli import run as command
 from kcurate.errors import InputError
 from kcurate.evaluation import completions, scores, taught
+from kcurate.evaluation.bench import TaskBench
+from kcurate.evaluation.endpoint import Endpoint
 from kcurate.evaluation.folder import EvalFolder, Evaluated
 from kcurate.evaluation.judging import judge
 from kcurate.evaluation.sampling import Reply, generate
 from kcurate.evaluation.stage import EvalConfig, run, run_compare
+from kcurate.models.conversation import Limits
+from kcurate.models.naming import parse_model
+from kcurate.models.opening import Spending, open_asking
+from kcurate.prompts.replies import read_reply
 from kcurate.records import Prompt
 from kcurate.reward import pair_tasks, schemes
 from kcurate.reward.pool import PoolConfig, RewardPool
@@ -209,6 +215,71 @@ def test_three_steps_with_files_between_them_from_an_endpoint(
     assert "2 tasks of 2 families in both" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("claude", [True, False])
+def test_the_turns_of_an_endpoint_are_one_conversation(
+    pool: RewardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claude: bool
+) -> None:
+    """And Claude, which may think, is asked for the text that it is told to answer with."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def act(handler: server.Handler, body: dict[str, Any]) -> None:
+        text = WRONG if len(body["messages"]) < 3 else reply()
+        answered = server.message(text=text, stop="end_turn", thinking="Hm.")
+        (answered if claude else server.completion(text))(handler, body)
+
+    with serving(act) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        name = parse_model("claude" if claude else f"openai:m@{url}/v1")
+        for _ in range(2):  # the second time from the transcripts
+            asking = open_asking(name, tmp_path, Spending(), options={"effort": "low"})
+            with contextlib.closing(asking.client):
+                rows = generate([scale()], Endpoint(asking, 2), samples=2, turns=2, pool=pool)
+    assert len(script.asked) == 4
+    later = [body for body in script.asked if len(body["messages"]) > 2]
+    roles = [entry["role"] for entry in later[0]["messages"]]
+    assert roles[-3:] == ["user", "assistant", "user"]
+    assert "Its results are wrong" in str(later[0]["messages"][-1]["content"])
+    if claude:
+        assert "tools" not in later[0] and later[0]["thinking"] == {"type": "adaptive"}
+        assert later[0]["messages"][1]["content"][0]["type"] == "thinking"
+    first, second = (row for row in rows if row.sample == 0)
+    assert json.loads(second.prompt)[-2] == {"role": "assistant", "content": first.reply}
+
+
+def test_claude_may_have_tools_for_each_answer(
+    pool: RewardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    answers = [vars(read_reply(text, "text")) for text in (WRONG, reply())]
+    sides = [{name: part for name, part in answer.items() if part is not None} for answer in answers]
+    calls = [
+        ("compile", sides[0]),
+        ("submit_version", {"version": 1}),
+        ("compile", sides[1]),
+        ("run_tests", {"version": 2}),
+        ("time", {"version": 2}),
+        ("submit_version", {"version": 2}),
+    ]
+    actions = [server.message(tool=given, name=name, call=f"c{n}") for n, (name, given) in enumerate(calls)]
+    task = scale()
+    with serving(*actions) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        asking = open_asking(parse_model("claude"), tmp_path, Spending())
+        with contextlib.closing(asking.client):
+            model = Endpoint(asking, 1)
+            model.benches, model.limits = {task.prompt.context: TaskBench(task, pool)}, Limits(4)
+            rows = generate([task], model, samples=1, turns=2, pool=pool)
+    assert "one fenced" not in script.asked[0]["system"][0]["text"]
+    assert "profile" not in {tool["name"] for tool in script.asked[0]["tools"]}
+    said = list(map(server.said, script.asked))
+    assert said[1].startswith("Version 1 compiles.\n(3 calls")
+    assert "Its results are wrong" in said[2] and said[4].startswith("All tests pass")
+    assert [(row.form, json.loads(row.reply)) for row in rows] == [("tool", side) for side in sides]
+    assert [row.output_tokens for row in rows] == [100, 200]
+    assert [row.outcome for row in judge(rows, [task], pool)[0]] == ["mismatch", "correct"]
+
+
 @pytest.mark.usefixtures("answering")
 def test_an_endpoint_that_fails_loses_no_answer(pairs: Path, tmp_path: Path) -> None:
     out = str(tmp_path / "run")
@@ -233,6 +304,7 @@ def test_an_endpoint_that_fails_loses_no_answer(pairs: Path, tmp_path: Path) -> 
         (("--model", "/no/such/model"), "no such folder"),
         (("--model", "m", "--tasks", "puzzles"), "no tasks 'puzzles'"),
         (("--model", "m", "--temperature", "-1"), "--temperature"),
+        (("--model", "m", "--tool-calls", "2"), "only Claude has tools"),
         (("--model", "m", "--reward", "most"), "unknown reward 'most'"),
         (("--model", "claude", "--adapter", "x"), "an adapter needs a model in this process"),
         (("--model", "openai:m@http://localhost:1/v1", "--max-usd", "1"), "no price is known"),

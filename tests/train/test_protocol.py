@@ -172,7 +172,6 @@ def test_an_answer_harms_nothing_outside_its_process(
         (("--tasks", "pairs"), "is for KernelBench's tasks"),
         (("--tasks", "kernelbench"), "needs its evaluator"),
         (("--tasks", "kernelbench:TREE", "--turns", "2"), "has one turn"),
-        (("--tasks", "kernelbench:TREE", "--model", "claude"), "Claude is given a tool"),
     ],
 )
 def test_what_the_protocol_does_not_have_is_one_line(

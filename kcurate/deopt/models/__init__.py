@@ -11,6 +11,7 @@ prompts |
 | `history` | what a prompt for a fast side says about the GPU and earlier attempts |
 | `answer_counters` | profiler counters of correct answers |
 | `search` | one search: prompt, answer, gates, judge, feedback |
+| `bench` | the tools of a model: the judge and the profiler behind each |
 | `drivers` | many searches at once, with single requests or in batches |
 | `run`, `run_counts` | a whole run: sets up searches, drives them, counts outcomes |
 | `preview` | the first prompts of a run, and its cost |

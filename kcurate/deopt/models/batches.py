@@ -96,7 +96,9 @@ class Batches:
     def _hand_in_and_collect(self, requests: Sequence[Request]) -> None:
         requests, held = self._within_budget(requests)
         try:
-            lines = tuple(BatchRequest(r.key, r.prompt, r.sample, r.max_tokens) for r in requests)
+            lines = tuple(
+                BatchRequest(r.key, r.prompt, r.sample, r.max_tokens, r.after, r.turn) for r in requests
+            )
             job = BatchJob(uuid.uuid4().hex[:16], self.client.model, utc_now(), lines)
             self._note_job(job)
             job = self._create(job, requests)
@@ -123,7 +125,9 @@ class Batches:
         return chosen, held
 
     def _create(self, job: BatchJob, requests: Sequence[Request]) -> BatchJob:
-        entries = [{"custom_id": r.key, "params": claude.body(self.client.model, r)} for r in requests]
+        entries = [
+            {"custom_id": r.key, "params": claude.body(self.client.model, r, batch=True)} for r in requests
+        ]
         tries = 0
 
         def one_try() -> str:
@@ -187,13 +191,18 @@ class Batches:
                 continue
             exchange = self._exchange(entry.result, str(job.id))
             if exchange is not None:
-                request = Request(line.key, line.prompt, line.sample, line.max_tokens)
-                kept = self.asking.keep(request, exchange, batch=True)
+                kept = self.asking.keep(self._request(line), exchange, batch=True)
                 self.asking.budget.settle(0.0, kept.cost_usd or 0.0)
                 self.asking.count_batched(1)
                 if not kept.status.final:
                     self._rejected[line.key] = kept
             done.add(line.key)
+
+    def _request(self, line: BatchRequest) -> Request:
+        """The request of a line, as far as its transcript needs it."""
+        last = self.asking.transcripts.find(line.after) if line.after is not None else None
+        history = ((last, line.turn),) if last is not None else ()
+        return Request(line.key, line.prompt, line.sample, line.max_tokens, history=history, after=line.after)
 
     def _exchange(self, result: Any, batch_id: str) -> Exchange | None:
         """One result as an exchange; None if the server did not process the request or failed on it."""
@@ -202,7 +211,7 @@ class Batches:
             text = "".join(block.text for block in message.content if block.type == "text")
             tools = [block.input for block in message.content if block.type == "tool_use"]
             tool = codec.canonical_json(tools[0]).decode() if tools else None
-            reply, form = claude.reply_of(text, None if tool is None else (tool,))
+            reply, form = claude.reply_of(text, tool)
             return Exchange(
                 claude.status_of(message.stop_reason),
                 reply=reply,
@@ -211,6 +220,8 @@ class Batches:
                 stop_reason=message.stop_reason,
                 request_id=message.id,
                 batch=batch_id,
+                detail=claude.refusal_of(message),
+                content=claude.whole([block.to_dict(mode="json") for block in message.content]),
             )
         if result.type == "errored":
             error = result.error.error

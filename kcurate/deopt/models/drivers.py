@@ -14,6 +14,7 @@ from kcurate.deopt.models.batches import Batches
 from kcurate.deopt.models.search import Search
 from kcurate.errors import KcurateError
 from kcurate.models.asking import Asking
+from kcurate.models.client import Request
 from kcurate.records import Exchange
 
 
@@ -24,9 +25,9 @@ def drive(
 
     def work(search: Search) -> None:
         while not asking.stop.is_set() and (requests := search.pending()):
-            for exchange in asks.map(asking.answer, requests):
-                search.absorb(exchange)
-                moved()
+            for request, exchange in zip(requests, asks.map(asking.answer, requests), strict=True):
+                if search.absorb(request, exchange) is not None:
+                    moved()
 
     with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="ask") as asks:
         return _all([partial(work, search) for search in searches], asking, threads)
@@ -42,10 +43,10 @@ def drive_batched(
 ) -> KcurateError | None:
     """Run the searches in lockstep: the next requests of all searches form one batch."""
 
-    def absorb(search: Search, exchanges: Sequence[Exchange]) -> None:
-        for exchange in exchanges:
-            search.absorb(exchange)
-            moved()
+    def absorb(search: Search, exchanges: Sequence[tuple[Request, Exchange]]) -> None:
+        for request, exchange in exchanges:
+            if search.absorb(request, exchange) is not None:
+                moved()
 
     try:
         batches.collect_open()
@@ -58,7 +59,7 @@ def drive_batched(
             answers = {key: answer for key, answer in on_file.items() if answer is not None}
             answers |= batches.answer_all([request for request in every if request.key not in answers])
             tasks = [
-                partial(absorb, search, [answers[request.key] for request in asked])
+                partial(absorb, search, [(request, answers[request.key]) for request in asked])
                 for search, asked in pending
             ]
             failure = _all(tasks, asking, threads)

@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kcurate import roofline
 from kcurate.deopt.models.policy import Tried
+from kcurate.problem.outputs import logical_bytes
 from kcurate.profiling import counters
-from kcurate.records import AttemptOutcome, Environment, Resources, SideReport, other_side
+from kcurate.records import (
+    AttemptOutcome,
+    Environment,
+    Problem,
+    Resources,
+    SideName,
+    SideReport,
+    Verdict,
+    other_side,
+)
 
 _GIVEN = "The given code and all attempts so far, as measured:"
 # The time under the profiler differs from the kernel's real time.
@@ -75,19 +86,69 @@ def _facts(report: SideReport | None, share: float | None, counted: Mapping[str,
     if share is not None:
         yield f"{100 * share:.3g}% of the copy bandwidth, with every buffer moved once"
     for resources in report.resources if report is not None else ():
-        if used := _used(resources):
-            yield f"{resources.kernel}: {used}"
-    values = [f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _NOT_TOLD]
-    if values:
-        yield f"counters: {', '.join(values)}"
+        if line := used(resources):
+            yield line
+    if values := _counted(counted):
+        yield f"counters: {values}"
 
 
-def _used(resources: Resources) -> str:
-    """A kernel's resources."""
+def _counted(counted: Mapping[str, float]) -> str:
+    return ", ".join(
+        f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _NOT_TOLD
+    )
+
+
+def timed(verdict: Verdict, made: SideName) -> str:
+    """What was measured of both sides, one line each."""
+    report = getattr(verdict, made)
+    share = verdict.environment.copy_fraction
+    given_share = share / verdict.speedup.ratio if share is not None and verdict.speedup else None
+    shares = (share, given_share) if made == "fast" else (given_share, share)
+    given = _facts(getattr(verdict, other_side(made)), shares[1], {})
+    return f"yours: {'; '.join(_facts(report, shares[0], {}))}\ngiven: {'; '.join(given)}"
+
+
+def counters_told(by_side: Mapping[str, Mapping[str, float]], made: SideName) -> str:
+    """The counters of both sides, one line each; empty without any."""
+    names = {made: "yours", other_side(made): "given"}
+    told = ((name, _counted(by_side.get(side, {}))) for side, name in names.items())
+    return "\n".join(f"{name}: {values}" for name, values in told if values)
+
+
+def target_told(problem: Problem, family: str, device: Environment) -> str:
+    """The least time that the data sheet of a GPU allows for a problem; empty where that is not known.
+
+    Of a family that is not on file only memory counts: every input read once, every output written once.
+    """
+    peaks = roofline.on_file()["peaks"].get(device.device)
+    if peaks is None:
+        return ""
+    work = roofline.least_work(family, problem)
+    sizes = ", ".join(f"{name} = {value}" for name, value in problem.sizes.headline.items())
+    if work is None:
+        moved = sum(
+            logical_bytes(buffer, problem.sizes.headline) * (2 if buffer.role == "inout" else 1)
+            for buffer in problem.buffers.values()
+            if buffer.role != "scratch"
+        )
+        times: Mapping[str, float] = {"bytes": moved / peaks["bytes"] * 1e6}
+    else:
+        moved, times = work.moved_bytes, work.times_us(peaks)
+    limit, least_us = max(times.items(), key=lambda entry: entry[1])
+    by = "memory" if limit in ("bytes", roofline.GATHER) else f"{limit} arithmetic"
+    return (
+        f"Target: at {sizes} a side has to move {moved / 1e6:.4g} MB at least. By the data sheet "
+        f"({peaks['bytes'] / 1e12:.3g} TB/s) no side can be faster than {least_us:.3g} us; the limit is {by}."
+    )
+
+
+def used(resources: Resources) -> str:
+    """A kernel's resources; empty if none are known."""
     known = (
         (resources.registers, "registers a thread"),
         (resources.spill_bytes, "bytes spilled"),
         (resources.local_bytes, "bytes of local memory"),
         (resources.shared_bytes, "bytes of static shared memory"),
     )
-    return ", ".join(f"{value} {what}" for value, what in known if value is not None)
+    facts = ", ".join(f"{value} {what}" for value, what in known if value is not None)
+    return f"{resources.kernel}: {facts}" if facts else ""

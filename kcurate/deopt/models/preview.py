@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcurate.core import resources
 from kcurate.core.workspace import Workspace
+from kcurate.deopt.models.bench import definitions
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.policy import make_policy
 from kcurate.deopt.models.run import find_starts, goals, spending
@@ -18,7 +19,6 @@ from kcurate.models.client import Request
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.prices import Price
 from kcurate.models.transcripts import Transcripts, request_key
-from kcurate.prompts.replies import Form
 from kcurate.records import Environment, Prompt, Usage
 
 # Rough estimates: code has about three bytes per token; an answer has about twice the tokens of the given
@@ -53,8 +53,8 @@ def preview(config: DeoptConfig) -> Iterator[Preview]:
         for target in goals(config, start):
             step = make_policy(config, target).next(())
             if step is not None:
-                form: Form = "tool" if name.provider == "anthropic" else "text"
-                prompt = prompt_for(target, step, form, examples, device)
+                how = config.limits if name.provider == "anthropic" else None
+                prompt = prompt_for(target, step, how, examples, device)
                 yield _preview(target, prompt, config, name, price, transcripts)
 
 
@@ -73,8 +73,9 @@ def _preview(
     price: Price | None,
     transcripts: Transcripts,
 ) -> Preview:
-    key = request_key(name.model, prompt, 1, config.max_tokens)
-    request = Request(key, prompt, 1, config.max_tokens)
+    key = request_key(name.model, prompt, 1, config.max_tokens, config.options)
+    tools = definitions(target, runs=config.tool_calls > 0) if name.provider == "anthropic" else ()
+    request = Request(key, prompt, 1, config.max_tokens, tuple(tools))
     likely = most = None
     if price is not None:
         answer = min(config.max_tokens, ANSWER_FACTOR * len(target.given.code) // BYTES_A_TOKEN + 500)

@@ -30,6 +30,7 @@ from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.settings import IDLE_ROUNDS, DeoptConfig
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
+from kcurate.evaluation.local_client import client_of
 from kcurate.judge import JudgeConfig, open_referees
 from kcurate.models.asking import Asking
 from kcurate.models.claude import ClaudeClient
@@ -85,7 +86,7 @@ def search(
             stack.callback(asking.client.close)
             judge, device = _judge(config, seams, stack)
             count = _count(config, seams, stack, record.note)
-            around = _surroundings(asking, judge, device, count, name, workspace)
+            around = _surroundings(config, asking, judge, device, count, name, workspace)
             searches = _searches(all_starts, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note, device.device)
         items = run_counts.count(searches, asking)
@@ -141,6 +142,8 @@ def _asking(config: DeoptConfig, name: ModelName, workspace: Workspace, seams: S
         spending(config),
         patience=seams.patience,
         timeout_s=seams.timeout_s,
+        options=config.options,
+        client=client_of(name, config.max_tokens),
         note=note,
     )
 
@@ -167,6 +170,7 @@ def _count(config: DeoptConfig, seams: Seams, stack: contextlib.ExitStack, note:
 
 
 def _surroundings(
+    config: DeoptConfig,
     asking: Asking,
     judge: JudgeFunction,
     device: Environment,
@@ -190,6 +194,7 @@ def _surroundings(
         examples=Examples(resources.pairs_dir()),
         keep=keep,
         count=count,
+        limits=config.limits,
     )
 
 
@@ -242,10 +247,15 @@ def _drive(
     most = len(every) * config.rounds * config.candidates
     with progress.bar(f"deopt {name.slug}, {where}", most, "attempt") as bar:
 
+        def heard(what: str) -> None:
+            spent = [f"${asking.budget.spent_usd:.4f}"] if asking.price is not None else []
+            bar.set_postfix_str(", ".join([*spent, what]), refresh=False)
+
         def moved() -> None:
             bar.update()
-            if asking.price is not None:
-                bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}", refresh=False)
+            heard("")
+
+        asking.heard = heard
 
         if config.batch and isinstance(asking.client, ClaudeClient):
             path = workspace.batches / f"{name.slug}.jsonl"

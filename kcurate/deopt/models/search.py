@@ -1,30 +1,31 @@
-"""One search: prompt, answer, gates, judge, and the findings go into the next prompt.
+"""One search: a conversation in which answers are asked for, judged, and asked for again with what was found.
 
-A search hands out its next request and takes the answer, so one loop serves single requests and batches.
+A search hands out its next request and takes the exchange, so one loop serves single requests and batches.
 It replays what earlier runs saved and continues from there: saved answers are not requested again, saved
-verdicts not judged again. Not covered: the choice of the next step (`policy`), who answers (`asking`,
-`batches`).
+verdicts not judged again. Not covered: the choice of the next step (`policy`), a model's tools (`bench`), who
+answers (`asking`, `batches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from kcurate import prompts
 from kcurate.core import store
 from kcurate.deopt.models import gates, history
 from kcurate.deopt.models.attempts import Attempts
+from kcurate.deopt.models.bench import Finding, Workbench
 from kcurate.deopt.models.gates import Refusal, Variants
 from kcurate.deopt.models.policy import Policy, Step, Tried
 from kcurate.deopt.models.targets import Target
 from kcurate.models.asking import Asking
 from kcurate.models.client import Request
+from kcurate.models.conversation import Bench, CannotRun, Conversation, Limits, NoTools, called, handed_in
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
-from kcurate.prompts import Example, Technique, Unreadable
-from kcurate.prompts.replies import Form
+from kcurate.prompts import Example, Technique, Unreadable, tools
 from kcurate.records import (
     Attempt,
     AttemptOutcome,
@@ -36,6 +37,7 @@ from kcurate.records import (
     ReplyStatus,
     Side,
     SideName,
+    Turn,
     Verdict,
     other_side,
 )
@@ -68,7 +70,7 @@ class Surroundings:
     `slug` the folder names.
 
     `keep` is called with each accepted candidate and its verdict before its attempt is saved, and with
-    `again` set when a later run replays it.
+    `again` set when a later run replays it. `limits`: of the tools, for each answer.
     """
 
     asking: Asking
@@ -79,16 +81,18 @@ class Surroundings:
     examples: ExampleFinder
     keep: Keep
     count: CountFunction
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass
 class _Waiting:
-    """A step with a pending answer, the search's `number`th."""
+    """A step with a pending answer, the search's `number`th. `found`: by candidate, what was judged."""
 
     step: Step
     attempt_id: str
     number: int
-    request: Request
+    talk: Conversation
+    found: dict[str, Finding] = field(default_factory=dict)
 
 
 @dataclass
@@ -104,32 +108,90 @@ class Search:
 
     def pending(self) -> list[Request]:
         """The requests of this round that need answers; none: the search is over."""
-        around = self.around
         while not self._waiting:
             step = self.policy.next(self.tried)
             if step is None:
                 return []
             first = len(self.tried) + 1
             for number in range(first, first + self.policy.candidates):
-                recorded = around.attempts.find(self._attempt_id(number))
+                recorded = self.around.attempts.find(self._attempt_id(number))
                 replayed = self._replay(recorded, step, number) if recorded else None
                 if replayed is not None:
                     self._add(replayed)
                 else:
-                    form, examples = around.asking.client.form, around.examples
-                    prompt = prompt_for(self.target, step, form, examples, around.device)
-                    request = around.asking.request(prompt, sample=number)
-                    self._waiting.append(_Waiting(step, self._attempt_id(number), number, request))
-        return [waiting.request for waiting in self._waiting]
+                    self._waiting.append(self._begin(step, number))
+        return [waiting.talk.request for waiting in self._waiting]
 
-    def absorb(self, exchange: Exchange) -> Attempt:
-        """Take the answer to the first pending request, judge it, and save the outcome."""
-        waiting = self._waiting[0]
+    def absorb(self, request: Request, exchange: Exchange) -> Attempt | None:
+        """Take the exchange for a pending request. What it hands in is judged and saved; None: it goes on."""
+        waiting = next(waiting for waiting in self._waiting if waiting.talk.request.key == request.key)
+        if not waiting.talk.absorb(exchange):
+            return None
         attempt, side = self._evaluate(waiting, exchange)
         self.around.attempts.add(attempt)
         self._add(self._tried(attempt, side, waiting.step))
-        del self._waiting[0]
+        self._waiting.remove(waiting)
         return attempt
+
+    def _begin(self, step: Step, number: int) -> _Waiting:
+        """A step's conversation: that of the attempts before it, else a new one."""
+        asking, limits = self.around.asking, self.around.limits
+        with_tools = asking.client.form == "tool"
+        waiting: _Waiting
+        bench: Bench = NoTools()
+        if with_tools:
+            bench = Workbench(
+                self.target,
+                lambda side: self._find(waiting, side),
+                lambda side: self._profile(waiting, side),
+                with_runs=limits.calls > 0,
+            )
+        request = self._going_on(step, number, bench)
+        if request is None:
+            around = self.around
+            how = limits if with_tools else None
+            prompt = prompt_for(self.target, step, how, around.examples, around.device)
+            request = asking.request(prompt, number, bench.tools)
+        waiting = _Waiting(
+            step, self._attempt_id(number), number, Conversation(asking, request, bench, limits)
+        )
+        return waiting
+
+    def _going_on(self, step: Step, number: int, bench: Bench) -> Request | None:
+        """The request that goes on after the last answer, or of several in a round after the best.
+
+        None: there is nothing to go on from. A model that refused would refuse again with that in view.
+        """
+        before = step.parent if self.policy.candidates > 1 or not self.tried else self.tried[-1]
+        if before is None or before.attempt.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED):
+            return None
+        exchange = self.around.asking.transcripts.find(before.attempt.prompt)
+        if exchange is None:
+            return None
+        call = called(exchange) if exchange.status is not ReplyStatus.TRUNCATED else None
+        turn = Turn(turn_for(self.target, step, before), call.id if call else None)
+        return self.around.asking.going_on(before.attempt.prompt, turn, number, bench.tools)
+
+    def _find(self, waiting: _Waiting, side: Side) -> Finding:
+        """The verdict on a side, or why it is not judged; found out once."""
+        candidate, target, step = (
+            self._candidate(waiting.step, waiting.number, side),
+            self.target,
+            waiting.step,
+        )
+        key = store.side_key(candidate, target.made)
+        if key not in waiting.found:
+            waiting.found[key] = (
+                gates.check_side(side, target, step.technique, step.permitted)
+                or gates.check_form(candidate)
+                or self.variants.refuse(gates.known_of(candidate.id, candidate, side))
+                or self.around.judge(candidate)
+            )
+        return waiting.found[key]
+
+    def _profile(self, waiting: _Waiting, side: Side) -> Mapping[str, Mapping[str, float]]:
+        candidate = self._candidate(waiting.step, waiting.number, side)
+        return self.around.count(candidate, (other_side(self.target.made), self.target.made))
 
     def _add(self, tried: Tried) -> None:
         self.tried.append(tried)
@@ -157,18 +219,14 @@ class Search:
             outcome = _UNANSWERED[exchange.status]
             detail = exchange.detail or exchange.stop_reason or ""
             return replace(attempt, outcome=outcome, detail=detail), None
-        side = self._side(exchange)
+        before = [earlier for earlier, _ in waiting.talk.request.history]
+        side = self._side(exchange, before)
         if isinstance(side, str):
             return replace(attempt, outcome=AttemptOutcome.MALFORMED, detail=side), None
         candidate, target = self._candidate(waiting.step, waiting.number, side), self.target
-        refusal = (
-            gates.check_side(side, target, waiting.step.technique, waiting.step.permitted)
-            or gates.check_form(candidate)
-            or self.variants.refuse(gates.known_of(candidate.id, candidate, side))
-        )
-        if refusal is not None:
-            return _refused(attempt, refusal), side
-        verdict = self.around.judge(candidate)
+        verdict = self._find(waiting, side)
+        if isinstance(verdict, Refusal):
+            return _refused(attempt, verdict), side
         attempt = replace(attempt, verdict=verdict, outcome=AttemptOutcome.JUDGED)
         if verdict.outcome.correct and self.policy.name == "climb":
             given_side = other_side(target.made)
@@ -199,13 +257,19 @@ class Search:
             round=rounds + 1,
             sample=sample + 1,
             action=step.action,
-            prompt=waiting.request.key,
+            prompt=waiting.talk.request.key,
             outcome=AttemptOutcome.JUDGED,
             parent=step.parent.attempt.id if step.parent else None,
         )
 
-    def _side(self, exchange: Exchange) -> Side | str:
-        answer = prompts.read_reply(exchange.reply, exchange.form, self.target.wants)
+    def _side(self, exchange: Exchange, before: Sequence[Exchange]) -> Side | str:
+        """The side that the last exchange of a conversation hands in, or why there is none."""
+        bench: Bench = Workbench(self.target, _not_here, _not_here) if exchange.content else NoTools()
+        try:
+            reply, form = handed_in(bench, exchange, before)
+        except CannotRun as error:
+            return str(error)
+        answer = prompts.read_reply(reply, form, self.target.wants)
         if isinstance(answer, Unreadable):
             return answer.reason
         return side_of(answer, self.target.given, self.target.problem, self.target.wants)
@@ -232,7 +296,10 @@ class Search:
         exchange = self.around.asking.transcripts.find(recorded.prompt)
         if exchange is None and recorded.outcome is not AttemptOutcome.REJECTED:
             return None
-        side_text = self._side(exchange) if exchange and exchange.status not in _UNANSWERED else ""
+        side_text: Side | str = ""
+        if exchange and exchange.status not in _UNANSWERED:
+            _, history = self.around.asking.transcripts.history(recorded.prompt)
+            side_text = self._side(exchange, [earlier for earlier, _ in history])
         side = None if isinstance(side_text, str) else side_text
         if recorded.candidate is not None and side is not None and recorded.verdict is not None:
             candidate = self._candidate(step, number, side)
@@ -245,28 +312,62 @@ class Search:
         return Tried(attempt, side, findings, step.stage)
 
 
+def _not_here(_: Side) -> Any:
+    raise AssertionError("an answer is read without running a tool")
+
+
 def _refused(attempt: Attempt, refusal: Refusal) -> Attempt:
     return replace(attempt, outcome=refusal.outcome, detail=refusal.detail)
 
 
 def prompt_for(
-    target: Target, step: Step, form: Form, examples: ExampleFinder, device: Environment | None
+    target: Target, step: Step, limits: Limits | None, examples: ExampleFinder, device: Environment | None
 ) -> Prompt:
-    """The prompt for a step. A fast side is asked for on a `device`, if there is one."""
-    earlier, parent = None, step.parent
-    findings = f"{parent.findings}\n{history.told(step.history)}" if parent is not None else ""
-    if parent is not None and parent.side is not None:
-        earlier = shown.earlier(parent.side, target.given, findings)
-    elif parent is not None:
-        earlier = prompts.Earlier("", None, findings)
-    gpu = history.gpu_described(device) if device is not None and target.made == "fast" else ""
+    """The prompt for a step; `limits` of the tools that the model has (None: it has none).
+
+    A fast side is asked for on a `device`, if there is one.
+    """
+    gpu = ""
+    if device is not None and target.made == "fast":
+        described = (
+            history.gpu_described(device),
+            history.target_told(target.problem, target.start.family, device),
+        )
+        gpu = "\n".join(part for part in described if part)
+    how = None if limits is None else tools.told(target.wants, limits.calls, limits.seconds)
     return prompts.build(
         target.material(gpu),
         step.technique,
-        form,
+        how,
         examples=examples(target, step.technique),
         action=step.action,
-        earlier=earlier,
+        earlier=_earlier(target, step.parent, step) if step.parent is not None else None,
         permitted=None if step.permitted is None else sorted(step.permitted),
         variant=target.variant,
     )
+
+
+def turn_for(target: Target, step: Step, before: Tried) -> str:
+    """What is said after the answer `before`, in the same conversation: what was found, and what to do.
+
+    The goal is named again where it moves, as in stages. The answer to go on from is shown if it is another.
+    """
+    moves, parent = step.permitted is not None, step.parent
+    best = _earlier(target, parent) if parent is not None and parent is not before else None
+    told = history.told(step.history)
+    return prompts.go_on(
+        step.action if parent is not None else "repair",
+        f"{before.findings}\n{told}",
+        material=target.material() if moves else None,
+        technique=step.technique,
+        permitted=sorted(step.permitted) if step.permitted is not None else None,
+        best=best,
+    )
+
+
+def _earlier(target: Target, tried: Tried, step: Step | None = None) -> prompts.Earlier:
+    """An answer given before, with what was found; with a `step`, and with its history."""
+    findings = f"{tried.findings}\n{history.told(step.history)}" if step is not None else tried.findings
+    if tried.side is None:
+        return prompts.Earlier("", None, findings)
+    return shown.earlier(tried.side, target.given, findings)

@@ -19,7 +19,7 @@ from kcurate.draft.for_pairs.other_kernel import FORM_NAME
 from kcurate.draft.sketch import Draft
 from kcurate.draft.trying import admit, measured_extents
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge, faults
-from kcurate.draft.trying.model_proposals import reads_files
+from kcurate.draft.trying.model_proposals import Try, reads_files
 from kcurate.records import Kernel, KnownProblem, Problem
 from kcurate.suites.problems import tied
 
@@ -27,8 +27,8 @@ COMPLETED = "# Open places were filled in by a program; admitted."
 # Launches of one kernel that are tried.
 MAX_LAUNCHES = 3
 BEYOND = "past the end of an allocation"
-# Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
-Complete = Callable[[str, str], str | None]
+# Takes a draft's text and the kernel's code, and has texts with open places filled in tried.
+Complete = Callable[[str, str, Try], None]
 
 
 class Settled(NamedTuple):
@@ -158,38 +158,57 @@ class Settling:
         if self.complete is None:
             return None
         before = toml_reader.read(self.path)
-        text = self.complete(before.text, self.code)
-        if text is None:
+        admitted: list[KnownProblem] = []
+
+        def attempt(text: str) -> str | None:
+            known = self._filled_in(text, before)
+            if isinstance(known, str):
+                return known
+            admitted.append(known)
             return None
-        admitted = False
-        try:
-            store.write_bytes(self.path, f"{COMPLETED}\n{text}".encode("utf-8", "replace"))
-            form = toml_reader.read(self.path)
-            admitted = (
-                form.known is not None
-                and not form.faults
-                and form.kernel == before.kernel
-                and not reads_files(form.known)
-                and not faults(form, self.code, self.judge)
-            )
-        finally:
-            if not admitted:  # also if interrupted halfway: the form keeps its marks
-                store.write_bytes(self.path, before.text.encode())
-        if not admitted or form.known is None:
+
+        self.complete(before.text, self.code, attempt)
+        if not admitted:
             return None
-        (side,) = form.known.sides.values()
+        (side,) = admitted[0].sides.values()
         known = KnownProblem(
             self.kernel.source.suite,
             self.kernel.benchmark,
-            form.known.problem,
+            admitted[0].problem,
             {self.kernel.variant or "": side},
             (self.kernel.span.path,),
         )
         store.write_json(self.path.with_name(RECORD_NAME), tied(known, self.code))
         return Settled("completed", "", "completed and admitted")
 
+    def _filled_in(self, text: str, before: toml_reader.Form) -> KnownProblem | str:
+        """The problem of a text that is admitted, which is on file then; else why it is not."""
+        kept = False
+        try:
+            store.write_bytes(self.path, f"{COMPLETED}\n{text}".encode("utf-8", "replace"))
+            form = toml_reader.read(self.path)
+            why = _listed(form.faults)
+            if form.known is None:
+                return why or "it holds no problem"
+            if form.kernel != before.kernel:
+                why = f"the table [draft] names another kernel than {before.kernel}"
+            elif reads_files(form.known):
+                why = "a buffer is read from a file"
+            elif not why:
+                why = _listed(faults(form, self.code, self.judge))
+            kept = not why
+            return why or form.known
+        finally:
+            if not kept:  # also if interrupted halfway: the form keeps its marks
+                store.write_bytes(self.path, before.text.encode())
+
     def _write(self, draft: Draft, heading: Sequence[str]) -> None:
         store.write_bytes(self.path, toml_writer.render(draft, heading).encode())
+
+
+def _listed(every: Sequence[toml_reader.Fault]) -> str:
+    """Faults as a model is told of them, one line each."""
+    return "\n".join(f"line {fault.line}: {fault.what}" if fault.line else fault.what for fault in every)
 
 
 def _open_heading(draft: Draft) -> list[str]:

@@ -1,23 +1,31 @@
-"""Asks a language model to fill in what a draft leaves open. What it proposes is only a text.
+"""Asks a language model to fill in what a draft leaves open: one conversation, in which each file is tried.
 
-Not covered: whether the text is admitted (`stage`), clients and budgets (`kcurate.models`).
+What it proposes is only a text. Not covered: whether the text is admitted (`draft_choice`), clients and
+budgets (`kcurate.models`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kcurate.errors import KcurateError
 from kcurate.models.asking import Asking
+from kcurate.models.conversation import called
 from kcurate.problem.inputs.contents import GENERATORS
 from kcurate.prompts import Unreadable
-from kcurate.prompts.problems import PROBLEM_TOOL, complete_problem, read_problem
-from kcurate.records import KnownProblem, ReplyStatus
+from kcurate.prompts.problems import PROBLEM_TOOL, complete_problem, not_admitted, read_problem
+from kcurate.records import Exchange, KnownProblem, ReplyStatus, Turn
 
 # Kinds of `init` that read what nobody has reviewed.
 READ_FILES = frozenset(("file",))
+# Files that are asked for, each with what was found of the one before in view.
+MOST_FILES = 4
+# Why a text is not admitted; None: it is.
+Try = Callable[[str], str | None]
 
 
 class Proposing:
-    """Takes a draft's text and the kernel's code, and returns the text that a model makes of it.
+    """Takes a draft's text and the kernel's code, and has texts of a model tried until one is admitted.
 
     After a failure that concerns every request (`failure`), nothing is asked any more.
     """
@@ -26,21 +34,37 @@ class Proposing:
         self.asking = asking
         self.failure: KcurateError | None = None
 
-    def __call__(self, text: str, code: str) -> str | None:
-        """The completed text; None if there is none."""
+    def __call__(self, text: str, code: str, attempt: Try) -> None:
+        """Ask until `attempt` admits a text, the model gives none, or `MOST_FILES` were tried."""
         if self.failure is not None:
-            return None
+            return
         kinds = sorted(GENERATORS.keys() - READ_FILES)
         prompt = complete_problem(text, code, kinds, self.asking.client.form)
-        try:
-            exchange = self.asking.answer(self.asking.request(prompt, 1, PROBLEM_TOOL))
-        except KcurateError as error:
-            self.failure = error
-            return None
-        if exchange.status is not ReplyStatus.ANSWERED:
-            return None
-        proposal = read_problem(exchange.reply, exchange.form)
-        return None if isinstance(proposal, Unreadable) else proposal
+        tools = (PROBLEM_TOOL,) if self.asking.client.form == "tool" else ()
+        request = self.asking.request(prompt, 1, tools)
+        for number in range(1, MOST_FILES + 1):
+            try:
+                exchange = self.asking.answer(request)
+            except KcurateError as error:
+                self.failure = error
+                return
+            why = _tried(exchange, attempt)
+            if why is None or number == MOST_FILES:
+                return
+            whole = exchange.status is ReplyStatus.ANSWERED
+            call = called(exchange) if whole else None
+            turn = Turn(not_admitted(why), call.id if call else None)
+            request = self.asking.going_on(request.key, turn, 1, tools)
+
+
+def _tried(exchange: Exchange, attempt: Try) -> str | None:
+    """Why an answer is not admitted; None: it is, or nothing more is to be asked."""
+    if exchange.status is ReplyStatus.TRUNCATED:
+        return "the answer was cut off before its end; write a shorter one"
+    if exchange.status is not ReplyStatus.ANSWERED:
+        return None
+    proposal = read_problem(exchange.reply, exchange.form)
+    return proposal.reason if isinstance(proposal, Unreadable) else attempt(proposal)
 
 
 def reads_files(known: KnownProblem) -> bool:

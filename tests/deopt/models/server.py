@@ -131,12 +131,21 @@ def sse(*events: dict[str, Any]) -> bytes:
     )
 
 
+def said(body: dict[str, Any]) -> str:
+    """What a request says last: the task of a first turn, what was found in a later one."""
+    last = body["messages"][-1]["content"][-1]
+    return str(last["content"] if last["type"] == "tool_result" else last["text"])
+
+
 def message_events(
     *,
     tool: dict[str, Any] | None = None,
     text: str = "",
     stop: str = "tool_use",
     usage: dict[str, int] | None = None,
+    name: str = "submit_kernel",
+    call: str = "t1",
+    thinking: str = "",
 ) -> list[dict[str, Any]]:
     """A message of the Messages API as stream events."""
     counted = {"input_tokens": 100, "output_tokens": 1, **(usage or {})}
@@ -146,12 +155,16 @@ def message_events(
     }  # fmt: skip
     events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if thinking:
+        start_of = {"type": "thinking", "thinking": "", "signature": ""}
+        signed = {"type": "signature_delta", "signature": f"signed {thinking}"}
+        blocks.append((start_of, [{"type": "thinking_delta", "thinking": thinking}, signed]))
     if text:
         blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": text}]))
     if tool is not None:
         raw = json.dumps(tool)
         parts = [{"type": "input_json_delta", "partial_json": part} for part in (raw[:7], raw[7:])]
-        blocks.append(({"type": "tool_use", "id": "t1", "name": "submit_kernel", "input": {}}, parts))
+        blocks.append(({"type": "tool_use", "id": call, "name": name, "input": {}}, parts))
     for index, (block, deltas) in enumerate(blocks):
         events.append({"type": "content_block_start", "index": index, "content_block": block})
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]

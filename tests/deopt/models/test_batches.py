@@ -249,9 +249,9 @@ def test_an_intent_that_never_became_a_batch_is_submitted_again(
 def test_a_batch_is_no_larger_than_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = BatchServer()
     with serving(batches) as (url, _):
-        items = go(tmp_path, url, monkeypatch, max_usd=0.045)
+        items = go(tmp_path, url, monkeypatch, max_usd=0.14)
         assert items["searches"] == {"accepted": 2}
         assert [len(requests) for requests in batches.batches.values()] == [1, 1]
         with pytest.raises(BudgetSpentError):
-            go(tmp_path / "other", url, monkeypatch, max_usd=0.01)
+            go(tmp_path / "other", url, monkeypatch, max_usd=0.05)
     assert len(batches.batches) == 2

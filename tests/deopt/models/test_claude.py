@@ -25,8 +25,8 @@ from kcurate.records import Prompt, ReplyStatus, Transcript
 PROMPT = Prompt("rules", "kernel", "task")
 ANSWER = {"code": "__global__ void k() {}"}
 QUICK = Patience(tries=4, unreachable_tries=2, first_s=0.01, most_s=0.02)
-FORCED = "claude-sonnet-4-6"
-NOT_FORCED = "claude-opus-5-5"
+MODEL = "claude-sonnet-4-6"
+TOOL = {"name": "submit_kernel", "description": "d", "input_schema": {"type": "object"}}
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made: list[ClaudeClient] = []
 
-    def make(url: str, model: str = FORCED, limit: float | None = None, timeout_s: float = 30.0) -> Asking:
+    def make(
+        url: str,
+        model: str = MODEL,
+        limit: float | None = None,
+        timeout_s: float = 30.0,
+        max_tokens: int = 1000,
+        **options: str,
+    ) -> Asking:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
         made.append(ClaudeClient(model, timeout_s=timeout_s))
         return Asking(
@@ -46,8 +53,9 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             Transcripts(tmp_path / "t.jsonl", model),
             price=find_price(model),
             budget=Budget(limit),
-            max_tokens=1000,
+            max_tokens=max_tokens,
             patience=QUICK,
+            options=options,
         )
 
     yield make
@@ -56,7 +64,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def answer(asking: Asking, sample: int = 1) -> Any:
-    return asking.answer(asking.request(PROMPT, sample))
+    return asking.answer(asking.request(PROMPT, sample, (TOOL,)))
 
 
 def test_answer_is_the_tools_input_with_its_tokens_and_price(ask: Any) -> None:
@@ -65,12 +73,12 @@ def test_answer_is_the_tools_input_with_its_tokens_and_price(ask: Any) -> None:
         got = answer(ask(url))
     assert (got.status, got.form, json.loads(got.reply)) == (ReplyStatus.ANSWERED, "tool", ANSWER)
     assert (got.usage.input_tokens, got.usage.output_tokens) == (100, 50)
-    price = find_price(FORCED)
+    price = find_price(MODEL)
     assert price is not None
     expected = (100 * 3 + 50 * 15 + 40 * 3.75 + 30 * 0.3) / 1e6
     assert got.cost_usd == pytest.approx(expected)
     (asked,) = script.asked
-    assert asked["tool_choice"]["type"] == "tool"
+    assert asked["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
     assert asked["tools"][0]["name"] == "submit_kernel"
     assert asked["system"][0]["cache_control"] == {"type": "ephemeral"}
     context, task = asked["messages"][0]["content"]
@@ -78,20 +86,47 @@ def test_answer_is_the_tools_input_with_its_tokens_and_price(ask: Any) -> None:
     assert "cache_control" not in task
 
 
-def test_a_model_that_cannot_be_forced_is_asked_and_may_answer_in_text(ask: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "max_tokens", "thinking"),
+    [
+        ("claude-opus-5-5", 1000, {"type": "adaptive"}),
+        ("claude-opus-4-6", 1000, {"type": "adaptive"}),
+        ("claude-that-is-new", 1000, {"type": "adaptive"}),
+        ("claude-haiku-4-5", 32_000, {"type": "enabled", "budget_tokens": 16_000}),
+        ("claude-haiku-4-5", 1000, None),  # no room for it
+    ],
+)
+def test_every_model_may_think_and_no_tool_is_forced(
+    ask: Any, model: str, max_tokens: int, thinking: dict[str, Any] | None
+) -> None:
     with serving(server.message(text="```cuda\n__global__ void k() {}\n```", stop="end_turn")) as (
         url,
         script,
     ):
-        got = answer(ask(url, NOT_FORCED))
-    assert script.asked[0]["tool_choice"]["type"] == "auto"
+        got = answer(ask(url, model, max_tokens=max_tokens))
+    (asked,) = script.asked
+    assert (asked.get("thinking"), asked["tool_choice"]["type"]) == (thinking, "auto")
+    assert "output_config" not in asked
     assert got.form == "text"
 
 
-def test_thinking_is_turned_off_where_only_that_lets_a_tool_be_forced(ask: Any) -> None:
+def test_effort_is_passed_on_and_asks_anew(ask: Any) -> None:
     with serving(server.message(tool=ANSWER)) as (url, script):
-        answer(ask(url, "claude-opus-5"))
-    assert script.asked[0]["thinking"] == {"type": "disabled"}
+        answer(ask(url))
+        answer(ask(url, effort="high"))
+    assert [body.get("output_config") for body in script.asked] == [None, {"effort": "high"}]
+
+
+def test_the_blocks_of_a_message_are_kept_with_the_signature_of_its_thoughts(ask: Any) -> None:
+    heard: list[str] = []
+    with serving(server.message(thinking="Hm.", text="Well.", tool=ANSWER)) as (url, _):
+        asking = ask(url)
+        asking.heard = heard.append
+        got = answer(asking)
+    thought, text, call = got.content
+    assert thought == {"type": "thinking", "thinking": "Hm.", "signature": "signed Hm."}
+    assert (text, call["name"], call["input"]) == ({"type": "text", "text": "Well."}, "submit_kernel", ANSWER)
+    assert list(dict.fromkeys(heard)) == ["", "thinking", "writing", "submit_kernel"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +236,7 @@ def test_a_saved_answer_is_not_requested_again(ask: Any) -> None:
         (401, "authentication_error", r"the API key was refused \(check ANTHROPIC_API_KEY\)"),
         (403, "permission_error", "the API key may not do this"),
         (402, "billing_error", "the account has no credit"),
-        (404, "not_found_error", f"no model '{FORCED}' here"),
+        (404, "not_found_error", f"no model '{MODEL}' here"),
     ],
 )
 def test_fatal_failures_end_the_run_at_once(ask: Any, code: int, error_type: str, said: str) -> None:

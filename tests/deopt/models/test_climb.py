@@ -82,7 +82,7 @@ def climb_seams() -> Seams:
 
 
 def task(asked: dict[str, Any]) -> str:
-    return str(asked["messages"][0]["content"][1]["text"])
+    return server.said(asked)
 
 
 def attempts(folder: Path) -> list[Attempt]:
@@ -115,13 +115,15 @@ def test_a_search_goes_on_after_the_first_confirmed_answer_and_starts_from_the_b
     assert items["attempts"] == {"mismatch": 1, "confirmed": 4, "near_duplicate": 1}
     assert items["searches"] == {"accepted": 1}
     assert len(asked) == 6  # 2.05 after 2.0 gains less than 5%, and so does the round after it
-    first, second, third, fourth, fifth, sixth = map(task, asked)
+    first, second, third, fourth, _, _ = map(task, asked)
     assert "What was found" not in first
-    assert "3.0f *" in second and "y[3]: 3.0 where 2.0 is right" in second
-    assert "2.0f *" in third and "It is right" in third
+    answered = [json.dumps(body["messages"][-2]) for body in asked[1:]]  # each answer is in view
+    assert "3.0f *" in answered[0] and "y[3]: 3.0 where 2.0 is right" in second
+    assert "2.0f *" in answered[1] and "It is right" in third
     # The third answer was right and slower than the second, so the fourth starts from the second again.
     assert "2.0f *" in fourth and "2.00f *" not in fourth
-    assert "2e0f *" in fifth and "2.e0f *" in sixth
+    assert "2e0f *" in answered[3] and "2.e0f *" in answered[4]
+    assert [len(body["messages"]) for body in asked] == [1, 3, 5, 7, 9, 11]  # one conversation
 
 
 def test_the_model_sees_the_gpu_and_what_was_measured_of_every_attempt(
@@ -134,7 +136,7 @@ def test_the_model_sees_the_gpu_and_what_was_measured_of_every_attempt(
         "GPU: NVIDIA H200 (compute capability 9.0, 132 multiprocessors, 228 KiB of shared memory a "
         "multiprocessor, 227 KiB a block at most, 61440 KiB of L2 cache)\n"
     ) in context
-    told = task(asked[2]).partition("as measured:\n")[2].splitlines()
+    told = task(asked[2]).partition("as measured:\n")[2].partition("\n\n")[0].splitlines()
     assert told == [
         "- given: 600 us; 10% of the copy bandwidth, with every buffer moved once; scale: 20 registers a "
         "thread, 8 bytes spilled, 16 bytes of local memory, 0 bytes of static shared memory; counters: "
@@ -154,7 +156,8 @@ def test_several_candidates_of_a_round_are_asked_for_at_once_from_the_same_promp
     options = {"candidates": 3, "rounds": 2, "concurrency": 1}
     items, asked = climb(tmp_path, monkeypatch, answers(), **options)
     assert len(asked) == 6 and len({task(body) for body in asked}) == 2
-    assert "2.0f *" in task(asked[3]) and "- round 1, answer 3: confirmed; 1.200" in task(asked[3])
+    assert "2.0f *" in json.dumps(asked[3]["messages"][-2])  # the best answer, which all three go on from
+    assert "- round 1, answer 3: confirmed; 1.200" in task(asked[3])
     found = attempts(tmp_path)
     assert [(one.round, one.sample) for one in found] == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]
     assert {one.parent for one in found} == {None, found[1].id}

@@ -162,6 +162,16 @@ def test_a_silent_server_is_mentioned(tmp_path: Path, monkeypatch: pytest.Monkey
     assert noted == [f"{url}/v1: no answer for 0 s, still waiting"]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [ModelName("anthropic", "claude-haiku-4-5"), ModelName("local", "m", "m.gguf")],
+    ids=["claude", "local"],
+)
+def test_a_model_without_effort_levels_takes_none(tmp_path: Path, name: ModelName) -> None:
+    with pytest.raises(InputError, match=r"--effort: .* has no effort levels"):
+        open_asking(name, tmp_path, Spending(), options={"effort": "high"})
+
+
 def test_claude_takes_no_sampling_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     with pytest.raises(InputError, match=r"--temperature and --top-p: Claude's API has no such option"):
@@ -169,5 +179,5 @@ def test_claude_takes_no_sampling_options(tmp_path: Path, monkeypatch: pytest.Mo
             ModelName("anthropic", "claude-sonnet-5-5"),
             tmp_path,
             Spending(),
-            sampling={"temperature": 0.7, "top_p": 0.9},
+            options={"temperature": 0.7, "top_p": 0.9},
         )

@@ -65,10 +65,10 @@ def test_the_default_model_has_a_price_and_every_price_is_sane() -> None:
         price = prices.find_price(model)
         assert price is not None
         assert 0 < price.cache_read < price.input < price.cache_write < price.output
-        assert prices.tool_use(model) in ("forced", "forced-without-thinking", "auto")
     assert prices.find_price("claude-haiku-4-5-20251001") == prices.find_price("claude-haiku-4-5")
     assert prices.find_price("claude-nonsense") is None
-    assert prices.tool_use("claude-nonsense") == "auto"
+    assert prices.facts("claude-nonsense") == prices.Facts()  # a new model is spoken to as the newest are
+    assert not prices.facts("claude-haiku-4-5-20251001").adaptive
 
 
 def test_a_long_prompt_costs_more_where_the_table_says_so() -> None:

@@ -187,7 +187,7 @@ def test_a_staged_search_climbs_and_refuses_what_is_not_permitted(
     plain = NO_UNROLL.replace("__ldg(x + at)", "x[at]")
 
     def act(handler: server.Handler, body: dict[str, Any]) -> None:
-        task = body["messages"][0]["content"][1]["text"]
+        task = server.said(body)
         if "may use: none." in task:
             code = plain
         else:

@@ -32,9 +32,8 @@ def answer(handler: server.Handler, body: dict[str, Any]) -> None:
     """The right answer for whatever technique is asked about; wrong ones for the first round."""
     task = body["messages"][0]["content"][1]["text"]
     code = NO_UNROLL if "loop-unrolling" in task.splitlines()[0] else NO_LDG
-    server.message(tool={"code": code if "What was found" in task else code.replace("2.0f", "3.0f")})(
-        handler, body
-    )
+    again = "What was found" in server.said(body)
+    server.message(tool={"code": code if again else code.replace("2.0f", "3.0f")})(handler, body)
 
 
 @pytest.fixture(autouse=True)
@@ -273,7 +272,7 @@ def test_the_emulator_judges_what_a_model_wrote(
         code = cli.run(["deopt", str(tmp_path / "given"), "-w", str(tmp_path / "work"), "--json", *args])
     out, err = capsys.readouterr()
     assert (code, json.loads(out)["items"]["attempts"]) == (0, {"mismatch": 1, "correct": 1}), err
-    feedback = script.asked[1]["messages"][0]["content"][1]["text"]
+    feedback = server.said(script.asked[1])
     assert "Its results are wrong: y:" in feedback
     (found,) = store.find_candidates(tmp_path / "work" / "pairs")
     assert store.read_candidate(found).slow.code == NO_UNROLL
@@ -296,7 +295,7 @@ TRITON_PLAN = [
 
 def translated(handler: server.Handler, body: dict[str, Any]) -> None:
     """In Triton; wrong in the first round."""
-    again = "What was found" in body["messages"][0]["content"][1]["text"]
+    again = "What was found" in server.said(body)
     code = TRITON if again else TRITON.replace("2.0", "3.0")
     server.message(tool={"code": code, "plan": TRITON_PLAN})(handler, body)
 
@@ -313,8 +312,8 @@ def test_a_side_is_translated_and_judged(
     out, err = capsys.readouterr()
     assert (code, json.loads(out)["items"]["attempts"]) == (0, {"mismatch": 1, "correct": 1}), err
     assert "You write Triton modules" in script.asked[0]["system"][0]["text"]
-    shown, told = (body["messages"][0]["content"][1]["text"] for body in script.asked)
-    assert "Write it as a Triton module" in shown and "```python\nimport triton" in told
+    shown, told = map(server.said, script.asked)
+    assert "Write it as a Triton module" in shown and "What was found" in told
     (found,) = store.find_candidates(tmp_path / "work" / "pairs")
     pair = store.read_candidate(found)
     assert (pair.slow.language, pair.fast.language) == ("cuda", "triton")

@@ -1,0 +1,112 @@
+"""The tools that a model has while it writes a side: the judge behind each, and the profiler.
+
+A version is judged once, whatever is asked about it: `compile`, `run_tests` and `time` each tell their part
+of one verdict. Not covered: the schemas and their description (`kcurate.prompts.tools`), the conversation and
+its budgets (`kcurate.models.conversation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcurate import prompts
+from kcurate.core import codec
+from kcurate.deopt.models import history
+from kcurate.deopt.models.gates import Refusal
+from kcurate.deopt.models.targets import Target
+from kcurate.models.conversation import Call, CannotRun, made_by, numbered
+from kcurate.problem.answered import side_of
+from kcurate.problem.shown import launch_data
+from kcurate.prompts import Unreadable, tools
+from kcurate.records import AttemptOutcome, Exchange, Outcome, Side, SideName, Verdict
+
+_LATER = list(Outcome).index(Outcome.COMPILE_ERROR)
+# A side's verdict, or why it is not judged.
+Finding = Verdict | Refusal
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """The bench of one search (`kcurate.models.conversation.Bench`). `find` judges a side, once.
+
+    `profile`: the counters of a side and of the given one, by side; empty where none can be counted.
+    """
+
+    target: Target
+    find: Callable[[Side], Finding]
+    profile: Callable[[Side], Mapping[str, Mapping[str, float]]]
+    with_runs: bool = True
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The names of the tools that do not end a conversation."""
+        return tools.RUNS if self.with_runs else frozenset()
+
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """The definitions of all tools."""
+        return definitions(self.target, runs=self.with_runs)
+
+    def run(self, call: Call, before: Sequence[Exchange]) -> str:
+        """See `Bench`. Versions are numbered from 1, in the order in which they were given to `compile`."""
+        if call.name == tools.COMPILE:
+            number = len(made_by(tools.COMPILE, before)) + 1
+            return self._compile(self._side(call.arguments), number)
+        side = self._side(numbered(call, before, tools.COMPILE))
+        if call.name == tools.RUN:
+            return self._tests(self.find(side))
+        return self._time(self.find(side)) if call.name == tools.TIME else self._profile(side)
+
+    def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
+        """See `Bench`."""
+        return numbered(call, before, tools.COMPILE) if call.name == tools.SUBMIT_VERSION else call.arguments
+
+    def _side(self, given: Mapping[str, Any]) -> Side:
+        answer = prompts.read_reply(codec.canonical_json(given).decode(), "tool", self.target.wants)
+        if isinstance(answer, Unreadable):
+            raise CannotRun(answer.reason)
+        side = side_of(answer, self.target.given, self.target.problem, self.target.wants)
+        if isinstance(side, str):
+            raise CannotRun(side)
+        return side
+
+    def _compile(self, side: Side, number: int) -> str:
+        finding = self.find(side)
+        if isinstance(finding, Refusal) or list(Outcome).index(finding.outcome) <= _LATER:
+            return f"Version {number}: {self._said(finding)}"
+        report = getattr(finding, self.target.made)
+        used = [line for kernel in (report.resources if report else ()) if (line := history.used(kernel))]
+        return f"Version {number} compiles. {'; '.join(used)}".rstrip()
+
+    def _tests(self, finding: Finding) -> str:
+        if isinstance(finding, Refusal) or not finding.outcome.correct:
+            return self._said(finding)
+        return "All tests pass: every element of every output agrees at all sizes and inputs."
+
+    def _time(self, finding: Finding) -> str:
+        if isinstance(finding, Refusal) or not finding.outcome.correct:
+            return f"Not timed. {self._said(finding)}"
+        if finding.speedup is None:
+            return f"No time: {finding.detail or 'no times are taken here'}."
+        return f"{self._said(finding)}\n{history.timed(finding, self.target.made)}"
+
+    def _profile(self, side: Side) -> str:
+        finding = self.find(side)
+        if isinstance(finding, Refusal) or not finding.outcome.correct:
+            return f"Not profiled. {self._said(finding)}"
+        return history.counters_told(self.profile(side), self.target.made) or "Nothing can be counted here."
+
+    def _said(self, finding: Finding) -> str:
+        made: SideName = self.target.made
+        if isinstance(finding, Refusal):
+            return prompts.feedback(made, finding.outcome, finding.detail)
+        return prompts.feedback(made, AttemptOutcome.JUDGED, "", finding)
+
+
+def definitions(target: Target, *, runs: bool) -> list[dict[str, Any]]:
+    """The tools of a search for a target."""
+    same = target.wants == target.given.language
+    plan = launch_data(target.given)["plan"] if same else ()
+    return tools.tools(target.wants, plan, tools.RUNS if runs else ())

@@ -1,0 +1,216 @@
+"""The tools that a model has while it writes a side: their schemas, and what it is told of them.
+
+The schemas are strict: no part that they do not name, no recursion, few parts that may be missing, as servers
+demand that write a call by grammar. A loop holds steps but no loop. Not covered: what the tools do
+(`kcurate.deopt.models.bench`), how their input is read (`replies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from kcurate.records import Language
+
+COMPILE, RUN, TIME, PROFILE = "compile", "run_tests", "time", "profile"
+SUBMIT, SUBMIT_VERSION = "submit_kernel", "submit_version"
+# Those that go on with a conversation.
+RUNS = frozenset({COMPILE, RUN, TIME, PROFILE})
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
+_INTEGER: Mapping[str, Any] = {"type": "integer"}
+
+
+def _object(*missing: str, **parts: Any) -> dict[str, Any]:
+    """An object with these parts and no others; those in `missing` may be left out."""
+    required = [name for name in parts if name not in missing]
+    return {"type": "object", "properties": parts, "required": required, "additionalProperties": False}
+
+
+def _defined(name: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+_ARGUMENT = {
+    "anyOf": [_TEXT, _object(buffer=_TEXT, offset=_TEXT), _object(value=_TEXT, dtype=_TEXT)],
+    "description": "A buffer or scalar by name, a buffer from an offset, or the value of an expression.",
+}
+_CUDA_LAUNCH = _object(
+    "template", "shared_bytes", "cluster",
+    launch=_TEXT, grid=_TEXTS, block=_TEXTS, args={"type": "array", "items": _ARGUMENT},
+    template=_TEXTS, shared_bytes=_TEXT, cluster=_TEXTS,
+)  # fmt: skip
+_TRITON_LAUNCH = _object(
+    "num_warps", "num_stages",
+    launch=_TEXT, grid=_TEXTS, args=_TEXTS,
+    constexprs={"type": "array", "items": _object(name=_TEXT, value=_TEXT)},
+    num_warps=_INTEGER, num_stages=_INTEGER,
+)  # fmt: skip
+_FLAT = {
+    "fill": _object(fill=_TEXT, value={"type": "number"}),
+    "copy": _object(copy=_TEXT, to=_TEXT),
+    "upload": _object(**{"upload": _TEXT, "from": _TEXT}),
+    "swap": _object(swap=_TEXTS),
+}
+_DO = {"type": "array", "items": {"anyOf": [_defined("launch"), *map(_defined, _FLAT)]}}
+_LOOPS = {
+    "for": _object(**{"for": _TEXT, "from": _TEXT, "to": _TEXT, "do": _DO}),
+    "while": _object(while_nonzero=_TEXT, max=_TEXT, do=_DO),
+}
+_BUFFERS = {
+    "type": "array",
+    "items": _object(name=_TEXT, dtype=_TEXT, shape=_TEXTS),
+    "description": "Scratch buffers that only this plan uses. Leave out when none are needed.",
+}
+# What the steps of a plan may have for the strict schema to say it.
+_SAID = {
+    "cuda": frozenset(_CUDA_LAUNCH["properties"]),
+    "triton": frozenset(_TRITON_LAUNCH["properties"]),
+}
+_MOVES = frozenset({"fill", "value", "copy", "to", "upload", "from", "swap"})
+_ARGUMENTS = (frozenset({"buffer", "offset"}), frozenset({"buffer"}), frozenset({"value", "dtype"}))
+
+
+def _side(language: Language, what: str) -> dict[str, Any]:
+    """The schema of a side: code, and the plan where it changes."""
+    plan = {
+        "type": "array",
+        "items": {"anyOf": [_defined("launch"), *map(_defined, _FLAT), *map(_defined, _LOOPS)]},
+        "description": "The complete plan. Leave out to keep the one given.",
+    }
+    schema = _object("plan", "buffers", code={**_TEXT, "description": what}, plan=plan, buffers=_BUFFERS)
+    launch = _TRITON_LAUNCH if language == "triton" else _CUDA_LAUNCH
+    return schema | {"$defs": {"launch": launch, **_FLAT, **_LOOPS}}
+
+
+_LOOSE = _object(
+    "plan", "buffers",
+    code=_TEXT,
+    plan={"type": "array", "items": {"type": "object"}, "description": "The whole plan, as the given one."},
+    buffers={"type": "object", "description": "Scratch buffers of this plan: name to {dtype, shape}."},
+)  # fmt: skip
+
+
+def _tool(name: str, description: str, schema: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
+    tool = {"name": name, "description": description, "input_schema": schema}
+    return tool | ({"strict": True} if strict else {})
+
+
+def tools(
+    language: Language, plan: Sequence[Mapping[str, Any]], runs: Collection[str] = RUNS
+) -> list[dict[str, Any]]:
+    """The tools for a side in `language`; `plan`: that of the given side, as plain data.
+
+    `runs`: the names of those that do not hand in an answer; none: the model hands in code at once. Where the
+    given plan has parts that the strict schema cannot say, such as tensor maps, that of a side is loose.
+    """
+    strict = sayable(plan, language)
+    side = _side(language, "The whole file.") if strict else _LOOSE
+    version = _object(version=_INTEGER)
+    submit = _tool(SUBMIT, "Hand in code as the answer, without a number.", side, strict=strict)
+    if not runs:
+        return [submit]
+    every = [
+        _tool(
+            COMPILE,
+            "Compile device code, and the plan that launches it where the launch changes. The result is the "
+            "number of this version with registers, spills and shared memory of each kernel, or what the "
+            "compiler said.",
+            side,
+            strict=strict,
+        ),
+        _tool(
+            RUN,
+            "Run a compiled version at all test sizes, on inputs that you do not see, and compare every "
+            "element with the given code's outputs; out-of-bounds accesses and races are found too.",
+            version,
+        ),
+        _tool(
+            TIME,
+            "Time a version against the given code at the bench size: the ratio with its confidence "
+            "interval, both times, and the share of the copy bandwidth.",
+            version,
+        ),
+        _tool(
+            PROFILE,
+            "Hardware counters of a version and of the given code, such as sectors a load, stalls, bank "
+            "conflicts and occupancy, where the machine can count.",
+            version,
+        ),
+        submit,
+        _tool(SUBMIT_VERSION, "Hand in a version that was compiled, by its number, as the answer.", version),
+    ]
+    return [tool for tool in every if tool["name"] in runs or tool["name"] not in RUNS]
+
+
+def sayable(plan: Sequence[Mapping[str, Any]], language: Language) -> bool:
+    """Whether the strict schema can say a plan."""
+    return all(_step_sayable(step, language, loop=True) for step in plan)
+
+
+def _step_sayable(step: Mapping[str, Any], language: Language, *, loop: bool) -> bool:
+    if "do" in step:
+        inside: Sequence[Mapping[str, Any]] = step["do"]
+        return loop and all(_step_sayable(inner, language, loop=False) for inner in inside)
+    if "launch" not in step:
+        return step.keys() <= _MOVES
+    return step.keys() <= _SAID[language] and all(_arguments_sayable(step.get("args", ())))
+
+
+def _arguments_sayable(arguments: Sequence[Any]) -> Iterator[bool]:
+    for argument in arguments:
+        yield isinstance(argument, str) or argument.keys() in _ARGUMENTS
+
+
+_WORKED_CUDA = """\
+A worked plan. The problem: sizes n; buffers x (in, float32, [n]) and out (out, float32, [1]). The code: a \
+kernel partial_sums(const float *x, float *parts, int n) that writes one sum a block, and final_sum(const \
+float *parts, float *out, int count) that one block runs. Each launch has the size that its data needs, a \
+scratch buffer holds what lies between, and nothing is launched twice:
+{"plan": [
+  {"launch": "partial_sums", "grid": ["min(1056, ceil_div(n, 1024))"], "block": ["256"],
+   "args": ["x", "parts", "n"], "template": ["256"]},
+  {"launch": "final_sum", "grid": ["1"], "block": ["256"],
+   "args": ["parts", "out", {"value": "min(1056, ceil_div(n, 1024))", "dtype": "int32"}],
+   "shared_bytes": "1024"}],
+ "buffers": [{"name": "parts", "dtype": "float32", "shape": ["min(1056, ceil_div(n, 1024))"]}]}
+"""
+_WORKED_TRITON = """\
+A worked plan. The problem: sizes n; buffers x (in, float32, [n]) and out (out, float32, [1]). The code: \
+functions partial_sums(x, parts, n, BLOCK: tl.constexpr) and final_sum(parts, out, n, BLOCK: tl.constexpr):
+{"plan": [
+  {"launch": "partial_sums", "grid": ["ceil_div(n, 1024)"], "args": ["x", "parts", "n"],
+   "constexprs": [{"name": "BLOCK", "value": "1024"}], "num_warps": 4},
+  {"launch": "final_sum", "grid": ["1"], "args": ["parts", "out", "n"],
+   "constexprs": [{"name": "BLOCK", "value": "1024"}]}],
+ "buffers": [{"name": "parts", "dtype": "float32", "shape": ["ceil_div(n, 1024)"]}]}
+"""
+_STRICT = """\
+In a tool's plan extents and offsets are texts ("256", "ceil_div(n, 256)"), and buffers and constexprs are \
+lists.
+"""
+_RUNS = """\
+You have tools. compile takes code, and a plan where the launch changes, and numbers what compiles; {others} \
+take that number. Work as you would at a terminal: compile early, run the tests before you time, {counters}\
+change one thing at a time, keep the best version in mind. You have {calls} calls and {seconds} s of tools \
+for an answer. Hand in the answer with submit_version, or code that you did not compile with submit_kernel; \
+it is judged as in the tests, and timed. If it is not accepted you are told why, and go on in the same \
+conversation.
+"""
+_SUBMIT = "Hand in the answer with the tool submit_kernel.\n"
+
+
+_COUNTERS = "read the counters before you guess at a bottleneck, "
+
+
+def told(language: Language, calls: int, seconds: float, runs: Collection[str] = RUNS) -> str:
+    """What a model with the tools `runs` is told of them; `calls` 0: it can only hand in."""
+    worked = _WORKED_TRITON if language == "triton" else _WORKED_CUDA
+    profiles = PROFILE in runs
+    others = "run_tests, time and profile" if profiles else "run_tests and time"
+    counters = _COUNTERS if profiles else ""
+    how = _SUBMIT
+    if calls:
+        how = _RUNS.format(calls=calls, seconds=round(seconds), others=others, counters=counters)
+    return f"{worked}{_STRICT}{how}"
