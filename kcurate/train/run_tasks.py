@@ -42,7 +42,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
     wanted, gpu = settings.tasks, None if settings.judge.url else gpu
     kind, _, path = wanted.source.partition(":")
     pairs = pair_tasks.load(*wanted.dataset, brief=wanted.brief, untimed=wanted.untimed, gpu=gpu, note=note)
-    pairs = pairs[: wanted.limit or None]
+    pairs = _shortest(pairs, wanted.limit)
     if kind == "pairs":
         training, held_out = splits.split(pairs, wanted.held_out, wanted.split_seed)
         sft, kept = splits.split(training, wanted.rollout, wanted.split_seed)
@@ -58,7 +58,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
             raise InputError(f"no module became a task ({why[:300]})", where=wanted.source)
-        rollout = _arranged(rollout[: wanted.limit or None], settings)
+        rollout = _arranged(_shortest(rollout, wanted.limit), settings)
         parts = Tasks(pairs, rollout, held_out, modules.left_out)
     else:
         raise InputError(f"no tasks {wanted.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
@@ -81,6 +81,16 @@ def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> t
     if left := [task.id for task in tasks if task.family in families]:
         note(f"{len(left)} of {len(tasks)} tasks are left out: held-out tasks have their family ({left[0]})")
     return apart
+
+
+def _shortest(tasks: tuple[Task, ...], limit: int) -> tuple[Task, ...]:
+    """At most `limit` tasks (0: all) in their order: those whose prompt and answer are shortest.
+
+    A run of few tasks is made to be quick; the first ones by name need not fit its token limits.
+    """
+    by_length = sorted(tasks, key=lambda task: len(str(task.prompt)) + len(task.answer or ""))
+    kept = {task.id for task in by_length[: limit or None]}
+    return tuple(task for task in tasks if task.id in kept)
 
 
 def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
