@@ -36,6 +36,7 @@ class Bounds:
     block: Sequence[int]
     grid: Sequence[Poly]
     _limits: dict[str, list[Node]] = field(default_factory=dict)
+    _compared_at: list[tuple[int, str, Node]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Collect every guard and every loop bound."""
@@ -44,6 +45,7 @@ class Bounds:
             parsed = self._parsed(condition)
             for name, limit in _compared(parsed, _leaves(then)) if parsed is not None else ():
                 self._limits.setdefault(name, []).append(limit)
+                self._compared_at.append((condition.end_byte, name, limit))
 
     def _nodes(self, *kinds: str) -> Iterator[Syntax]:
         return self.code.tree.nodes(*kinds, within=self.function.node.child_by_field_name("body"))
@@ -109,7 +111,7 @@ class Bounds:
 
     def exact(self, node: Node) -> Poly | None:
         """The value of an expression that is uniform across threads; None if unknown."""
-        poly = from_node(self._followed(node, frozenset()))
+        poly = from_node(self.followed(node))
         if poly is None or any(
             "threadIdx" in piece or "blockIdx" in piece for term in poly.terms for piece in term
         ):
@@ -127,7 +129,7 @@ class Bounds:
             product *= poly.constant
         return product
 
-    def _followed(self, node: Node, names: frozenset[str]) -> Node:
+    def followed(self, node: Node, names: frozenset[str] = frozenset()) -> Node:
         """An expression with its names replaced by their values, `names` apart, which are being followed."""
 
         def meaning(part: Node) -> Node | None:
@@ -137,7 +139,7 @@ class Bounds:
                     return cexpr.parse(known.text())
                 values = self.definitions(part.text) if part.text not in names else []
                 if len(values) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(values[0]):
-                    return self._followed(values[0], names | {part.text})
+                    return self.followed(values[0], names | {part.text})
             if part.op == "member":
                 value = self._member(part, 0)
                 return cexpr.parse(value.text()) if value is not None else None
@@ -203,6 +205,21 @@ class Bounds:
                     if node is not None:
                         yield node
 
+    def places(self, name: str) -> Iterator[list[Node]]:
+        """The indices of every `name[i][j]` in the body, one for each axis."""
+        for use in self.code.uses(name, self.function):
+            indices: list[Node] = []
+            up = use.parent
+            while up is not None and up.type == "subscript_expression":
+                index = up.child_by_field_name("indices")
+                node = cexpr.parse(self.code.of(index)[1:-1]) if index is not None else None
+                if node is None:
+                    break
+                indices.append(node)
+                up = up.parent
+            if indices:
+                yield indices
+
     def divisors(self) -> Iterator[Node]:
         """Everything that something is divided by."""
         for node in self._nodes("binary_expression", "assignment_expression"):
@@ -255,6 +272,14 @@ class Bounds:
         needs = [(self.extent(name, size), offset) for name, offset in pointers]
         ends = [need + offset for need, offset in needs if need is not None]
         return max(ends, key=size) if 0 < len(ends) == len(needs) else None
+
+    def guards(self) -> Iterator[tuple[Node, Poly]]:
+        """What a compared variable was last set to, with the bound that all threads compare it with."""
+        for at, name, limit in self._compared_at:
+            before = [each.value for each in self._settings(name) if each.how in ("=", "(") and each.at < at]
+            value, below = cexpr.parse(before[-1]) if before else None, self.exact(limit)
+            if value is not None and below is not None:
+                yield self.followed(value), below
 
     def guard(self, axis: int) -> Poly | None:
         """The bound that the global index along an axis is compared with."""
