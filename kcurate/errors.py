@@ -5,6 +5,7 @@ machine or code is at fault. Each message says what failed, where, and what to d
 
     KcurateError                    exit 1, one line, no traceback
     |-- InputError                  unusable user input (path, option, file)
+    |   |-- OptionError             an option, or a setting for one, that cannot be used: exit 2
     |   |-- RecordError             a record file that is not JSON or does not match its schema
     |   `-- ProblemError            a problem or plan that cannot be evaluated; `where` names the place
     |-- MissingDependencyError      something that this machine lacks (compiler, GPU, token, package)
@@ -43,6 +44,10 @@ class KcurateError(Exception):
 
 class InputError(KcurateError):
     """The user gave something that cannot be used."""
+
+
+class OptionError(InputError):
+    """An option has a value that it cannot have, or has no effect where it is given."""
 
 
 class RecordError(InputError):

@@ -6,6 +6,7 @@ Not covered: extraction (`kcurate.extract`).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
+
+# A message of NVRTC (`kernel.cu(4): error: ...`), nvcc or g++ (`kernel.cu:4:7: error: ...`).
+_ERROR = re.compile(r"^.*?[(:](?P<line>\d+)[):].*?\berror\b[^:]*:\s*(?P<what>.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) 
     """Extract the files into the workspace; the kernel that each text names.
 
     Raises:
-        InputError: a file that cannot be read or holds no kernel, or a text that names none or several.
+        InputError: a file that cannot be read or holds no kernel, a text that names none or several, or a
+            kernel that does not compile.
     """
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
@@ -54,10 +59,28 @@ def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) 
     kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
     for own in kernels:
         if (built := own.half.kernel.compiled) is not None and not built.ok:
-            log = (built.log or "").splitlines()
-            why = next((line for line in log if "error" in line), "see compiled.log in its kernel.json")
-            note(f"{own.name} does not compile by itself: {why.strip()}")
+            raise _compile_error(own, built.log or "")
     return kernels
+
+
+def _compile_error(own: Own, log: str) -> InputError:
+    """The compiler's first message, at the line of the user's file that it is about where that line is one."""
+    record = own.half.folder / "kernel.json"
+    hint = f"the compiler's whole log is in {record}"
+    first = _ERROR.search(log)
+    if first is None:
+        return InputError(f"{own.half.kernel.name} does not compile", where=str(own.path), hint=hint)
+    at, lines = int(first["line"] or 0), own.half.code.splitlines()
+    text = lines[at - 1].strip() if 0 < at <= len(lines) else ""
+    places = [
+        number
+        for number, line in enumerate(own.data.decode("utf-8", "replace").splitlines(), start=1)
+        if text and line.strip() == text
+    ]
+    where = f"{own.path}:{places[0]}" if len(places) == 1 else f"{own.half.folder / 'kernel.cu'}:{at}"
+    shown = f", in {text!r}" if text else ""
+    what = f"{own.half.kernel.name} does not compile by itself: {first['what']}{shown}"
+    return InputError(what, where=where, hint=hint)
 
 
 def _root(paths: Iterable[Path]) -> Path | None:

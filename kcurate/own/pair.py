@@ -5,6 +5,7 @@ Not covered: the verdict on the pair (`kcurate validate`), plans that launch sev
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate.core import progress, store
@@ -12,11 +13,13 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset.licences import spdx
+from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
 from kcurate.draft.trying.completed_files import AdmittingJudge
 from kcurate.errors import InputError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
+from kcurate.own import launches
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
 from kcurate.own.settings import PairConfig
@@ -33,6 +36,8 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
             counterpart, or results that differ. Nothing is written to `pairs/` then.
     """
     licence = spdx(config.licence)
+    launches.check_form(config.slow_launch, "--slow-launch")
+    launches.check_form(config.fast_launch, "--fast-launch")
     with recorded("pair", config.workspace, note=note) as record:
         slow, fast = find_kernels((config.slow, config.fast), config.workspace, note=record.note)
         if slow.half.code == fast.half.code:
@@ -48,7 +53,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):
-                outcome = give(pair, slow.half, fast.half, judge)
+                outcome = give(pair, *(_with_launch(target) for target in wanted), judge)
         finally:
             judge.close()
         form = next((target.form for target in wanted if target.form.exists()), None)
@@ -62,6 +67,13 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         return summary
+
+
+def _with_launch(target: Wanted) -> PairKernel:
+    """The kernel; if its own file has no launch, it is launched as was said or guessed and not as the other."""
+    half = target.own.half
+    told = target.kernel.launch_sites != half.kernel.launch_sites
+    return replace(half, own_launch=told)
 
 
 def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:

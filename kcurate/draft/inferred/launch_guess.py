@@ -131,12 +131,17 @@ class _Reading:
     def _counted(self, bounds: Bounds, axis: int) -> int | None:
         """The threads that the code counts with where it does not ask for `blockDim`."""
         values = list(self._values(bounds))
-        blocks = {_step(value, "blockIdx", axis) for _, value in values if _step(value, "threadIdx", axis) == 1}
+        blocks = {
+            _step(value, "blockIdx", axis) for _, value in values if _step(value, "threadIdx", axis) == 1
+        }
         loops = {
             self._loop_step(name, bounds) for name, value in values if _step(value, "threadIdx", axis) == 1
         }
-        rows = {self._rows_step(axis, name, end, bounds) for name, start, end in bounds.loops()
-                if start == cexpr.number(0)}
+        rows = {
+            self._rows_step(axis, name, end, bounds)
+            for name, start, end in bounds.loops()
+            if start == cexpr.number(0)
+        }
         for counts in (loops, rows, blocks):
             told = {count for count in counts if count}
             if told:
@@ -185,7 +190,9 @@ class _Reading:
         for value, below in bounds.guards():
             for axis in axes:
                 step = _growth(value, "blockIdx", axis)
-                blocks = _blocks(below, step) if step is not None and names_of(below) <= {*self.sizes} else None
+                blocks = (
+                    _blocks(below, step) if step is not None and names_of(below) <= {*self.sizes} else None
+                )
                 if blocks is not None and blocks > covers.get(axis, (0.0, "")):
                     covers[axis] = blocks
             alone = any(_step(value, "threadIdx", axis) == 1 for axis in range(3))
