@@ -4,6 +4,7 @@ A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exceptio
 machine or code is at fault. Each message says what failed, where, and what to do next.
 
     KcurateError                    exit 1, one line, no traceback
+    |-- FailedError                 a command did its work, which did not come to what the command is for
     |-- InputError                  unusable user input (path, option, file)
     |   |-- OptionError             an option, or a setting for one, that cannot be used: exit 2
     |   |-- RecordError             a record file that is not JSON or does not match its schema
@@ -40,6 +41,10 @@ class KcurateError(Exception):
         """One line: ``where: what (hint)``."""
         line = f"{self.where}: {self.what}" if self.where else self.what
         return f"{line} ({self.hint})" if self.hint else line
+
+
+class FailedError(KcurateError):
+    """A command did its work to the end, and it did not come to what the command is for."""
 
 
 class InputError(KcurateError):

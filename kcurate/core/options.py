@@ -26,7 +26,8 @@ class Option:
 
     `flags`: as they are typed, with spaces between them. `min`, `max`: limits of a number, both included.
     `default`: that of the command, where the field has another one for Python; None: the field's, not shown.
-    `read`: makes the field's value of the texts that an option that may be repeated collects.
+    `read`: makes the field's value of the texts that an option that may be repeated collects. `completes`:
+    what a shell offers for it, a name of `kcurate.cli.completing`.
     """
 
     help: str
@@ -36,6 +37,7 @@ class Option:
     max: float | None = None
     default: Any = Default.SAME
     read: Callable[[list[str]], Any] | None = None
+    completes: str = ""
 
     def name(self, field: str) -> str:
         """The name of the setting, for an option that `field` declares: the first long flag."""
@@ -104,5 +106,6 @@ PairsArgument = Annotated[
     Argument(
         "Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
         metavar="[PAIR...]",
+        completes="pairs",
     ),
 ]

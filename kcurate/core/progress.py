@@ -15,6 +15,8 @@ T = TypeVar("T")
 # A bar appears after so long, and is drawn again so often, whether or not something was finished.
 DELAY_S = 2.0
 EVERY_S = 0.5
+# Whether nobody wants to read notes and bars (`--quiet`).
+quiet = False
 
 
 @contextlib.contextmanager
@@ -22,7 +24,7 @@ def bar(what: str, total: int | None = None, unit: str = "", *, done: int = 0) -
     """A bar (`update`, `set_postfix`, `set_description`); `total` None: only the time that passed."""
     from tqdm import tqdm
 
-    shown = sys.stderr.isatty()
+    shown = sys.stderr.isatty() and not quiet
     form = None if total is not None else "{desc}: {elapsed}{postfix}"
     with tqdm(
         total=total, initial=done, desc=what, unit=unit, leave=False, disable=not shown, delay=DELAY_S,
@@ -58,6 +60,8 @@ def each(items: Iterable[T], what: str, total: int | None = None, unit: str = ""
 
 def above(text: str) -> None:
     """Print a line on stderr, above the bar if one is shown."""
+    if quiet:
+        return
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or not sys.stderr.isatty():
         print(text, file=sys.stderr, flush=True)

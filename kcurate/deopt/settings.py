@@ -36,6 +36,7 @@ class DeoptConfig:
             "Kernels or pairs: paths, ids, or unique prefixes of ids; source trees (extracted first); "
             "default: the workspace's kernels.",
             metavar="PATH",
+            completes="either",
         ),
     ] = ()
     model: Annotated[

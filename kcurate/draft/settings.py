@@ -24,6 +24,7 @@ class DraftConfig:
         Argument(
             "Extracted kernels: folders, ids, or unique prefixes of ids; default: all in the workspace.",
             metavar="KERNEL",
+            completes="kernels",
         ),
     ] = ()
     trees: Annotated[

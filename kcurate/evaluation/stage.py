@@ -17,7 +17,7 @@ from kcurate.backends.choice import choose
 from kcurate.core import codec, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, new_folder, recorded
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.comparing import Comparison, compare
 from kcurate.evaluation.completions import Completion
@@ -264,7 +264,7 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         from kcurate.models.opening import Spending, open_asking
 
         if evaluated.adapter is not None:
-            raise InputError("an adapter needs a model in this process", where="--adapter")
+            raise OptionError("an adapter needs a model in this process", where="--adapter")
         spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
         given = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
         sampling = {key: value for key, value in given.items() if value is not None}

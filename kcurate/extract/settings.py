@@ -23,7 +23,12 @@ class ExtractConfig:
     ]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     suite: Annotated[
-        str, Option("auto, parboil, rodinia, generic, or your own manifest (a .toml file).", metavar="NAME")
+        str,
+        Option(
+            "auto, parboil, rodinia, generic, or your own manifest (a .toml file).",
+            metavar="NAME",
+            completes="suites",
+        ),
     ] = "auto"
     jobs: JobsOption = 1
     include: Annotated[tuple[str, ...], Option("Only matching files; may be repeated.", metavar="GLOB")] = ()

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.models import prices
 
 Provider = Literal["anthropic", "openai"]
@@ -43,4 +43,4 @@ def parse_model(text: str) -> ModelName:
             model, base_url = base_url, ""
         if model and (not at or re.match(r"https?://[^\s/]", base_url)):
             return ModelName("openai", model, base_url or None)
-    raise InputError(f"not a model: {text!r}", where="--model", hint=HINT)
+    raise OptionError(f"not a model: {text!r}", where="--model", hint=HINT)

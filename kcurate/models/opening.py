@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.models import prices
 from kcurate.models.asking import Asking
 from kcurate.models.budget import Budget
@@ -37,7 +37,7 @@ class Spending:
             InputError: there is a budget, but no price; or `max_usd` is not a valid amount.
         """
         if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
-            raise InputError(f"not an amount: {self.max_usd}", where="--max-usd")
+            raise OptionError(f"not an amount: {self.max_usd}", where="--max-usd")
         price = prices.parse_price(self.price) if self.price else prices.find_price(name.model)
         if price is None and self.max_usd is not None:
             raise InputError(

@@ -64,7 +64,7 @@ def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) 
 
 
 def _compile_error(own: Own, log: str) -> InputError:
-    """The compiler's first message, at the line of the user's file that it is about where that line is one."""
+    """The compiler's first message, at the line of the user's file that it is about."""
     record = own.half.folder / "kernel.json"
     hint = f"the compiler's whole log is in {record}"
     first = _ERROR.search(log)

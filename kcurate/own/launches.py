@@ -15,7 +15,6 @@ from kcurate.cuda_source.semantics import c_expressions as cexpr
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft.algebra import Poly, from_node
-from kcurate.draft.inferred.from_code import stand_in
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, MAX_THREADS, compiled, names_of
 from kcurate.draft.inferred.launch_guess import guess, whole_parameters
 from kcurate.errors import OptionError
@@ -94,7 +93,7 @@ class _Reading:
         for extent in self._extents(launch.grid, "grid"):
             self._only(extent, passed | known.keys(), "grid")
         threads = [self._number(extent, known) for extent in self._extents(launch.block, "block")]
-        if not all(0 < count for count in threads) or math.prod(threads) > MAX_THREADS:
+        if not all(count > 0 for count in threads) or math.prod(threads) > MAX_THREADS:
             raise self.refused(f"a block has 1 to {MAX_THREADS} threads")
         if launch.shared_bytes is not None:
             self._only(

@@ -16,12 +16,12 @@ from kcurate.dataset.licences import spdx
 from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
 from kcurate.draft.trying.completed_files import AdmittingJudge
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
 from kcurate.own import launches
 from kcurate.own.kernels import Own, find_kernels
-from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
+from kcurate.own.problems import Ask, Wanted, find_problem, launchless
 from kcurate.own.settings import PairConfig
 from kcurate.records import Candidate, Origin, Side, Summary
 
@@ -53,7 +53,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):
-                outcome = give(pair, *(_with_launch(target) for target in wanted), judge)
+                outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
         finally:
             judge.close()
         form = next((target.form for target in wanted if target.form.exists()), None)
@@ -70,7 +70,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
 
 
 def _with_launch(target: Wanted) -> PairKernel:
-    """The kernel; if its own file has no launch, it is launched as was said or guessed and not as the other."""
+    """The kernel; a launch that was given or guessed for it is kept, whatever launches the other one."""
     half = target.own.half
     told = target.kernel.launch_sites != half.kernel.launch_sites
     return replace(half, own_launch=told)
@@ -85,7 +85,7 @@ def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) ->
     kernels = slow.half.kernel, fast.half.kernel
     name = config.name or safe_part(f"{kernels[0].name}-{kernels[1].name}")
     if name != safe_part(name) or not name:
-        raise InputError(
+        raise OptionError(
             f"not a name for a folder: {name!r}", where="--name", hint="letters, digits, - and _"
         )
     folder = Workspace(config.workspace).pairs / SUITE / name
@@ -115,5 +115,5 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
     forms = " or ".join(str(target.form) for target in wanted if target.form.exists())
     hint = f"correct the code, or the problem or launch in {forms}"
     if alone := next((target for target in wanted if launchless(target)), None):
-        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {LAUNCH_FORM}"
+        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
     return InputError(f"the sides do not agree: {outcome.why}", where=where, hint=hint)

@@ -24,7 +24,6 @@ from kcurate.draft.trying.completed_files import check
 from kcurate.errors import InputError, OptionError
 from kcurate.own import launches
 from kcurate.own.kernels import Own
-from kcurate.own.launches import FORM as LAUNCH_FORM
 from kcurate.records import Kernel
 from kcurate.suites.problems import PROBLEM_NAME, own_problem
 
@@ -86,7 +85,7 @@ def find_problem(
         raise InputError(
             f"nothing launches {first.kernel.name}",
             where=str(first.own.path),
-            hint=f"say how with {first.option} {LAUNCH_FORM}; or add a host function that launches it; "
+            hint=f"say how with {first.option} {launches.FORM}; or add a host function that launches it; "
             f"or run your program once: kcurate capture -w {workspace} -- ./program",
         )
     faults = toml_reader.read(first.form).faults
@@ -160,8 +159,7 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
     for target in wanted:
         if target.form.exists():
             target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
-    # A launch that the kernel's own file does not have stands in its record: host code of the same name elsewhere
-    # is not about it.
+    # A launch that the kernel's own file does not have was given or guessed: no host code is asked.
     told = [target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites]
     for some in (told, [target for target in wanted if target not in told]):
         folders = tuple(str(target.own.half.folder) for target in some)
@@ -217,7 +215,7 @@ def _launched(target: Wanted) -> bool:
 
 
 def _guess(target: Wanted, workspace: Path, note: Note) -> None:
-    """Write the launch that the kernel's code leaves into its record, if no host code in sight launches it."""
+    """Write the launch that the kernel's code leaves into its record, if nothing in sight launches it."""
     kernel, place = target.kernel, Workspace(workspace)
     hosts = host_files.hosts(kernel, host_files.roots((target.own.path.parent,), place))
     launched = any(

@@ -15,7 +15,7 @@ from kcurate.backends.choice import choose
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError, MissingDependencyError, OptionError
 from kcurate.judge.workers.inside import isolation
 from kcurate.records import Summary
 from kcurate.serve.guard import Guard, is_loopback
@@ -104,7 +104,7 @@ def _token(config: ServeConfig) -> str | None:
     if config.token_file is None:
         if not is_loopback(config.host):
             what = "whoever reaches this address could use the judge"
-            raise InputError(what, where=f"--host {config.host}", hint="give --token-file FILE")
+            raise OptionError(what, where=f"--host {config.host}", hint="give --token-file FILE")
         return None
     return own_files.token(config.token_file)
 
@@ -119,7 +119,7 @@ def _require_confinement(config: ServeConfig, note: Note) -> None:
         return
     what = "compilers can read every file of this machine (kcurate doctor says what is missing)"
     if not is_loopback(config.host):
-        raise InputError(what, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
+        raise OptionError(what, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
     note(f"warning: {what}; serve nobody else's code")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.core import store
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.train.run_folder import RunFolder, StageName
 
 # Those of a run that names none, and all in the order in which they start from each other.
@@ -74,4 +74,4 @@ def write(folder: RunFolder, begun: Plan, plan: Plan) -> None:
 
 
 def _refused(what: str, hint: str) -> InputError:
-    return InputError(what, where="--adapter", hint=hint)
+    return OptionError(what, where="--adapter", hint=hint)

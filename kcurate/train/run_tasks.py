@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.reward import pair_tasks, splits
 from kcurate.reward.task import Task
 from kcurate.train import curriculum
@@ -61,7 +61,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
         rollout = _arranged(_shortest(rollout, wanted.limit), settings)
         parts = Tasks(pairs, rollout, held_out, modules.left_out)
     else:
-        raise InputError(f"no tasks {wanted.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+        raise OptionError(f"no tasks {wanted.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
     families = [len({task.family for task in part}) for part in (parts.sft, parts.grpo, parts.held_out)]
     note(f"{len(parts.sft)} tasks for SFT, {len(parts.grpo)} for GRPO, {len(parts.held_out)} held out "
          f"({', '.join(map(str, families))} families)")  # fmt: skip

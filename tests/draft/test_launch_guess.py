@@ -85,7 +85,7 @@ SEVERAL = [
     "__global__ void k(const int *count, float *y) {"
     " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < count[0]) y[i] = 1.0f; }",
     # Two sizes that it does not read.
-    "__global__ void k(float *y, int rows, int more, int cols) { y[blockIdx.x * cols + threadIdx.x % 32] = 1; }",
+    "__global__ void k(float *y, int m, int n, int cols) { y[blockIdx.x * cols + threadIdx.x % 32] = 1; }",
 ]
 
 

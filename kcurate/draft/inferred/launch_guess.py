@@ -1,8 +1,8 @@
 """A launch for a kernel that no host code launches, where its code leaves one sensible choice.
 
 The block is what the code counts with (`blockIdx.x * 256`, `__shared__ float tile[16][16]`,
-`__launch_bounds__`), else the usual one; the grid covers the bound that a guard compares the index with. Not
-covered: whether the launch is right (the judge runs it), launches that host code has (`launch_configuration`).
+`__launch_bounds__`), else the usual one; the grid covers the bound that a guard compares the index with.
+Not covered: whether the launch is right (the judge runs it), launches of host code (`launch_configuration`).
 """
 
 from __future__ import annotations
