@@ -104,7 +104,8 @@ def _at_its_variable(error: Any, command: str) -> Exception:
     if option is None or source is None or source.name != "ENVIRONMENT":
         return error  # type: ignore[no-any-return]
     variable = next(name for name in config.variables(command, option.name) if os.environ.get(name))
-    return OptionError(error.message, where=f"environment variable {variable}", hint=f"for {option.opts[0]}")
+    what, where = error.message.removeprefix("Value error, "), f"environment variable {variable}"
+    return OptionError(what, where=where, hint=f"for {option.opts[0]}")
 
 
 def _checked(on_file: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:

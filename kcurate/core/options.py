@@ -101,6 +101,16 @@ PriceOption = Annotated[
     str | None,
     Option("Price in USD per million tokens.  [default: the built-in table]", metavar="IN,OUT"),
 ]
+TimeoutOption = Annotated[
+    float | None,
+    Option(
+        "Seconds without a byte after which a request is given up and sent again.  [default: claude 180, "
+        "others 600]",
+        "--timeout",
+        "S",
+        min=0.1,
+    ),
+]
 PairsArgument = Annotated[
     tuple[Path, ...],
     Argument(

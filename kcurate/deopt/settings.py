@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, JobsOption, Option, RayOption, WorkspaceOption
+from kcurate.core.options import Argument, JobsOption, Option, RayOption, TimeoutOption, WorkspaceOption
 
 if TYPE_CHECKING:
     from kcurate.records import Language, Side, SideName
@@ -84,6 +84,7 @@ class DeoptConfig:
     max_tokens: Annotated[int, Option("Models: longest answer, thinking included.", metavar="N", min=256)] = (
         16_000
     )
+    timeout_s: TimeoutOption = None
     concurrency: Annotated[int, Option("Models: concurrent requests.", metavar="N", min=1, max=256)] = 8
     place: Place = EMULATED
     jobs: JobsOption = 1

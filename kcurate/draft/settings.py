@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, GpuOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.options import Argument, GpuOption, Option, PriceOption, TimeoutOption, WorkspaceOption
 
 
 @dataclass(frozen=True)
@@ -46,4 +46,5 @@ class DraftConfig:
     ] = None
     price: PriceOption = None
     max_tokens: Annotated[int, Option("Longest answer.", metavar="N", min=256)] = 16_000
+    timeout_s: TimeoutOption = None
     gpu: GpuOption = "auto"

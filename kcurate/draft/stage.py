@@ -116,7 +116,10 @@ def _asked(
     if config.model is None:
         return None
     spending = Spending(config.max_usd, config.price, config.max_tokens)
-    asked = Proposing(open_asking(parse_model(config.model), workspace.transcripts, spending, note=note))
+    asking = open_asking(
+        parse_model(config.model), workspace.transcripts, spending, timeout_s=config.timeout_s, note=note
+    )
+    asked = Proposing(asking)
     stack.callback(asked.asking.client.close)
     return asked
 

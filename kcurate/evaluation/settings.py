@@ -15,6 +15,7 @@ from kcurate.core.options import (
     JobsOption,
     Option,
     PriceOption,
+    TimeoutOption,
     WorkspaceOption,
 )
 
@@ -101,6 +102,7 @@ class EvalConfig:
         None
     )
     price: PriceOption = None
+    timeout_s: TimeoutOption = None
     backend: BackendOption = "auto"
     gpu: GpuOption = "auto"
     jobs: JobsOption = 0

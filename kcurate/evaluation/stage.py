@@ -269,7 +269,10 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         given = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
         sampling = {key: value for key, value in given.items() if value is not None}
         name = parse_model(evaluated.model)
-        asking = open_asking(name, folder.transcripts, spending, sampling=sampling, note=note)
+        waited = config.timeout_s
+        asking = open_asking(
+            name, folder.transcripts, spending, timeout_s=waited, sampling=sampling, note=note
+        )
         with contextlib.closing(asking.client):
             yield Endpoint(asking, config.concurrency)
         note(asking.spent())

@@ -72,6 +72,7 @@ def run(
             direction="fast",
             max_usd=config.max_usd,
             price=config.price,
+            timeout_s=config.timeout_s,
             place=config.place,
             jobs=0,
         )

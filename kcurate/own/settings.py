@@ -7,9 +7,9 @@ from typing import Annotated
 
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, LicenceOption, Option, PriceOption, WorkspaceOption
+from kcurate.core.options import Argument, LicenceOption, Option, PriceOption, TimeoutOption, WorkspaceOption
 
-_LAUNCH = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
+_LAUNCH = "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters.  [default: guessed, and printed]"
 
 
 @dataclass(frozen=True)
@@ -52,4 +52,5 @@ class OptimizeConfig:
         None
     )
     price: PriceOption = None
+    timeout_s: TimeoutOption = None
     place: Place = EMULATED

@@ -320,7 +320,12 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_shell_is_offered_commands_options_and_values(
-    shell: str, line: str, offered: str, several: Path
+    shell: str,
+    line: str,
+    offered: str,
+    several: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = {
         "_KCURATE_COMPLETE": f"complete_{shell}",
@@ -329,17 +334,15 @@ def test_a_shell_is_offered_commands_options_and_values(
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "kcurate"],
-        env={**os.environ, **asked},
-        cwd=several,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert offered in done.stdout
-    assert done.stderr == ""
+    monkeypatch.chdir(several)
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        cli.run([])
+    assert not ended.value.code
+    said = capsys.readouterr()
+    assert offered in said.out
+    assert said.err == ""
 
 
 def test_bash_completes_through_the_script_that_it_installs(several: Path) -> None:
@@ -349,7 +352,8 @@ def test_bash_completes_through_the_script_that_it_installs(several: Path) -> No
     program.chmod(0o755)
     line = (
         'eval "$(_KCURATE_COMPLETE=source_bash kcurate)"; COMP_WORDS=(kcurate validate -w work min);'
-        ' COMP_CWORD=4; "$(complete -p kcurate | sed "s/.*-F \\([^ ]*\\).*/\\1/")"; echo "${COMPREPLY[@]}"'
+        ' COMP_CWORD=4; "$(complete -p kcurate | sed "s/.*-F \\([^ ]*\\).*/\\1/")" kcurate;'
+        ' echo "${COMPREPLY[@]}"'
     )
     path = f"{several}:{os.environ['PATH']}"
     done = subprocess.run(

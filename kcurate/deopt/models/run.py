@@ -140,7 +140,7 @@ def _asking(config: DeoptConfig, name: ModelName, workspace: Workspace, seams: S
         workspace.transcripts,
         spending(config),
         patience=seams.patience,
-        timeout_s=seams.timeout_s,
+        timeout_s=config.timeout_s or seams.timeout_s,
         note=note,
     )
 
