@@ -15,7 +15,7 @@ class ExtractConfig:
     """What to extract and how.
 
     `compile` None: if NVRTC is installed. `root`: the tree of paths that belong to no suite; None: each
-    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees.
+    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees. `pairs`: also natural pairs.
     """
 
     paths: Annotated[
@@ -60,4 +60,5 @@ class ExtractConfig:
         Option("Compile-check each kernel; default: if NVRTC works.", "--compile/--no-compile"),
     ] = None
     root: Path | None = None
+    pairs: bool = True
     licence: LicenceOption = None

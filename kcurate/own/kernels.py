@@ -46,7 +46,7 @@ def find_kernels(names: Sequence[str], workspace: Path, *, note: Note = silent) 
     """
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
-    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
+    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
     _, trees = extract(config, note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
