@@ -15,7 +15,8 @@ class ExtractConfig:
     """What to extract and how.
 
     `compile` None: if NVRTC is installed. `root`: the tree of paths that belong to no suite; None: each
-    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees. `pairs`: natural pairs too.
+    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees. `pairs`: natural
+    pairs too.
     """
 
     paths: Annotated[

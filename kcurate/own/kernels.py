@@ -6,7 +6,6 @@ Not covered: extraction (`kcurate.extract`).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,7 @@ from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
-
-# A message of NVRTC (`kernel.cu(4): error: ...`), nvcc or g++ (`kernel.cu:4:7: error: ...`).
-_ERROR = re.compile(r"^.*?[(:](?P<line>\d+)[):].*?\berror\b[^:]*:\s*(?P<what>.+)$", re.MULTILINE)
+from kcurate.judge.workers.own_lines import first_error
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,10 @@ def _compile_error(own: Own, log: str) -> InputError:
     """The compiler's first message, at the line of the user's file that it is about."""
     record = own.half.folder / "kernel.json"
     hint = f"the compiler's whole log is in {record}"
-    first = _ERROR.search(log)
+    first = first_error(log)
     if first is None:
         return InputError(f"{own.half.kernel.name} does not compile", where=str(own.path), hint=hint)
-    at, lines = int(first["line"] or 0), own.half.code.splitlines()
+    (at, words), lines = first, own.half.code.splitlines()
     text = lines[at - 1].strip() if 0 < at <= len(lines) else ""
     places = [
         number
@@ -79,7 +76,7 @@ def _compile_error(own: Own, log: str) -> InputError:
     ]
     where = f"{own.path}:{places[0]}" if len(places) == 1 else f"{own.half.folder / 'kernel.cu'}:{at}"
     shown = f", in {text!r}" if text else ""
-    what = f"{own.half.kernel.name} does not compile by itself: {first['what']}{shown}"
+    what = f"{own.half.kernel.name} does not compile by itself: {words}{shown}"
     return InputError(what, where=where, hint=hint)
 
 

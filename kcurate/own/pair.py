@@ -50,6 +50,10 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         )
         command = record.command("pair", config.slow, config.fast)
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
+        for target, other in zip(wanted, reversed(wanted), strict=True):
+            if launchless(target) and not target.known:
+                how = f"nothing launches it, so it is launched as {other.kernel.name}"
+                record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
         judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):

@@ -24,6 +24,17 @@ GUESSED = [
     (f"{HEAD} {{ int first = blockIdx.x * 1024 + threadIdx.x;"
      " for (int i = first; i < first + 1024 && i < n; i += 256) y[i] = x[i]; }",
      "(n + 1023) / 1024, 256"),
+    (f"{HEAD} {{ if (blockIdx.x * blockDim.x + threadIdx.x < n)"
+     " y[blockIdx.x * blockDim.x + threadIdx.x] = 1; }",
+     "(n + 255) / 256, 256"),
+    (f"{HEAD} {{ int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);"
+     " if (i + 1 < n) y[i] = x[i] + x[i + 1]; }",
+     "(n + 511) / 512, 256"),
+    (f"{HEAD} {{ __shared__ float s[256]; int i = blockIdx.x * blockDim.x + threadIdx.x;"
+     " s[threadIdx.x] = i < n ? x[i] : 0.f; __syncthreads(); for (int k = 128; k > 0; k /= 2) {"
+     " if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k]; __syncthreads(); }"
+     " if (threadIdx.x == 0) atomicAdd(y, s[0]); }",
+     "(n + 255) / 256, 256"),
     (f"{HEAD} {{ for (int i = 0; i < n; i++) y[i] = x[i]; }}", "1, 1"),
     (f"{HEAD} {{ for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i]; }}", "1, 256"),
     (f"{HEAD} {{ int i = blockIdx.x * 128 + threadIdx.x; if (i < n) y[i] = x[i]; }}",

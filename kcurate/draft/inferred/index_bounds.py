@@ -36,16 +36,21 @@ class Bounds:
     block: Sequence[int]
     grid: Sequence[Poly]
     _limits: dict[str, list[Node]] = field(default_factory=dict)
-    _compared_at: list[tuple[int, str, Node]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Collect every guard and every loop bound."""
-        for node in self._nodes("if_statement", "while_statement", "for_statement"):
+        for _, left, limit in self._comparisons("if_statement", "while_statement", "for_statement"):
+            if left.op == "name":
+                self._limits.setdefault(left.text, []).append(limit)
+
+    def _comparisons(self, *kinds: str) -> Iterator[tuple[int, Node, Node]]:
+        """Where something is compared with an exclusive upper bound, by statements of these kinds."""
+        for node in self._nodes(*kinds):
             condition, then = (node.child_by_field_name(part) for part in ("condition", "consequence"))
             parsed = self._parsed(condition)
-            for name, limit in _compared(parsed, _leaves(then)) if parsed is not None else ():
-                self._limits.setdefault(name, []).append(limit)
-                self._compared_at.append((condition.end_byte, name, limit))
+            if parsed is not None and condition is not None:
+                for left, limit in _compared(parsed, _leaves(then)):
+                    yield condition.end_byte, left, limit
 
     def _nodes(self, *kinds: str) -> Iterator[Syntax]:
         return self.code.tree.nodes(*kinds, within=self.function.node.child_by_field_name("body"))
@@ -274,11 +279,15 @@ class Bounds:
         return max(ends, key=size) if 0 < len(ends) == len(needs) else None
 
     def guards(self) -> Iterator[tuple[Node, Poly]]:
-        """What a compared variable was last set to, with the bound that all threads compare it with."""
-        for at, name, limit in self._compared_at:
-            before = [each.value for each in self._settings(name) if each.how in ("=", "(") and each.at < at]
-            value, below = cexpr.parse(before[-1]) if before else None, self.exact(limit)
-            if value is not None and below is not None:
+        """What is compared, as last set before, with the bound that all threads compare it with."""
+        kinds = ("if_statement", "while_statement", "for_statement", "conditional_expression")
+        for at, left, limit in self._comparisons(*kinds):
+            below, value = self.exact(limit), left
+            if left.op == "name":
+                settings = self._settings(left.text)
+                before = [each.value for each in settings if each.how in ("=", "(") and each.at < at]
+                value = (before and cexpr.parse(before[-1])) or left
+            if below is not None:
                 yield self.followed(value), below
 
     def guard(self, axis: int) -> Poly | None:
@@ -308,8 +317,8 @@ def _leaves(then: Syntax | None) -> bool:
     return then is not None and then.type in _LEAVING
 
 
-def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:
-    """Names with their exclusive upper bounds, from `i < n && j < m` or, if `leaving`, its negation."""
+def _compared(node: Node, leaving: bool) -> Iterator[tuple[Node, Node]]:
+    """What is compared, with exclusive upper bounds, from `i < n && j < m` or, if `leaving`, its negation."""
     joined = "||" if leaving else "&&"
     if node.op == joined:
         for arg in node.args:
@@ -321,7 +330,7 @@ def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:
     below = {"<": (left, right, 0), "<=": (left, right, 1), ">": (right, left, 0), ">=": (right, left, 1)}
     beyond = {">=": (left, right, 0), ">": (left, right, 1), "<=": (right, left, 0), "<": (right, left, 1)}
     compared = (beyond if leaving else below).get(node.op)
-    if compared is None or compared[0].op != "name":
+    if compared is None:
         return
     limit = Node("+", (compared[1], cexpr.number(1))) if compared[2] else compared[1]
-    yield compared[0].text, limit
+    yield compared[0], limit

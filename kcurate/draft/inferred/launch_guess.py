@@ -175,13 +175,19 @@ class _Reading:
                     continue
                 sizes = [bounds.product((size,)) for size in setting.sizes]
                 for place in bounds.places(name):
-                    for size, index in zip(sizes, map(bounds.followed, place), strict=False):
-                        for axis in range(3):
+                    for size, raw in zip(sizes, place, strict=False):
+                        index = bounds.followed(raw)
+                        for axis in () if self._moves(raw) else range(3):
                             if size and _step(index, "threadIdx", axis) == 1:
                                 offset = _at_first(index)
                                 threads = size - offset if offset is not None else size
                                 fitting[axis] = min(fitting.get(axis, MAX_THREADS), threads)
         return {axis: most - most % 8 if most > 8 else most for axis, most in fitting.items()}
+
+    def _moves(self, index: Node) -> bool:
+        """Whether a variable of an index is set again and again, as a loop's."""
+        settings = (self.device.in_function(name, self.function) for name in cexpr.names(index))
+        return any(setting.how not in ("=", "(", "{", "") for some in settings for setting in some)
 
     def grid(self, bounds: Bounds) -> tuple[str, ...] | None:
         """Blocks along each axis, in C; None: no guard tells."""
