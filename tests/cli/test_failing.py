@@ -68,5 +68,11 @@ def test_a_pair_that_is_wrong_and_a_kernel_without_variant_fail(
     assert done["counts"] == {"candidates": {"mismatch": 1}}
     assert done["error"]["what"] == "1 of 1 candidates did not pass"
     assert cli.run([*validate, "--fail-on", "compile_error"]) == 0
+    store.write_candidate(tmp_path / "typo", small.scaled(fast=small.SCALE.replace("a * x[i]", "LOST")))
+    assert cli.run(["validate", "typo", "--backend", "emulator"]) == 1
+    said = capsys.readouterr().out
+    assert "fast side: does not compile: line 4: " in said and "LOST" in said
+    assert cli.run(["show", "typo"]) == 0
+    assert "log on " in capsys.readouterr().out
     assert cli.run(["deopt", "pair", "--rules", "unroll"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == ("error: kcurate deopt: 1 of 1 kernels did not pass")
