@@ -8,6 +8,7 @@ three lists to `tasks.json`. Not covered: tasks from pairs (`reward.pair_tasks`)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -84,12 +85,17 @@ def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> t
 
 
 def _shortest(tasks: tuple[Task, ...], limit: int) -> tuple[Task, ...]:
-    """At most `limit` tasks (0: all) in their order: those whose prompt and answer are shortest.
+    """At most `limit` tasks (0: all) in their order: the shortest of each family, the shortest ones first.
 
     A run of few tasks is made to be quick; the first ones by name need not fit its token limits.
     """
     by_length = sorted(tasks, key=lambda task: len(str(task.prompt)) + len(task.answer or ""))
-    kept = {task.id for task in by_length[: limit or None]}
+    seen = Counter[str]()
+    ranks: dict[str, int] = {}
+    for task in by_length:
+        ranks[task.id] = seen[task.family]
+        seen[task.family] += 1
+    kept = {task.id for task in sorted(by_length, key=lambda task: ranks[task.id])[: limit or None]}
     return tuple(task for task in tasks if task.id in kept)
 
 

@@ -139,7 +139,7 @@ class TaskSettings:
     `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
     `held_out`: the share of the tasks excluded from training, by whole families. `rollout`: the share of the
     rest that GRPO samples for and SFT is not taught, by whole families (0: both have all of the rest).
-    `limit`: at most this many tasks, the shortest (0: all).
+    `limit`: at most this many tasks, of many families, short ones (0: all).
     """
 
     source: Annotated[
