@@ -4,7 +4,9 @@ A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exceptio
 the machine or kcurate itself is at fault. Each message says what failed, where, and what to do next.
 
     KcurateError                    exit 1, one line, no traceback
+    |-- FailedError                 a command did its work, which did not come to what the command is for
     |-- InputError                  unusable user input (path, option, file)
+    |   |-- OptionError             an option, or a setting for one, that cannot be used: exit 2
     |   |-- RecordError             a record file that is not JSON or does not match its schema
     |   `-- ProblemError            a problem or plan that cannot be evaluated; `where` names the place
     |-- MissingDependencyError      something that this machine lacks (compiler, GPU, token, package)
@@ -41,8 +43,16 @@ class KcurateError(Exception):
         return f"{line} ({self.hint})" if self.hint else line
 
 
+class FailedError(KcurateError):
+    """A command did its work to the end, and it did not come to what the command is for."""
+
+
 class InputError(KcurateError):
     """The user gave something that cannot be used."""
+
+
+class OptionError(InputError):
+    """An option has a value that it cannot have, or has no effect where it is given."""
 
 
 class RecordError(InputError):

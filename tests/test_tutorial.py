@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -69,6 +70,23 @@ def run(page: str, folder: Path, environment: dict[str, str]) -> None:
         printed = plain(done.stdout + done.stderr)
         for line in shown:
             assert plain(line) in printed, f"{command}: {line!r} is not in {done.stdout}{done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_readmes_own_kernels_run_as_written(tmp_path: Path) -> None:
+    """Bare, templated and hosted kernels to a report, with no option that README does not show."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = (text for text in blocks("console", readme) if "cd examples/kernels" in text)
+    assert len(block.splitlines()) <= 8
+    kernels = Path(shutil.copytree(ROOT / "examples" / "kernels", tmp_path / "kernels"))
+    page = "\n".join(line for line in block.splitlines() if line.startswith("$ kcurate "))
+    run(f"```console\n{page}\n```\n", kernels, {**os.environ, "KCURATE_BACKEND": "emulator"})
+    work = kernels / "kcurate-work"
+    assert (work / "report.html").is_file()
+    pairs = sorted(path.parent.name for path in (work / "pairs").rglob("pair.json"))
+    assert pairs == ["row_sums_serial-row_sums", "saxpy_chunks-saxpy", "transpose_naive-transpose_tiled"]
+    judged = (json.loads(path.read_text()) for path in (work / "runs").glob("validate-*/summary.json"))
+    assert [summary["counts"] for summary in judged] == [{"candidates": {"correct": 3}}]
 
 
 def answer(handler: server.Handler, body: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import typer
 
+from kcurate.cli import EXIT_CODES
 from kcurate.cli.app import build
+from kcurate.cli.failing import FAILS, RAISED
 from kcurate.core.config import PER_COMMAND
 
 WIDTH = 100
@@ -59,13 +61,17 @@ counted have no results: files in which `extract` expected no kernel (`files.jso
 rewrites, steps, requests. `items`, and `findings` of `doctor`, are the old names of `counts` and `results`;
 they go with the next version.
 
-`--fail-on OUTCOME,...` ends with exit code 1 if an outcome occurred, after everything is done; `any`: if an
-item did not pass.
-
 Progress and notes go to stderr; progress is shown on a terminal only, for what takes over two seconds.
 
-Exit codes: 0 done · 1 a known error, in one line · 2 usage error · 130 interrupted · 141 stdout was closed.
-After an interrupt the message names the command that goes on.
+## Exit codes
+
+{codes}
+
+After an interrupt the message names the command that goes on. These commands look at what came of their
+items when everything is done. `--fail-on OUTCOME,...` takes the place of a command's own rule (`any`: if an
+item did not pass; `none`: never).
+
+{fails}
 
 ## Names
 
@@ -92,6 +98,17 @@ script.
 """
 
 
+def _codes() -> str:
+    rows = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    return "\n".join(("| code | |", "|---|---|", *rows))
+
+
+def _fails() -> str:
+    rules = {stage: f"of its {kind}, {rule}" for stage, (kind, rule) in FAILS.items()} | RAISED
+    rows = [f"| `{name}` | {rules[name]} |" for name in sorted(rules)]
+    return "\n".join(("| command | failed if |", "|---|---|", *rows))
+
+
 def _help(command: Any, context: Any) -> str:
     return str(command.get_help(context)).rstrip()
 
@@ -107,7 +124,7 @@ def render() -> str:
     with group.make_context("kcurate", [], resilient_parsing=True, **settings) as root:
         options = ", ".join(f"`{name.replace('_', '-')}`" for name in sorted(PER_COMMAND))
         parts = [
-            HEAD.replace("PER_COMMAND", options),
+            HEAD.replace("PER_COMMAND", options).replace("{codes}", _codes()).replace("{fails}", _fails()),
             "## kcurate\n",
             f"```text\n{_help(group, root)}\n```\n",
         ]

@@ -12,7 +12,7 @@ from typing import Literal
 from kcurate import backends
 from kcurate.backends import BackendName
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError, MissingDependencyError, OptionError
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def choose(backend: str, gpu: str = "auto", *, note: Note = silent, ray: str | N
     named = gpu != "auto"
     if named and (ray is not None or backend == "emulator"):
         why = "the emulator uses no GPU" if ray is None else "a Ray cluster chooses among its own GPUs"
-        raise InputError(why, where=f"--gpu {gpu}", hint="leave it out, or give auto")
+        raise OptionError(why, where=f"--gpu {gpu}", hint="leave it out, or give auto")
     if ray is not None:
         return Place("auto" if backend == "auto" else backends.resolve(backend))
     resolved = backends.resolve("cuda" if named and backend == "auto" else backend)

@@ -23,7 +23,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.demangled_names import Demangled
-from kcurate.errors import InputError, RecordError
+from kcurate.errors import InputError, OptionError, RecordError
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
 
 STAGE = "capture"
@@ -113,7 +113,7 @@ def _arguments(text: str) -> list[str]:
     except ValueError as error:
         what = f"not a list of arguments: {str(error)[:1].lower()}{str(error)[1:]}"
         hint = "quote as in a shell, such as --also \"64 'two words'\""
-        raise InputError(what, where=f"--also {text}", hint=hint) from error
+        raise OptionError(what, where=f"--also {text}", hint=hint) from error
 
 
 def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unreadable: bool) -> InputError:
@@ -147,7 +147,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return None if text is None else re.compile(text)
     except re.error as error:
-        raise InputError(f"not a regular expression: {error}", where=f"--kernel {text}") from error
+        raise OptionError(f"not a regular expression: {error}", where=f"--kernel {text}") from error
 
 
 def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, str]]]:

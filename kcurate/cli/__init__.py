@@ -1,6 +1,6 @@
 """The command line: options in, one stage call, exit code out. `main` is the only error boundary.
 
-Exit codes: 0 done, 1 a known error (one line), 2 usage error, 130 interrupted, 141 stdout was closed. Heavy
+`EXIT_CODES` has every exit code; `failing.FAILS` says when a command that ran to its end failed. Heavy
 imports happen inside the commands, so that `kcurate --help` stays fast.
 
 | module | what |
@@ -13,9 +13,10 @@ imports happen inside the commands, so that `kcurate --help` stays fast.
 | `train`, `evaluate` | commands on models |
 | `listing`, `show`, `doctor`, `configuration` | commands that only read |
 | `demo` | the whole pipeline on what ships with kcurate |
+| `completing` | what a shell offers for ids, outcomes and suites |
 | `output` | tables, summaries and notes |
 | `ending` | the object of `--json`, and the command that goes on after an interrupt |
-| `failing` | `--fail-on` |
+| `failing` | when a command failed: its rule, and `--fail-on` |
 """
 
 from __future__ import annotations
@@ -24,14 +25,24 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kcurate.errors import KcurateError
+from kcurate.errors import KcurateError, OptionError
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+EXIT_CODES: Mapping[int, str] = {
+    0: "done",
+    EXIT_ERROR: "failed, in one line: what was named cannot be used, this machine lacks something, or the "
+    "work did not come to what the command is for (next table)",
+    EXIT_USAGE: "usage: no such command or option, a value that it cannot have, or one that has no effect "
+    "here; likewise in the environment and in `kcurate.toml`",
+    EXIT_INTERRUPTED: "interrupted",
+    EXIT_BROKEN_PIPE: "the reader of stdout is gone",
+    143: "`train` was told to stop, or its minutes are over; `--resume` goes on",
+}
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -90,7 +101,7 @@ def _failed(error: KcurateError) -> int:
     kind = type(error).__name__.removesuffix("Error").lower()
     with contextlib.suppress(OSError):  # such as a full disk, which may be the error
         ending.failed(kind, error.what, error.where, error.hint)
-    return code
+    return EXIT_USAGE if isinstance(error, OptionError) else code
 
 
 def _interrupted() -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcurate.cli.failing import FailOnOption, split
+from kcurate.cli import failing
+from kcurate.cli.failing import FailOnOption
 from kcurate.cli.signatures import declared
 from kcurate.core.options import BackendOption, GpuOption, JsonOption, Option
 from kcurate.deopt.settings import BY_RULES, RULES_OPTIONS, DeoptConfig
@@ -38,12 +39,12 @@ def deopt(
     from kcurate.backends.choice import choose
     from kcurate.cli import output
 
-    failing = split(fail_on)
+    fails = failing.split(fail_on)
     if config.model == BY_RULES:
         _refuse(context, OF_MODELS, "does not apply to rules", "choose a --model")
         if (backend, gpu) != ("auto", "auto"):  # which asks the driver, and rules judge nothing
             choose(backend, gpu)
-        output.report(_by_rules(_extracted(config)), as_json=json, fail_on=failing)
+        output.report(_by_rules(_extracted(config)), as_json=json, fail_on=fails)
         return
     _refuse(context, {"rules"}, "does not apply to models", "leave out --model, or give --techniques")
     from kcurate.deopt.models.run import run
@@ -53,29 +54,26 @@ def deopt(
     if dry_run:
         _show_preview(config, as_json=json)
     else:
-        run(
-            config,
-            note=output.note,
-            report=lambda summary: output.report(summary, as_json=json, fail_on=failing),
-        )
+        summary = run(config, note=output.note, report=lambda summary: output.show(summary, as_json=json))
+        failing.check(summary, fails)
 
 
 def _refuse(context: typer.Context, names: Collection[str], why: str, hint: str) -> None:
     """Refuse options without effect on the command line; as settings they may serve other runs."""
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
 
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in names and source is not None and source.name == "COMMANDLINE":
-            raise InputError(why, where=option.opts[0], hint=hint)
+            raise OptionError(why, where=option.opts[0], hint=hint)
 
 
 def _by_rules(config: DeoptConfig) -> Summary:
     from kcurate.core.worker_pool import warm_up
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
 
     if config.direction != "slow":
-        raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
+        raise OptionError("rules only make code slower", where="--direction", hint="choose a --model")
     warm_up(config.jobs, ("kcurate.deopt.stage",))
     from kcurate.cli import output
     from kcurate.deopt.stage import run

@@ -31,12 +31,12 @@ def evaluate(
 
     Example: kcurate eval --model openai:qwen3@http://localhost:8000/v1 --out runs/qwen3
     """
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
 
     if step == "compare":
         return _compare(folders, plot, as_json=json)
     if plot is not None:
-        raise InputError(
+        raise OptionError(
             "draws a comparison only", where="--plot", hint="kcurate eval compare A B --plot FILE"
         )
     config = replace(
@@ -65,19 +65,19 @@ def _folder(step: str, folders: Sequence[Path], out: Path | None, model: str) ->
     """The folder that the command names; None: a new one.
 
     Raises:
-        InputError: two folders, none where one is needed, or no model where one is needed.
+        OptionError: two folders, none where one is needed, or no model where one is needed.
     """
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
 
     where = f"kcurate eval {step}"
     if len(folders) + (out is not None) > 1:
-        raise InputError("more than one folder", where=where, hint="name one")
+        raise OptionError("more than one folder", where=where, hint="name one")
     folder = folders[0] if folders else out
     if step in ("all", "generate"):
         if not model:
-            raise InputError("which model?", where=where, hint="--model NAME")
+            raise OptionError("which model?", where=where, hint="--model NAME")
     elif folder is None:
-        raise InputError("which evaluation?", where=where, hint="name its folder")
+        raise OptionError("which evaluation?", where=where, hint="name its folder")
     return folder
 
 
@@ -122,12 +122,12 @@ def _compare(folders: Sequence[Path], plot: Path | None, *, as_json: bool) -> No
     """Print the differences, and draw them into the file `plot`."""
     from kcurate.cli import ending, output
     from kcurate.core import codec, store
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
     from kcurate.evaluation.comparing import svg
     from kcurate.evaluation.stage import run_compare
 
     if len(folders) != 2:
-        raise InputError(f"{len(folders)} folders", where="kcurate eval compare", hint="name two")
+        raise OptionError(f"{len(folders)} folders", where="kcurate eval compare", hint="name two")
     first, second = folders
     comparison = run_compare(first, second)
     if plot is not None:

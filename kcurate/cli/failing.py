@@ -1,4 +1,4 @@
-"""`--fail-on OUTCOME,...`: a command that did its work ends with exit code 1 if an outcome occurred."""
+"""When a command that did its work has failed (exit code 1): its own rule, or `--fail-on OUTCOME,...`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kcurate.cli.completing import starting
+
 if TYPE_CHECKING:
     from kcurate.records import Summary
 
 ANY = "any"
+NONE = "none"
+ONE_FAILED, ALL_FAILED = "one of them did not pass", "none of them passed"
+# By stage: the items that decide, and when it failed. Others raise an error of their own (`RAISED`), or have
+# done their work whatever came of the items.
+FAILS: Mapping[str, tuple[str, str]] = {
+    "extract": ("kernels", ALL_FAILED),
+    "deopt": ("kernels", ALL_FAILED),
+    "problem draft": ("kernels", ALL_FAILED),
+    "validate": ("candidates", ONE_FAILED),
+    "tune": ("settings", ALL_FAILED),
+    "verify-dataset": ("rows", ONE_FAILED),
+}
+RAISED: Mapping[str, str] = {
+    "capture": "the program failed (its own exit code), or launched nothing that could be recorded",
+    "pair": "the sides do not agree, or neither has a problem",
+    "optimize": "no answer is faster (without a GPU: right)",
+    "problem check": "a file is refused",
+    "build": "no pair became a row",
+}
 # The enumerations of a command's outcomes, and outcomes that are in none.
 OUTCOMES: Mapping[str, tuple[str, ...]] = {
     "extract": (
@@ -49,7 +70,7 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
 
 
 def _names(command: str) -> set[str]:
-    outcomes = {ANY}
+    outcomes = {ANY, NONE}
     for place in OUTCOMES[command]:
         module, _, name = place.partition(":")
         outcomes |= set(getattr(importlib.import_module(module), name)) if name else {place}
@@ -83,9 +104,7 @@ def split(text: str | None) -> tuple[str, ...]:
 
 def _completed(context: typer.Context, incomplete: str) -> list[str]:
     """The outcomes that the shell offers; those before the last comma stay."""
-    before, comma, last = incomplete.rpartition(",")
-    known = sorted(_names(context.info_name or ""))
-    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+    return starting(_names(context.info_name or ""), incomplete)
 
 
 FailOnOption = Annotated[
@@ -95,26 +114,34 @@ FailOnOption = Annotated[
         metavar="OUTCOME,...",
         callback=_parse,
         autocompletion=_completed,
-        help="End with exit code 1 if one of these outcomes occurred; any: if an item did not pass.",
+        help="Exit with 1 only if one of these outcomes occurred; any: if an item did not pass; none: never.",
     ),
 ]
 
 
 def check(summary: Summary, fail_on: Sequence[str]) -> None:
-    """End with an error if one of these outcomes occurred.
+    """End with an error if one of these outcomes occurred; without any, by the stage's own rule.
 
     Raises:
-        InputError: it did; everything that the command does is done.
+        FailedError: it did; everything that the command does is done.
     """
-    from kcurate.errors import InputError
+    from kcurate.errors import FailedError
 
+    if not fail_on:
+        kind, rule = FAILS.get(summary.stage, ("", ""))
+        items = [item for item in summary.results if item.kind == kind]
+        failed = sum(not item.passed for item in items)
+        if failed and (rule == ONE_FAILED or failed == len(items)):
+            what = f"{failed} of {len(items)} {kind} did not pass"
+            raise FailedError(what, where=f"kcurate {summary.stage}")
+        return
     occurred: dict[str, Any] = {
         name: sum(outcomes.get(name, 0) for outcomes in summary.counts.values())
         for name in fail_on
-        if name != ANY
+        if name not in (ANY, NONE)
     }
     if ANY in fail_on:
         occurred["not passed"] = sum(not item.passed for item in summary.results)
     if any(occurred.values()):
         what = ", ".join(f"{count} {name}" for name, count in occurred.items() if count)
-        raise InputError(what, where="--fail-on")
+        raise FailedError(what, where="--fail-on")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kcurate.cli import completing
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import JsonOption, WorkspaceOption
 
@@ -22,14 +24,27 @@ def list_(
         typer.Argument(metavar="[kernels|pairs|verdicts|runs]", help="What to list; default: count all."),
     ] = None,
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only those whose id contains this.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Only those whose id contains this.",
+            show_default=False,
+            autocompletion=completing.either,
+        ),
     ] = "",
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     outcome: Annotated[
         list[str] | None,
-        typer.Option(metavar="OUTCOME,...", help="Only these outcomes; may be repeated."),
+        typer.Option(
+            metavar="OUTCOME,...",
+            help="Only these outcomes; may be repeated.",
+            autocompletion=completing.outcomes,
+        ),
     ] = None,
-    suite: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this suite.")] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only of this suite.", autocompletion=completing.suites),
+    ] = None,
     built_in: Annotated[
         bool, typer.Option("--built-in/--no-built-in", help="Also list the pairs that ship with kcurate.")
     ] = False,
@@ -68,6 +83,17 @@ def _short(text: str) -> str:
     return line if len(line) <= MAX_WHY else f"{line[:MAX_WHY]} ..."
 
 
+def known_outcomes(kinds: Sequence[str]) -> set[str]:
+    """The outcomes that an item of these kinds can have; no kind: of any."""
+    from kcurate.lookup import listing
+    from kcurate.records import Outcome
+
+    judged = (*Outcome, "stale", "not_judged")
+    by_kind = {"kernels": listing.KERNEL_OUTCOMES, "pairs": judged, "verdicts": judged}
+    kinds = kinds or tuple(listing.KINDS)
+    return {str(name) for kind in kinds for name in by_kind.get(kind, listing.RUN_OUTCOMES)}
+
+
 def _outcomes(texts: list[str], kinds: list[str]) -> tuple[str, ...]:
     """The outcomes asked for.
 
@@ -76,17 +102,13 @@ def _outcomes(texts: list[str], kinds: list[str]) -> tuple[str, ...]:
     """
     from kcurate.cli.failing import split
     from kcurate.core.config import near
-    from kcurate.errors import InputError
-    from kcurate.lookup import listing
-    from kcurate.records import Outcome
+    from kcurate.errors import OptionError
 
-    judged = (*Outcome, "stale", "not_judged")
-    by_kind = {"kernels": listing.KERNEL_OUTCOMES, "pairs": judged, "verdicts": judged}
-    known = {str(name) for kind in kinds for name in by_kind.get(kind, listing.RUN_OUTCOMES)}
+    known = known_outcomes(kinds)
     names = tuple(name for text in texts for name in split(text))
     for name in names:
         if name not in known:
-            raise InputError(
+            raise OptionError(
                 f"no outcome {name!r}",
                 where="--outcome",
                 hint=near(name, known, otherwise=", ".join(sorted(known))),

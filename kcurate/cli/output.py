@@ -44,6 +44,19 @@ def note(text: str) -> None:
     progress.above(text)
 
 
+def speak(verbose: int, *, quiet: bool) -> None:
+    """How much is told on stderr beside errors: `verbose` 1: what kcurate logs; 2: what libraries log too."""
+    progress.quiet = quiet
+    if not verbose:
+        return
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", force=True)
+    logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else logging.WARNING)
+    for name in ("kcurate", "httpx"):
+        logging.getLogger(name).setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+
+
 @contextlib.contextmanager
 def on_stderr() -> Iterator[None]:
     """Print to stderr, since stdout belongs to a program that the command ran."""
@@ -97,11 +110,19 @@ def _plain_table(
 def report(
     summary: Summary, *, as_json: bool, fail_on: Sequence[str] = (), more: Mapping[str, Any] | None = None
 ) -> None:
-    """Print a stage's summary: one JSON object, or a table of counts and the first items that did not pass.
+    """Print a stage's summary, then look whether it failed.
 
     Raises:
-        InputError: an outcome of `fail_on` occurred.
+        FailedError: an outcome of `fail_on` occurred, or by the stage's own rule it failed.
     """
+    from kcurate.cli import failing
+
+    show(summary, as_json=as_json, more=more)
+    failing.check(summary, fail_on)
+
+
+def show(summary: Summary, *, as_json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Print a stage's summary: one JSON object, or a table of counts and items that did not pass."""
     if as_json:
         from kcurate.cli import ending
 
@@ -109,10 +130,6 @@ def report(
     else:
         _counts(summary)
         _not_passed(summary)
-    if fail_on:
-        from kcurate.cli import failing
-
-        failing.check(summary, fail_on)
 
 
 def _counts(summary: Summary) -> None:

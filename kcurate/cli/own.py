@@ -106,4 +106,4 @@ def _print_json(done: Optimized, *, applied: bool) -> None:
     more = {"found": done.found, "outcome": done.outcome, "detail": done.detail, "device": done.device}
     more |= {"speedup": speedup, "attempts": done.attempts, "pair": str(done.pair) if done.pair else None}
     more |= {"diff": done.diff, "diff_of_kernel_because": done.alone, "applied": applied}
-    output.report(done.summary, as_json=True, more={"optimized": more})
+    output.show(done.summary, as_json=True, more={"optimized": more})

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from kcurate.cli.failing import FailOnOption, split
+from kcurate.cli import failing
+from kcurate.cli.failing import FailOnOption
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, JsonOption, WorkspaceOption
 from kcurate.draft.settings import DraftConfig
@@ -29,18 +30,20 @@ def draft(config: DraftConfig, fail_on: FailOnOption = None, json: JsonOption = 
 
     workspace = Workspace(config.workspace)
     kernels = tuple(str(names.some(name, workspace, (names.KERNEL,))) for name in config.kernels)
-    failing = split(fail_on)
-    run(
+    summary = run(
         replace(config, kernels=kernels),
         note=output.note,
-        report=lambda summary: output.report(summary, as_json=json, fail_on=failing),
+        report=lambda summary: output.show(summary, as_json=json),
     )
+    failing.check(summary, failing.split(fail_on))
 
 
 def check(
     files: Annotated[
         tuple[Path, ...],
-        Argument("Finished draft files (problem.toml), or kernels by name.", metavar="FILE"),
+        Argument(
+            "Finished draft files (problem.toml), or kernels by name.", metavar="FILE", completes="kernels"
+        ),
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
@@ -53,7 +56,7 @@ def check(
     from kcurate.draft.trying.completed_files import check as run
 
     forms = tuple(_form(file, workspace) for file in files)
-    run(forms, workspace, note=output.note, report=lambda summary: output.report(summary, as_json=json))
+    run(forms, workspace, note=output.note, report=lambda summary: output.show(summary, as_json=json))
 
 
 def _form(file: Path, workspace: Path) -> Path:

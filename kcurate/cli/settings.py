@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from kcurate.cli import ending
 from kcurate.core import config
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 
 # The parser's usage error; typer re-exports only a subclass of it.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -70,7 +70,11 @@ class SettingsCommand(TyperCommand):
     """A command whose options are settings."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse `args`, falling back to the environment and the workspace's file."""
+        """Parse `args`, falling back to the environment and the workspace's file.
+
+        Raises:
+            OptionError: a value of the environment or of the file that the option cannot have.
+        """
         name = info_name or ""
         if parent is not None and parent.parent is not None:
             name = f"{parent.info_name}_{name}"
@@ -84,10 +88,24 @@ class SettingsCommand(TyperCommand):
             if isinstance(workspace, Path):
                 on_file = config.read_file(workspace, tree(parent.find_root().command)).get(name, {})
                 extra["default_map"] = _checked(on_file, options, probe, workspace / config.FILE_NAME)
-        context = super().make_context(info_name, args, parent, **extra)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except UsageError as error:
+            raise _at_its_variable(error, name) from None
         if not context.resilient_parsing:
             ending.parsed(name.replace("_", " "), as_json=bool(context.params.get("json")))
         return context
+
+
+def _at_its_variable(error: Any, command: str) -> Exception:
+    """The parser's error, which names the option, with the variable that the value is from, if it is."""
+    option, context = getattr(error, "param", None), getattr(error, "ctx", None)
+    source = context.get_parameter_source(option.name) if option is not None and context is not None else None
+    if option is None or source is None or source.name != "ENVIRONMENT":
+        return error  # type: ignore[no-any-return]
+    variable = next(name for name in config.variables(command, option.name) if os.environ.get(name))
+    what, where = error.message.removeprefix("Value error, "), f"environment variable {variable}"
+    return OptionError(what, where=where, hint=f"for {option.opts[0]}")
 
 
 def _checked(on_file: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:
@@ -98,5 +116,5 @@ def _checked(on_file: dict[str, Any], options: dict[str, Any], context: Any, pat
             options[key].process_value(context, value)
         except UsageError as error:
             message = getattr(error, "message", str(error))
-            raise InputError(message, where=f"{path}: {key}") from error
+            raise OptionError(message, where=f"{path}: {key}") from error
     return on_file

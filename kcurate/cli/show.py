@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kcurate.cli import completing
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import JsonOption, WorkspaceOption
 
@@ -19,7 +20,14 @@ SIDE_BY_SIDE_COLUMNS = 120
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="ID|PATH", help="A pair or kernel: its id, or its folder.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID|PATH",
+            help="A pair or kernel: its id, or its folder.",
+            autocompletion=completing.either,
+        ),
+    ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:

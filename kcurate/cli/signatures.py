@@ -15,7 +15,30 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from kcurate.cli import completing, output
 from kcurate.core.options import Argument, Default, Option, Overrides
+
+# What every command has beside its own options.
+_SPOKEN = (
+    (
+        "verbose",
+        0,
+        Annotated[
+            int,
+            typer.Option(
+                "--verbose",
+                "-v",
+                count=True,
+                help="Also tell each item's outcome as it comes; -vv: all logs.",
+            ),
+        ],
+    ),
+    (
+        "quiet",
+        False,
+        Annotated[bool, typer.Option("--quiet", "-q", help="Tell nothing but errors on stderr.")],
+    ),
+)
 
 
 def given_path(text: str) -> Path:
@@ -41,8 +64,14 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
         else:
             parameters.append(_parameter(name, hints[name], parameter.default))
 
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, default, annotation in _SPOKEN
+    ]
+
     @functools.wraps(command)
     def with_options(**values: Any) -> Any:
+        output.speak(values["verbose"], quiet=values["quiet"])
         arguments = {name: _value(name, hint, values) for name, hint in hints.items()}
         return command(**{name: value for name, value in arguments.items() if value is not None})
 
@@ -100,14 +129,25 @@ def _on_the_command_line(kind: Any, option: Option, default: Any) -> tuple[Any, 
 
 
 def _of_typer(option: Option, kind: Any, field: str) -> Any:
+    offers = completing.OFFERS[option.completes] if option.completes else None
     parser = given_path if Path in (kind, *get_args(kind), *map(_inner, get_args(kind))) else None
     if isinstance(option, Argument):
         return typer.Argument(
-            help=option.help, metavar=option.metavar, parser=parser, show_default=option.show_default
+            help=option.help,
+            metavar=option.metavar,
+            parser=parser,
+            show_default=option.show_default,
+            autocompletion=offers,
         )
     flags = option.flags.split() or [f"--{field.replace('_', '-')}"]
     return typer.Option(
-        *flags, help=option.help, metavar=option.metavar, min=option.min, max=option.max, parser=parser
+        *flags,
+        help=option.help,
+        metavar=option.metavar,
+        min=option.min,
+        max=option.max,
+        parser=parser,
+        autocompletion=offers,
     )
 
 

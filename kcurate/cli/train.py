@@ -118,23 +118,23 @@ def _settings(
     resumed: Path | None,
 ) -> TrainSettings:
     """The settings of a new run, or those of the run that goes on, with what is set anew."""
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
     from kcurate.train.config import resolve
     from kcurate.train.run_folder import RunFolder
 
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
     if recipe is not None or config is not None:
-        raise InputError("a run keeps its recipe and file", where="--resume", hint="change it with --set")
+        raise OptionError("a run keeps its recipe and file", where="--resume", hint="change it with --set")
     return RunFolder(resumed).settings(sets, options)
 
 
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
     from kcurate.core.runs import new_folder
-    from kcurate.errors import InputError
+    from kcurate.errors import OptionError
 
     if resume:
-        raise InputError("which run?", where="--resume", hint="give --out RUN")
+        raise OptionError("which run?", where="--resume", hint="give --out RUN")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("several processes need one folder", where="--out", hint="give --out RUN")
+        raise OptionError("several processes need one folder", where="--out", hint="give --out RUN")
     return new_folder(workspace, "train")

@@ -16,14 +16,15 @@ def tune(config: TuneConfig, json: JsonOption = False) -> None:
 
     Example: kcurate tune reduction-scan/reduce-sum-shuffle --gpu 0 --trials 20
     """
-    from kcurate.cli import output
+    from kcurate.cli import failing, output
     from kcurate.tune import stage
 
     done = stage.run(config, note=output.note)
     if json:
-        output.report(done.summary, as_json=True, more={"tuned": _plain(done)})
+        output.show(done.summary, as_json=True, more={"tuned": _plain(done)})
     else:
         _print(done)
+    failing.check(done.summary, ())
 
 
 def _print(done: Tuned) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 
 DEFAULT_WORKSPACE = Path("kcurate-work")
 FILE_NAME = "kcurate.toml"
@@ -41,7 +41,7 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
     """Refuse unknown `KCURATE_` variables: a misspelt name would be silently ignored.
 
     Raises:
-        InputError: there is one; the message names it and the closest known one.
+        OptionError: there is one; the message names it and the closest known one.
     """
     settings = {
         name for command in options for option in options[command] for name in variables(command, option)
@@ -51,15 +51,15 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
             where, option = f"environment variable {name}", name.removeprefix(PREFIX).lower()
             if option in PER_COMMAND:
                 names = ", ".join(variables(command, option)[0] for command in _having(option, options))
-                raise InputError("means something else in each command", where=where, hint=f"set {names}")
-            raise InputError("unknown setting", where=where, hint=near(name, settings))
+                raise OptionError("means something else in each command", where=where, hint=f"set {names}")
+            raise OptionError("unknown setting", where=where, hint=near(name, settings))
 
 
 def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
     """The settings in a workspace's `kcurate.toml`, per command; empty if there is no file.
 
     Raises:
-        InputError: unreadable, not TOML, or an unknown key (the message names it).
+        InputError: unreadable, or not TOML. OptionError: an unknown key (the message names it).
     """
     path = workspace / FILE_NAME
     return _per_command(read_toml(path), options, path) if path.exists() else {}
@@ -90,14 +90,14 @@ def _per_command(data: Mapping[str, Any], options: Options, path: Path) -> dict[
     for key, value in data.items():
         if isinstance(value, dict):
             if key not in options:
-                raise InputError(f"unknown table [{key}]", where=str(path), hint=near(key, options))
+                raise OptionError(f"unknown table [{key}]", where=str(path), hint=near(key, options))
             names = options[key] - NOT_IN_FILE
             tables[key] = {_known(name, names, path, table=key): value[name] for name in value}
         else:
             name = _known(key, everywhere, path)
             if name in PER_COMMAND:
                 hint = f"put it under {', '.join(f'[{command}]' for command in _having(name, options))}"
-                raise InputError(f"{key!r} means something else in each command", where=str(path), hint=hint)
+                raise OptionError(f"{key!r} means something else in each command", where=str(path), hint=hint)
             shared[name] = value
     return {
         command: {name: shared[name] for name in shared if name in names} | tables.get(command, {})
@@ -113,7 +113,7 @@ def _known(key: str, names: Iterable[str], path: Path, *, table: str | None = No
     name = key.replace("-", "_")
     if name not in names:
         shown = f"{table}.{key}" if table else key
-        raise InputError(f"unknown key {shown!r}", where=str(path), hint=near(name, names))
+        raise OptionError(f"unknown key {shown!r}", where=str(path), hint=near(name, names))
     return name
 
 

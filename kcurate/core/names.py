@@ -7,7 +7,7 @@ Ids are searched for in the workspace first, then among the built-in pairs. Not 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kcurate.core import codec, own_files, resources, store
@@ -55,6 +55,13 @@ def pairs(texts: Iterable[str], workspace: Workspace) -> list[Path]:
     if not folders:
         raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
     return list(folders.values())
+
+
+def ids(workspace: Workspace, records: Sequence[str] = RECORDS) -> Iterator[str]:
+    """Every name that `one` finds, as places below the workspace's folders and that of the built-in pairs."""
+    for root in _roots(workspace, records):
+        for record in records:
+            yield from (path.parent.relative_to(root).as_posix() for path in root.rglob(record))
 
 
 def _roots(workspace: Workspace, records: Sequence[str]) -> list[Path]:

@@ -28,6 +28,7 @@ class Option:
     `flags`: as typed, separated by spaces. `min`, `max`: limits of a number, inclusive. `default`: the
     command's default if it differs from the field's; None: the field's default, not shown in the help.
     `read`: makes the field's value from the texts of an option that may be repeated.
+    `completes`: what a shell offers for it, a name of `kcurate.cli.completing`.
     """
 
     help: str
@@ -37,6 +38,7 @@ class Option:
     max: float | None = None
     default: Any = Default.SAME
     read: Callable[[list[str]], Any] | None = None
+    completes: str = ""
 
     def name(self, field: str) -> str:
         """The name of the setting that `field` declares: the first long flag, else the field's name."""
@@ -118,10 +120,21 @@ ToolCallsOption = Annotated[
 ToolSecondsOption = Annotated[
     float, Option("Claude: seconds that these calls may take for an answer.", metavar="S", min=0)
 ]
+TimeoutOption = Annotated[
+    float | None,
+    Option(
+        "Seconds without a byte after which a request is given up and sent again.  [default: claude 180, "
+        "others 600]",
+        "--timeout",
+        "S",
+        min=0.1,
+    ),
+]
 PairsArgument = Annotated[
     tuple[Path, ...],
     Argument(
         "Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
         metavar="[PAIR...]",
+        completes="pairs",
     ),
 ]

@@ -15,6 +15,8 @@ T = TypeVar("T")
 # When a bar appears, and how often it is redrawn even if nothing was finished.
 DELAY_S = 2.0
 EVERY_S = 0.5
+# Whether nobody wants to read notes and bars (`--quiet`).
+quiet = False
 
 
 @contextlib.contextmanager
@@ -22,7 +24,7 @@ def bar(title: str, total: int | None = None, unit: str = "", *, done: int = 0) 
     """A bar (`update`, `set_postfix`, `set_description`); `total` None: only the elapsed time."""
     from tqdm import tqdm
 
-    on_terminal = sys.stderr.isatty()
+    on_terminal = sys.stderr.isatty() and not quiet
     form = None if total is not None else "{desc}: {elapsed}{postfix}"
     with tqdm(
         total=total, initial=done, desc=title, unit=unit, leave=False, disable=not on_terminal, delay=DELAY_S,
@@ -58,6 +60,8 @@ def each(items: Iterable[T], title: str, total: int | None = None, unit: str = "
 
 def above(text: str) -> None:
     """Print a line on stderr, above the bar if one is shown."""
+    if quiet:
+        return
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or not sys.stderr.isatty():
         print(text, file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ A log that cannot be written does not affect the run. Not covered: showing messa
 from __future__ import annotations
 
 import contextlib
+import logging
 import shlex
 import time
 import traceback
@@ -30,6 +31,7 @@ from kcurate.errors import InputError
 from kcurate.records import Item, Summary
 
 SUMMARY = "summary.json"
+_LOG = logging.getLogger(__name__)
 
 
 class Run:
@@ -66,6 +68,7 @@ class Run:
             InputError: it cannot be written.
         """
         Workspace(self.workspace).mark()
+        _LOG.info("%s: run folder %s", self.stage, self.folder)
         if settings is not None:
             data = {"stage": self.stage, **_plain(settings), **_plain(more)}
             store.write_bytes(self.folder / "config.json", store.pretty_json(data))
@@ -94,6 +97,7 @@ class Run:
             key: _text(value) for key, value in vars(item).items() if isinstance(value, str)
         }
         self._results.append(replace(item, **texts))
+        _LOG.info("%s %s: %s%s", item.kind, item.id, item.outcome, f": {item.why}" if item.why else "")
 
     def command(self, *words: str | Path) -> str:
         """A kcurate command for this workspace, quoted for a shell."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.core import codec, store
-from kcurate.errors import InputError, RecordError
+from kcurate.errors import OptionError, RecordError
 
 FILE = "versions.json"
 FIRST = "1.0.0"
@@ -131,9 +131,9 @@ def checked(version: str | None, last: str | None) -> str | None:
         return None
     new, old = parse(version), parse(last) if last else None
     if new is None:
-        raise InputError(f"not a version: {version!r}", where="--version", hint="such as 1.2.0")
+        raise OptionError(f"not a version: {version!r}", where="--version", hint="such as 1.2.0")
     if old is not None and new <= old:
-        raise InputError(f"{version} is not newer than {last}", where="--version")
+        raise OptionError(f"{version} is not newer than {last}", where="--version")
     return version
 
 

@@ -17,7 +17,7 @@ from kcurate.dataset import contamination, duplicates, licences, secrets
 from kcurate.dataset.contamination import LIMIT, Overlap, Reference
 from kcurate.dataset.rows import COLUMNS
 from kcurate.dataset.settings import Rules
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.hub.published_rows import candidate_of
 from kcurate.records import Call, Candidate, Outcome, Verdict
 
@@ -52,7 +52,7 @@ class Gates:
 
     def __post_init__(self) -> None:
         if not 0 < self.rules.near <= 1:
-            raise InputError(f"not a similarity: {self.rules.near}", where="--near", hint="above 0, up to 1")
+            raise OptionError(f"not a similarity: {self.rules.near}", where="--near", hint="above 0, up to 1")
         self._sets = tuple(contamination.read(path) for path in self.rules.against)
         self._seen = duplicates.Seen(self.rules.near)
 

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.records import Candidate
 
 UNKNOWN = "unknown"
@@ -54,7 +54,7 @@ def spdx(license: str | None) -> str | None:
     """
     spelled = None if license is None else canonical(license)
     if license is not None and spelled is None:
-        raise InputError(f"not an SPDX expression: {license!r}", where="--licence", hint="such as MIT")
+        raise OptionError(f"not an SPDX expression: {license!r}", where="--licence", hint="such as MIT")
     return spelled
 
 

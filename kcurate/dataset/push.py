@@ -20,7 +20,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.dataset.settings import PushConfig
-from kcurate.errors import InputError, RemoteError
+from kcurate.errors import InputError, OptionError, RemoteError
 from kcurate.hub.published_rows import read_rows
 from kcurate.hub.repository import Hub, Remote
 from kcurate.records import Summary
@@ -38,7 +38,7 @@ def run(config: PushConfig, *, note: Note = silent) -> Summary:
     if config.repo is None and config.to is None:
         raise InputError("no target", where="push", hint="give --repo USER/NAME, or --to DIR")
     if config.repo is not None and config.to is not None:
-        raise InputError("--repo and --to exclude each other", where="push")
+        raise OptionError("--repo and --to exclude each other", where="push")
     with recorded("push", config.workspace, note=note) as record:
         with progress.bar("check the dataset"):
             files, history = _checked(Workspace(config.workspace).dataset)

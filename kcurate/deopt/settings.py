@@ -19,6 +19,7 @@ from kcurate.core.options import (
     MaxTokensOption,
     Option,
     RayOption,
+    TimeoutOption,
     ToolCallsOption,
     ToolSecondsOption,
     WorkspaceOption,
@@ -51,6 +52,7 @@ class DeoptConfig:
             "Kernels or pairs: paths, ids, or unique prefixes of ids; source trees (extracted first); "
             "default: the workspace's kernels.",
             metavar="PATH",
+            completes="either",
         ),
     ] = ()
     model: Annotated[
@@ -102,6 +104,7 @@ class DeoptConfig:
     tool_seconds: ToolSecondsOption = TOOL_SECONDS
     batch: Annotated[bool, Option("Claude: use the Batch API: half the price, slower.")] = False
     max_tokens: MaxTokensOption = MAX_TOKENS
+    timeout_s: TimeoutOption = None
     concurrency: Annotated[int, Option("Models: concurrent requests.", metavar="N", min=1, max=256)] = 8
     place: Place = EMULATED
     jobs: JobsOption = 1

@@ -15,6 +15,7 @@ from kcurate.core.options import (
     MaxTokensOption,
     Option,
     PriceOption,
+    TimeoutOption,
     WorkspaceOption,
 )
 
@@ -33,6 +34,7 @@ class DraftConfig:
         Argument(
             "Extracted kernels: folders, ids, or unique prefixes of ids; default: all in the workspace.",
             metavar="KERNEL",
+            completes="kernels",
         ),
     ] = ()
     trees: Annotated[
@@ -55,4 +57,5 @@ class DraftConfig:
     price: PriceOption = None
     max_tokens: MaxTokensOption = MAX_TOKENS
     effort: EffortOption = None
+    timeout_s: TimeoutOption = None
     gpu: GpuOption = "auto"

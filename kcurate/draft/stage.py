@@ -119,7 +119,15 @@ def _asked(
     spending = Spending(config.max_usd, config.price, config.max_tokens)
     name, options = parse_model(config.model), {"effort": config.effort}
     client = client_of(name, config.max_tokens)
-    asking = open_asking(name, workspace.transcripts, spending, options=options, client=client, note=note)
+    asking = open_asking(
+        name,
+        workspace.transcripts,
+        spending,
+        timeout_s=config.timeout_s,
+        options=options,
+        client=client,
+        note=note,
+    )
     asked = Proposing(asking)
     stack.callback(asked.asking.client.close)
     return asked

@@ -19,7 +19,7 @@ from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.core.workspace import Inside
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.evaluation import completions
 from kcurate.evaluation.completions import Completion
 from kcurate.evaluation.settings import Evaluated
@@ -89,16 +89,17 @@ def check(evaluated: Evaluated) -> None:
     check_held_out(evaluated.held_out)
     source, _, path = evaluated.tasks.partition(":")
     if source not in ("pairs", "kernelbench") or (source == "pairs" and path):
-        raise InputError(f"no tasks {evaluated.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+        what, hint = f"no tasks {evaluated.tasks!r}", "pairs or kernelbench[:PATH]"
+        raise OptionError(what, where="--tasks", hint=hint)
     if evaluated.tool_calls and (not evaluated.of_claude or evaluated.protocol != "kcurate"):
         what = "only Claude has tools, and not in KernelBench's protocol"
-        raise InputError(what, where="--tool-calls", hint="leave it out")
+        raise OptionError(what, where="--tool-calls", hint="leave it out")
     if evaluated.protocol == "kernelbench":
         _check_protocol(evaluated, source, path)
     if evaluated.temperature is not None and not 0 < evaluated.temperature < math.inf:
-        raise InputError(f"not a finite number above 0: {evaluated.temperature}", where="--temperature")
+        raise OptionError(f"not a finite number above 0: {evaluated.temperature}", where="--temperature")
     if evaluated.top_p is not None and not 0 < evaluated.top_p <= 1:
-        raise InputError(f"not above 0 and at most 1: {evaluated.top_p}", where="--top-p")
+        raise OptionError(f"not above 0 and at most 1: {evaluated.top_p}", where="--top-p")
 
 
 def _check_protocol(evaluated: Evaluated, source: str, path: str) -> None:

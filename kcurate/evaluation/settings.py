@@ -17,6 +17,7 @@ from kcurate.core.options import (
     JobsOption,
     Option,
     PriceOption,
+    TimeoutOption,
     WorkspaceOption,
 )
 
@@ -121,6 +122,7 @@ class EvalConfig:
         None
     )
     price: PriceOption = None
+    timeout_s: TimeoutOption = None
     backend: BackendOption = "auto"
     gpu: GpuOption = "auto"
     jobs: JobsOption = 0

@@ -17,7 +17,7 @@ from kcurate.backends.choice import choose
 from kcurate.core import codec, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, new_folder, recorded
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.comparing import Comparison, compare
 from kcurate.evaluation.completions import Completion
@@ -275,7 +275,7 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
         from kcurate.models.opening import Spending, open_asking
 
         if evaluated.adapter is not None:
-            raise InputError("an adapter needs a model in this process", where="--adapter")
+            raise OptionError("an adapter needs a model in this process", where="--adapter")
         spending = Spending(config.max_usd, config.price, evaluated.longest)
         options = {
             "temperature": evaluated.temperature,
@@ -283,7 +283,9 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
             "effort": evaluated.effort,
         }
         name = parse_model(evaluated.model)
-        asking = open_asking(name, folder.transcripts, spending, options=options, note=note)
+        asking = open_asking(
+            name, folder.transcripts, spending, timeout_s=config.timeout_s, options=options, note=note
+        )
         with contextlib.closing(asking.client):
             yield Endpoint(asking, config.concurrency)
         note(asking.spent())

@@ -15,7 +15,8 @@ class ExtractConfig:
     """What to extract and how.
 
     `compile` None: if NVRTC is installed. `root`: the tree of paths that belong to no suite; None: each
-    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees.
+    folder, or a file's folder, is a tree. `include_dirs` are folders in the trees. `pairs`: natural
+    pairs too.
     """
 
     paths: Annotated[
@@ -23,7 +24,12 @@ class ExtractConfig:
     ]
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     suite: Annotated[
-        str, Option("auto, parboil, rodinia, generic, or your own manifest (a .toml file).", metavar="NAME")
+        str,
+        Option(
+            "auto, parboil, rodinia, generic, or your own manifest (a .toml file).",
+            metavar="NAME",
+            completes="suites",
+        ),
     ] = "auto"
     jobs: JobsOption = 1
     include: Annotated[tuple[str, ...], Option("Only matching files; may be repeated.", metavar="GLOB")] = ()
@@ -55,4 +61,5 @@ class ExtractConfig:
         Option("Compile-check each kernel; default: if NVRTC works.", "--compile/--no-compile"),
     ] = None
     root: Path | None = None
+    pairs: bool = True
     licence: LicenceOption = None

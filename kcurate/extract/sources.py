@@ -14,7 +14,7 @@ from pathlib import Path
 from kcurate.core import time_limits
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.cuda_source import blank_literals, global_macros, local_includes, marks_in
-from kcurate.errors import BackendError, InputError
+from kcurate.errors import BackendError, InputError, OptionError
 from kcurate.extract.flags import FlagFinder, Flags
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
 from kcurate.extract.walk import (
@@ -100,7 +100,7 @@ def _forced(suite: str, manifests: Mapping[str, Manifest]) -> Manifest | None:
         return load_manifest(Path(suite))
     if suite not in manifests:
         names = ", ".join([AUTO, *manifests])
-        raise InputError(f"unknown suite {suite!r}", where="--suite", hint=f"one of {names}")
+        raise OptionError(f"unknown suite {suite!r}", where="--suite", hint=f"one of {names}")
     return manifests[suite]
 
 

@@ -80,7 +80,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             workspace = Workspace(config.workspace)
             record.begin(config, paths=[path.resolve() for path in config.paths])
             finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
-        matches = [_pairs(tree, workspace.pairs, record.note) for tree in finished]
+        matches = [_pairs(tree, workspace.pairs, record.note) if config.pairs else [] for tree in finished]
         outcomes = [
             file_outcomes(files, tree, config.min_device_fraction)
             for files, tree in zip(trees, finished, strict=True)

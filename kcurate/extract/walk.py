@@ -16,6 +16,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from kcurate.core.names import RECORDS
 from kcurate.core.workspace import MARKER
 from kcurate.extract import plugin_readers
 from kcurate.suites import Manifest, Tree, find_tree
@@ -99,9 +100,11 @@ class Walker:
     filter: Filter
     seen: set[tuple[int, int]] = field(default_factory=set)
     _links: list[tuple[Path, Tree]] = field(default_factory=list)
+    _in_workspace: bool = False
 
     def walk(self, path: Path, tree: Tree, *, detect: bool = True) -> Iterator[Found]:
         """Every file at or below `path` (absolute). With `detect`, suites below it are recognised."""
+        self._in_workspace = os.path.lexists(path / MARKER)
         yield from self._visit(path, tree, DETECTION_DEPTH if detect else 0)
         while self._links:
             links, self._links = self._links, []
@@ -140,7 +143,7 @@ class Walker:
             path = folder / entry.name
             if entry.is_symlink():
                 self._links.append((path, tree))
-            elif not (entry.is_dir(follow_symlinks=False) and _passed_over(path)):
+            elif not (entry.is_dir(follow_symlinks=False) and self._passed_over(path)):
                 yield from self._visit(path, tree, max(depth - 1, 0))
 
     def _visit_link(self, link: Path, tree: Tree) -> Iterator[Found]:
@@ -153,6 +156,12 @@ class Walker:
             yield Found(tree, _relative(link, tree), FileOutcome.SEEN)
         else:
             yield from self._visit(link, tree, 0)
+
+    def _passed_over(self, folder: Path) -> bool:
+        """A folder of version control, a workspace, or what kcurate wrote into a tree that is one itself."""
+        if folder.name in SKIPPED_FOLDERS or os.path.lexists(folder / MARKER):
+            return True
+        return self._in_workspace and any(os.path.lexists(folder / name) for name in RECORDS)
 
     def _first_outcome(self, tree: Tree, name: str, status: os.stat_result) -> FileOutcome | None:
         """The outcome that is certain before the file is opened; None: none yet."""
@@ -168,10 +177,6 @@ class Walker:
         if not self.filter.passes(name):
             return FileOutcome.EXCLUDED
         return FileOutcome.TOO_LARGE if status.st_size > MAX_FILE_BYTES else None
-
-
-def _passed_over(folder: Path) -> bool:
-    return folder.name in SKIPPED_FOLDERS or os.path.lexists(folder / MARKER)
 
 
 def _relative(path: Path, tree: Tree) -> str:

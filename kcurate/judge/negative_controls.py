@@ -22,6 +22,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kcurate.core import store
 from kcurate.judge.agreement import Outputs, differs, identical, in_order, valid_count
 from kcurate.judge.case import Case, Ruling
@@ -141,6 +143,7 @@ def spoiling(
     return spoil
 
 
+@np.errstate(over="ignore", invalid="ignore")  # wrong answers may be beyond their type, or NaN
 def weakness(
     problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs], rerun: Rerun | None = None
 ) -> str | None:

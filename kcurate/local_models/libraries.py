@@ -7,7 +7,7 @@ import importlib.util
 import warnings
 from collections.abc import Iterator, Sequence
 
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import MissingDependencyError, OptionError
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 # What the trainers can log to; each is a package of the same name.
@@ -41,7 +41,7 @@ def require_reports(names: Sequence[str]) -> None:
     """
     if unknown := [name for name in names if name not in REPORTS]:
         why = f"cannot log to {unknown[0]!r}"
-        raise InputError(why, where="--report", hint=f"one of {', '.join(REPORTS)}")
+        raise OptionError(why, where="--report", hint=f"one of {', '.join(REPORTS)}")
     for name in names:
         require([name], f"--report {name}", f"pip install {name}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.models import prices
 
 Provider = Literal["anthropic", "openai", "local"]
@@ -50,6 +50,6 @@ def parse_model(text: str) -> ModelName:
     path = Path(text)
     if path.suffix == ".gguf":
         if not path.is_file():
-            raise InputError("no such file", where=text, hint="--model FILE.gguf")
+            raise OptionError("no such file", where=text, hint="--model FILE.gguf")
         return ModelName("local", path.stem, text)
-    raise InputError(f"not a model: {text!r}", where="--model", hint=HINT)
+    raise OptionError(f"not a model: {text!r}", where="--model", hint=HINT)

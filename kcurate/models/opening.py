@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kcurate.core.notes import Note, silent
 from kcurate.core.options import MAX_TOKENS
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.models import prices
 from kcurate.models.asking import Asking
 from kcurate.models.budget import Budget
@@ -38,7 +38,7 @@ class Spending:
             InputError: there is a budget, but no price; or `max_usd` is not a valid amount.
         """
         if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
-            raise InputError(f"not an amount: {self.max_usd}", where="--max-usd")
+            raise OptionError(f"not an amount: {self.max_usd}", where="--max-usd")
         given = self.price or ("0,0" if name.provider == "local" else None)
         price = prices.parse_price(given) if given else prices.find_price(name.model)
         if price is None and self.max_usd is not None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.records import Usage
 
 MILLION = 1_000_000
@@ -108,7 +108,7 @@ def parse_price(text: str) -> Price:
     except ValueError:
         numbers = []
     if len(numbers) not in (2, 4) or not all(0 <= number < 1e6 for number in numbers):
-        raise InputError(
+        raise OptionError(
             f"not a price: {text!r}", where="--price", hint="dollars per million tokens: IN,OUT such as 3,15"
         )
     # Unless given: a cache write costs 1.25 times the input, as in all of `prices.toml`; a read, the whole

@@ -3,6 +3,7 @@
 | module | owns |
 |---|---|
 | `kernels` | `FILE.cu[:KERNEL]` on the command line to an extracted kernel |
+| `launches` | how a kernel is launched: as the user wrote it, else guessed |
 | `problems` | an admitted problem for one of the kernels: found, drafted, asked for |
 | `pair` | two kernels to a candidate |
 | `judging` | `kcurate.judge` and `kcurate.Judge`: two kernels and example calls to a verdict |

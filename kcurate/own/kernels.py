@@ -17,6 +17,7 @@ from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
+from kcurate.judge.workers.own_lines import first_error
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,12 @@ def find_kernels(
     """Extract the files into the workspace; the kernel that each text names. `compile` is that of `extract`.
 
     Raises:
-        InputError: a file that cannot be read or holds no kernel, or a text that names none or several.
+        InputError: a file that cannot be read or holds no kernel, a text that names none or several, or a
+            kernel that does not compile.
     """
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
-    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
+    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
     _, trees = extract(replace(config, compile=compile), note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
@@ -56,10 +58,28 @@ def find_kernels(
     kernels = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
     for own in kernels:
         if (built := own.half.kernel.compiled) is not None and not built.ok:
-            log = (built.log or "").splitlines()
-            why = next((line for line in log if "error" in line), "see compiled.log in its kernel.json")
-            note(f"{own.name} does not compile by itself: {why.strip()}")
+            raise _compile_error(own, built.log or "")
     return kernels
+
+
+def _compile_error(own: Own, log: str) -> InputError:
+    """The compiler's first message, at the line of the user's file that it is about."""
+    record = own.half.folder / "kernel.json"
+    hint = f"the compiler's whole log is in {record}"
+    first = first_error(log)
+    if first is None:
+        return InputError(f"{own.half.kernel.name} does not compile", where=str(own.path), hint=hint)
+    (at, words), lines = first, own.half.code.splitlines()
+    text = lines[at - 1].strip() if 0 < at <= len(lines) else ""
+    places = [
+        number
+        for number, line in enumerate(own.data.decode("utf-8", "replace").splitlines(), start=1)
+        if text and line.strip() == text
+    ]
+    where = f"{own.path}:{places[0]}" if len(places) == 1 else f"{own.half.folder / 'kernel.cu'}:{at}"
+    shown = f", in {text!r}" if text else ""
+    what = f"{own.half.kernel.name} does not compile by itself: {words}{shown}"
+    return InputError(what, where=where, hint=hint)
 
 
 def _root(paths: Iterable[Path]) -> Path | None:

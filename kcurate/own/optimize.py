@@ -17,7 +17,7 @@ from kcurate.deopt.models.run import Seams, search
 from kcurate.deopt.settings import DeoptConfig
 from kcurate.errors import InputError
 from kcurate.models.naming import parse_model
-from kcurate.own import patch
+from kcurate.own import launches, patch
 from kcurate.own.kernels import Own, find_kernels
 from kcurate.own.problems import Ask, Wanted, find_problem
 from kcurate.own.settings import OptimizeConfig
@@ -56,6 +56,7 @@ def run(
         InputError: unusable files or options, or no admitted problem. RemoteError: the model cannot be asked.
     """
     parse_model(config.model)
+    launches.check_form(config.launch, "--launch")
     with recorded("optimize", config.workspace, note=note) as record:
         (kernel,) = find_kernels((config.kernel,), config.workspace, note=record.note)
         record.begin(config)
@@ -75,6 +76,7 @@ def run(
             effort=config.effort,
             tool_calls=config.tool_calls,
             tool_seconds=config.tool_seconds,
+            timeout_s=config.timeout_s,
             place=config.place,
             jobs=0,
         )

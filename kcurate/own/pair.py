@@ -5,6 +5,7 @@ Not covered: the verdict on the pair (`kcurate validate`), plans that launch sev
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate.core import progress, store
@@ -12,13 +13,15 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset.licences import spdx
+from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome, give
 from kcurate.draft.trying.completed_files import AdmittingJudge
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
 from kcurate.extract.naming import safe_part
+from kcurate.own import launches
 from kcurate.own.kernels import Own, find_kernels
-from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
+from kcurate.own.problems import Ask, Wanted, find_problem, launchless
 from kcurate.own.settings import PairConfig
 from kcurate.records import Candidate, Origin, Side, Summary
 
@@ -33,6 +36,8 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
             counterpart, or results that differ. Nothing is written to `pairs/` then.
     """
     licence = spdx(config.licence)
+    launches.check_form(config.slow_launch, "--slow-launch")
+    launches.check_form(config.fast_launch, "--fast-launch")
     with recorded("pair", config.workspace, note=note) as record:
         slow, fast = find_kernels((config.slow, config.fast), config.workspace, note=record.note)
         if slow.half.code == fast.half.code:
@@ -45,10 +50,14 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         )
         command = record.command("pair", config.slow, config.fast)
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
+        for target, other in zip(wanted, reversed(wanted), strict=True):
+            if launchless(target) and not target.known:
+                how = f"nothing launches it, so it is launched as {other.kernel.name}"
+                record.note(f"{target.own.name}: {how} (else: {target.option} LAUNCH)")
         judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):
-                outcome = give(pair, slow.half, fast.half, judge)
+                outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
         finally:
             judge.close()
         form = next((target.form for target in wanted if target.form.exists()), None)
@@ -64,6 +73,13 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         return summary
 
 
+def _with_launch(target: Wanted) -> PairKernel:
+    """The kernel; a launch that was given or guessed for it is kept, whatever launches the other one."""
+    half = target.own.half
+    told = target.kernel.launch_sites != half.kernel.launch_sites
+    return replace(half, own_launch=told)
+
+
 def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:
     """The folder and the pair without a problem.
 
@@ -73,7 +89,7 @@ def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) ->
     kernels = slow.half.kernel, fast.half.kernel
     name = config.name or safe_part(f"{kernels[0].name}-{kernels[1].name}")
     if name != safe_part(name) or not name:
-        raise InputError(
+        raise OptionError(
             f"not a name for a folder: {name!r}", where="--name", hint="letters, digits, - and _"
         )
     folder = Workspace(config.workspace).pairs / SUITE / name
@@ -103,5 +119,5 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
     forms = " or ".join(str(target.form) for target in wanted if target.form.exists())
     hint = f"correct the code, or the problem or launch in {forms}"
     if alone := next((target for target in wanted if launchless(target)), None):
-        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {LAUNCH_FORM}"
+        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"
     return InputError(f"the sides do not agree: {outcome.why}", where=where, hint=hint)

@@ -13,22 +13,24 @@ from pathlib import Path
 from kcurate.core import own_files, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
-from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.draft.captured.launch_records import Captures
 from kcurate.draft.file import toml_reader
 from kcurate.draft.file.open_places import filled, open_fields
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
+from kcurate.draft.host import host_files
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
 from kcurate.draft.trying.completed_files import check
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
+from kcurate.own import launches
 from kcurate.own.kernels import Own
-from kcurate.records import Argument, Kernel, LaunchSite
+from kcurate.records import Kernel
 from kcurate.suites.problems import PROBLEM_NAME, own_problem
 
 # Asks a person: the question and the value so far; returns the answer (empty: keep the value).
 Ask = Callable[[str, str], str]
-LAUNCH_FORM = "'GRID, BLOCK' as in <<<GRID, BLOCK>>>, over the kernel's parameters: '(n + 127) / 128, 128'"
+# Beside a kernel: the launch that its draft was made for, if an option gave it.
+LAUNCH_NAME = "launch.txt"
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def find_problem(
         InputError: no problem is admitted; the message names the file to complete, `note` receives each open
             place.
     """
-    ready = [(target, *_prepared(target, workspace)) for target in wanted]
+    ready = [(target, *_prepared(target, workspace, note)) for target in wanted]
     against = {target.form: why for target, _, why in ready if why is not None}
     against |= _draft([target for target, undrafted, _ in ready if undrafted], workspace, note)
     if ask is not None:
@@ -83,13 +85,8 @@ def find_problem(
         raise InputError(
             f"nothing launches {first.kernel.name}",
             where=str(first.own.path),
-            hint=f"say how with {first.option} {LAUNCH_FORM}; or add a host function that launches it; "
+            hint=f"say how with {first.option} {launches.FORM}; or add a host function that launches it; "
             f"or run your program once: kcurate capture -w {workspace} -- ./program",
-        )
-    if (built := first.kernel.compiled) is not None and not built.ok:
-        hint = "make the file complete (includes, definitions) so that the kernel can be extracted alone"
-        raise InputError(
-            f"{first.kernel.name} does not compile by itself", where=str(first.own.path), hint=hint
         )
     faults = toml_reader.read(first.form).faults
     for fault in faults:
@@ -112,12 +109,13 @@ def launchless(target: Wanted) -> bool:
         return False
 
 
-def _prepared(target: Wanted, workspace: Path) -> tuple[bool, str | None]:
+def _prepared(target: Wanted, workspace: Path, note: Note) -> tuple[bool, str | None]:
     """Whether a kernel needs a new draft; else why its file is not admitted (None: it is).
 
-    A file that was edited since it was admitted is checked again.
+    A file that was edited since it was admitted is checked again; one for another launch is drafted anew.
     """
-    _launched(target)
+    if _launched(target):
+        return True, None
     record = target.form.with_name(PROBLEM_NAME)
     edited = (
         record.exists()
@@ -126,8 +124,10 @@ def _prepared(target: Wanted, workspace: Path) -> tuple[bool, str | None]:
     )
     if not edited and (target.known or _same_code(target.own, workspace)):
         return False, None
-    if not target.form.exists() or (launchless(target) and target.kernel.launch_sites):
-        return True, None
+    if not target.form.exists() or launchless(target):
+        _guess(target, workspace, note)
+        if not target.form.exists() or target.kernel.launch_sites:
+            return True, None
     try:
         check((target.form,), workspace)
     except InputError as error:
@@ -159,17 +159,17 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
     for target in wanted:
         if target.form.exists():
             target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
-    folders = tuple(str(target.own.half.folder) for target in wanted)
-    trees = (
-        ()
-        if any(target.launch for target in wanted)
-        else tuple({target.own.path.parent for target in wanted})
-    )
-    try:
-        draft(DraftConfig(workspace, folders, trees), note=noted)
-    except InputError:  # nothing launches one of them, as its file says
-        if not all(target.form.exists() for target in wanted):
-            raise
+    # A launch that the kernel's own file does not have was given or guessed: no host code is asked.
+    told = [target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites]
+    for some in (told, [target for target in wanted if target not in told]):
+        folders = tuple(str(target.own.half.folder) for target in some)
+        trees = () if some is told else tuple({target.own.path.parent for target in some})
+        try:
+            if some:
+                draft(DraftConfig(workspace, folders, trees), note=noted)
+        except InputError:  # nothing launches one of them, as its file says
+            if not all(target.form.exists() for target in some):
+                raise
     return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
 
 
@@ -192,34 +192,43 @@ def _same_code(kernel_file: Own, workspace: Path) -> bool:
     return False
 
 
-def _launched(target: Wanted) -> None:
-    """Write how the kernel is launched into its record, as if its file had the launch.
+def _launched(target: Wanted) -> bool:
+    """Write the launch that an option gives into the kernel's record; whether its draft is for another one.
 
     Raises:
-        InputError: the file has a launch already, or the text is not of the form.
+        OptionError: the file has a launch already, or the text is none.
     """
     if target.launch is None:
-        return
-    path = target.own.half.folder / "kernel.json"
+        return False
     kernel = target.own.half.kernel
     if kernel.launch_sites:
         site = kernel.launch_sites[0]
-        where = f"{site.path}:{site.line}"
-        raise InputError(
-            f"{target.own.name} is launched in {where}", where=target.option, hint="leave it out"
-        )
-    parts = [part.decode().strip() for part in split_arguments(target.launch.encode())]
-    if not 2 <= len(parts) <= 3 or not all(parts):
-        raise InputError(f"not a launch: {target.launch!r}", where=target.option, hint=LAUNCH_FORM)
-    launch = LaunchSite(
-        kernel.span.path,
-        kernel.span.start_line,
-        parts[0],
-        parts[1],
-        parts[2] if parts[2:] else None,
-        arguments=tuple(Argument(param.name) for param in kernel.params),
+        what = f"{target.own.name} is launched in {site.path}:{site.line}"
+        raise OptionError(what, where=target.option, hint="leave it out")
+    record = launches.written(target.launch, target.own, target.option)
+    store.write_json(target.own.half.folder / "kernel.json", record)
+    beside, text = target.own.half.folder / LAUNCH_NAME, target.launch.encode()
+    if beside.exists() and own_files.read(beside) == text:
+        return False
+    store.write_bytes(beside, text)
+    return True
+
+
+def _guess(target: Wanted, workspace: Path, note: Note) -> None:
+    """Write the launch that the kernel's code leaves into its record, if nothing in sight launches it."""
+    kernel, place = target.kernel, Workspace(workspace)
+    hosts = host_files.hosts(kernel, host_files.roots((target.own.path.parent,), place))
+    launched = any(
+        launch.kernel.decode("latin-1") == kernel.name for unit in hosts for launch in unit.launches
     )
-    store.write_json(path, replace(kernel, launch_sites=(launch,)))
+    if (
+        kernel.launch_sites
+        or launched
+        or Captures(place, silent).of(kernel, target.own.half.code) is not None
+    ):
+        return
+    if (record := launches.guessed(target.own, target.option, note)) is not None:
+        store.write_json(target.own.half.folder / "kernel.json", record)
 
 
 def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Note) -> None:

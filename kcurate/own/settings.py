@@ -17,12 +17,13 @@ from kcurate.core.options import (
     MaxTokensOption,
     Option,
     PriceOption,
+    TimeoutOption,
     ToolCallsOption,
     ToolSecondsOption,
     WorkspaceOption,
 )
 
-_LAUNCH = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
+_LAUNCH = "if nothing launches it: '<<<GRID, BLOCK>>>' over its parameters.  [default: guessed, and printed]"
 
 
 @dataclass(frozen=True)
@@ -72,4 +73,5 @@ class OptimizeConfig:
     effort: EffortOption = None
     tool_calls: ToolCallsOption = TOOL_CALLS
     tool_seconds: ToolSecondsOption = TOOL_SECONDS
+    timeout_s: TimeoutOption = None
     place: Place = EMULATED

@@ -17,7 +17,7 @@ from kcurate.core import names, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.profiling import counters, ncu, on_file
 from kcurate.profiling.profiler import Profiler
 from kcurate.profiling.settings import ProfileConfig
@@ -65,7 +65,7 @@ def run(config: ProfileConfig, *, note: Note = silent) -> Summary:
         ncu.installed()
         place = choose("cuda", config.gpu, note=record.note)
         if len(place.gpus) > 1:
-            raise InputError("profiles are made on one GPU", where=f"--gpu {config.gpu}", hint="name one")
+            raise OptionError("profiles are made on one GPU", where=f"--gpu {config.gpu}", hint="name one")
         record.begin(config)
         profiles = on_file.read(workspace)
         tool = ncu.version()

@@ -28,6 +28,7 @@ class ReportConfig:
         Argument(
             "Only these pairs: paths, ids, or unique prefixes of ids; default: the workspace's.",
             metavar="[PAIR...]",
+            completes="pairs",
         ),
     ] = ()
 

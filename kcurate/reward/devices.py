@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kcurate import backends
 from kcurate.backends.choice import require_gpus
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError, MissingDependencyError, OptionError
 from kcurate.problem import lessons
 from kcurate.reward.settings import JudgeSettings
 
@@ -45,7 +45,7 @@ def settle(settings: JudgeSettings) -> JudgePlace:
     count = backends.gpu_count()
     if backend == "emulator":
         if settings.gpus:
-            raise InputError("the emulator uses no GPU", where="--judge-gpus", hint="leave it out")
+            raise OptionError("the emulator uses no GPU", where="--judge-gpus", hint="leave it out")
         if settings.train_gpu and not count:
             why = "there is no GPU here, so training is on the CPU"
             raise MissingDependencyError(why, where=f"--train-gpu {settings.train_gpu}", hint="leave it out")

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.problem.lessons import together
 from kcurate.reward.task import Task
 
@@ -50,7 +50,7 @@ def split(
     unless the share is 0.
 
     Raises:
-        InputError: the share is not in [0, 1).
+        OptionError: the share is not in [0, 1).
     """
     check_held_out(held_out_share)
     codes = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
@@ -65,11 +65,11 @@ def check_held_out(share: float) -> None:
     """Refuse a held-out share of tasks that leaves none to train on, or is not a share.
 
     Raises:
-        InputError: it is not in [0, 1).
+        OptionError: it is not in [0, 1).
     """
     if not 0 <= share < 1:
         hint = "at least 0 and below 1, such as 0.2"
-        raise InputError("not a share of the tasks", where=f"held out: {share}", hint=hint)
+        raise OptionError("not a share of the tasks", where=f"held out: {share}", hint=hint)
 
 
 def _first(

@@ -14,7 +14,7 @@ from kcurate.backends.choice import choose
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.judge.workers.inside import isolation
 from kcurate.local_models.libraries import require
 from kcurate.records import Summary
@@ -93,7 +93,7 @@ def _token(config: ServeConfig) -> str | None:
     if config.token_file is None:
         if not is_loopback(config.host):
             why = "whoever reaches this address could use the judge"
-            raise InputError(why, where=f"--host {config.host}", hint="give --token-file FILE")
+            raise OptionError(why, where=f"--host {config.host}", hint="give --token-file FILE")
         return None
     return own_files.token(config.token_file)
 
@@ -108,7 +108,7 @@ def _require_confinement(config: ServeConfig, note: Note) -> None:
         return
     why = "compilers can read every file of this machine (kcurate doctor says what is missing)"
     if not is_loopback(config.host):
-        raise InputError(why, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
+        raise OptionError(why, where=f"--host {config.host}", hint="serve 127.0.0.1 alone")
     note(f"warning: {why}; serve nobody else's code")
 
 

@@ -21,7 +21,7 @@ from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
 from kcurate.core.config import near, read_toml
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.train.settings import TrainSettings
 
 RECIPES = Path(__file__).with_name("recipes")
@@ -63,7 +63,7 @@ def _recipe(name: str) -> list[tuple[str, Table]]:
     """The layers of a recipe; the recipe that it extends comes first."""
     path = RECIPES / f"{name}.toml"
     if name not in recipes():
-        raise InputError(f"no recipe {name!r}", where="--recipe", hint=_near(name, recipes()))
+        raise OptionError(f"no recipe {name!r}", where="--recipe", hint=_near(name, recipes()))
     data = read_toml(path)
     base = data.pop("extends", None)
     return [*(_recipe(base) if base else []), (str(path), data)]
@@ -75,7 +75,7 @@ def _together(sets: Sequence[str]) -> dict[str, Any]:
     for text in sets:
         assigned = _checked(_assignment(text), f"--set {text}")
         if "recipe" in assigned:
-            raise InputError("a recipe cannot be chosen here", where=f"--set {text}", hint="--recipe NAME")
+            raise OptionError("a recipe cannot be chosen here", where=f"--set {text}", hint="--recipe NAME")
         merged = _merge(merged, assigned, drop_values=False)
     return merged
 
@@ -84,7 +84,7 @@ def _assignment(text: str) -> dict[str, Any]:
     """`sft.epochs=2` as nested data; a value that is not valid TOML is a string."""
     key, mark, value = text.partition("=")
     if not mark or not key.strip():
-        raise InputError(f"not KEY=VALUE: {text!r}", where="--set", hint="such as sft.epochs=2")
+        raise OptionError(f"not KEY=VALUE: {text!r}", where="--set", hint="such as sft.epochs=2")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.core import store
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.train.run_folder import RunFolder, StageName
 
 # The stages of a run that names none.
@@ -75,4 +75,4 @@ def write(folder: RunFolder, earlier: Plan, plan: Plan) -> None:
 
 
 def _refused(reason: str, hint: str) -> InputError:
-    return InputError(reason, where="--adapter", hint=hint)
+    return OptionError(reason, where="--adapter", hint=hint)

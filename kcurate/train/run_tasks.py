@@ -8,12 +8,13 @@ three lists to `tasks.json`. Not covered: tasks from pairs (`reward.pair_tasks`)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcurate.core import store
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.reward import pair_tasks, splits
 from kcurate.reward.task import Task
 from kcurate.train import curriculum
@@ -42,7 +43,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
     select, gpu = settings.tasks, None if settings.judge.url else gpu
     source, _, path = select.source.partition(":")
     pairs = pair_tasks.load(*select.dataset, brief=select.brief, untimed=select.untimed, gpu=gpu, note=note)
-    pairs = pairs[: select.limit or None]
+    pairs = _shortest(pairs, select.limit)
     if source == "pairs":
         training, held_out = splits.split(pairs, select.held_out, select.split_seed)
         sft, reserved = splits.split(training, select.rollout, select.split_seed)
@@ -58,10 +59,10 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
             raise InputError(f"no module became a task ({why[:300]})", where=select.source)
-        rollout = _arranged(rollout[: select.limit or None], settings)
+        rollout = _arranged(_shortest(rollout, select.limit), settings)
         parts = Tasks(pairs, rollout, held_out, modules.left_out)
     else:
-        raise InputError(f"no tasks {select.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+        raise OptionError(f"no tasks {select.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
     families = [len({task.family for task in part}) for part in (parts.sft, parts.grpo, parts.held_out)]
     note(f"{len(parts.sft)} tasks for SFT, {len(parts.grpo)} for GRPO, {len(parts.held_out)} held out "
          f"({', '.join(map(str, families))} families)")  # fmt: skip
@@ -81,6 +82,21 @@ def _apart(tasks: tuple[Task, ...], held_out: tuple[Task, ...], note: Note) -> t
         count = f"{len(dropped)} of {len(tasks)}"
         note(f"{count} tasks are left out: held-out tasks have their family ({dropped[0]})")
     return tuple(task for task in tasks if task.family not in families)
+
+
+def _shortest(tasks: tuple[Task, ...], limit: int) -> tuple[Task, ...]:
+    """At most `limit` tasks (0: all) in their order: the shortest of each family, the shortest ones first.
+
+    A run of few tasks is made to be quick; the first ones by name need not fit its token limits.
+    """
+    by_length = sorted(tasks, key=lambda task: len(str(task.prompt)) + len(task.answer or ""))
+    seen = Counter[str]()
+    ranks: dict[str, int] = {}
+    for task in by_length:
+        ranks[task.id] = seen[task.family]
+        seen[task.family] += 1
+    kept = {task.id for task in sorted(by_length, key=lambda task: ranks[task.id])[: limit or None]}
+    return tuple(task for task in tasks if task.id in kept)
 
 
 def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:

@@ -141,7 +141,7 @@ class TaskSettings:
     `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
     `held_out`: the share of the tasks excluded from training, by whole families. `rollout`: the share of the
     remaining tasks that only GRPO uses, by whole families (0: SFT and GRPO both use all of them). `limit`: at
-    most this many tasks (0: all).
+    most this many tasks, of many families, short ones (0: all).
     """
 
     source: Annotated[

@@ -19,7 +19,7 @@ from kcurate.client import Client
 from kcurate.core import own_files
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.evaluation import completions, scores, taught
 from kcurate.evaluation.judging import judge
 from kcurate.evaluation.sampling import generate
@@ -180,10 +180,10 @@ def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
     """
     url, token_file = settings.judge.url, settings.judge.token_file
     if ":" in settings.reward.scheme:
-        raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
+        raise OptionError("a server has no reward of your own", where="--judge", hint="choose a scheme")
     if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
         why = "a server judges pairs, and permits all techniques"
-        raise InputError(why, where="--judge", hint="leave it out")
+        raise OptionError(why, where="--judge", hint="leave it out")
     token = own_files.token(Path(token_file)) if token_file else None
     Client(url, token=token, retry_s=0).health()  # a wrong address is an error at once
     client = Client(url, token=token, retry_s=RETRY_S, note=note)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, BackendOption, GpuOption, Option, WorkspaceOption
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 
 
 def read_values(texts: Sequence[str]) -> dict[str, list[int]]:
@@ -22,7 +22,7 @@ def read_values(texts: Sequence[str]) -> dict[str, list[int]]:
         name, _, numbers = text.partition("=")
         parts = numbers.split(",")
         if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise InputError(f"not NAME=N,N: {text!r}", where="--value", hint="such as THREADS=64,128")
+            raise OptionError(f"not NAME=N,N: {text!r}", where="--value", hint="such as THREADS=64,128")
         values[name] = [int(part) for part in parts]
     return values
 
@@ -31,7 +31,9 @@ def read_values(texts: Sequence[str]) -> dict[str, list[int]]:
 class TuneConfig:
     """What to tune, and how. `values`: the knobs to vary and at what; empty: all that are found."""
 
-    pair: Annotated[str, Argument("A path, an id, or a unique prefix of one.", metavar="PAIR")]
+    pair: Annotated[
+        str, Argument("A path, an id, or a unique prefix of one.", metavar="PAIR", completes="pairs")
+    ]
     side: Annotated[Literal["slow", "fast"], Option("Which side.")] = "fast"
     values: Annotated[
         Mapping[str, Sequence[int]],

@@ -18,7 +18,7 @@ from kcurate.core import names, progress
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.judge import JudgeConfig
 from kcurate.problem.size_gaps import advice
 from kcurate.records import SIDES, Candidate, Item, Outcome, Summary, Verdict
@@ -45,7 +45,7 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         if config.sanitize and place.backend == "emulator":
             why = "the emulator has no compute-sanitizer; it looks for races and wrong addresses by itself"
-            raise InputError(why, where="--sanitize", hint="leave it out, or judge on a GPU")
+            raise OptionError(why, where="--sanitize", hint="leave it out, or judge on a GPU")
         trusted = config.trust_python
         judging = JudgeConfig(
             place.backend,

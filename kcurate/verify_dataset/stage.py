@@ -21,7 +21,7 @@ from kcurate.core import codec, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.hub.published_rows import candidate_of, opened, read_rows
 from kcurate.judge import JudgeConfig
 from kcurate.records import Item, Outcome, Summary, Verdict
@@ -98,7 +98,7 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         workspace = Workspace(config.workspace)
         if config.contribute is not None and place.backend != "cuda":
             hint = "run it where kcurate doctor finds a GPU, or without --contribute"
-            raise InputError("only verdicts of a GPU can be sent", where="--contribute", hint=hint)
+            raise OptionError("only verdicts of a GPU can be sent", where="--contribute", hint=hint)
         record.begin(config)
         candidates = [candidate_of(row) for row in rows]
         compared: dict[int, Compared] = {}

@@ -37,7 +37,7 @@ def test_list_shows_what_a_workspace_holds(
 def test_list_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["list", "-w", str(tmp_path / "none")]) == 1
     assert "no workspace here" in capsys.readouterr().err
-    assert cli.run(["list", "pairs", "--outcome", "comfirmed", "-w", str(tmp_path)]) == 1
+    assert cli.run(["list", "pairs", "--outcome", "comfirmed", "-w", str(tmp_path)]) == 2
     assert "did you mean confirmed?" in capsys.readouterr().err
     assert cli.run(["list", "pairs", "-w", str(tmp_path)]) == 0
 

@@ -50,14 +50,14 @@ def test_a_variable_for_all_is_refused_where_it_would_mean_different_things(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KCURATE_MODEL", "claude")
-    assert cli.run(["list", "-w", str(tmp_path)]) == 1
+    assert cli.run(["list", "-w", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert "means something else in each command" in said
     assert "KCURATE_DEOPT_MODEL" in said
     assert "KCURATE_TRAIN_MODEL" in said
     monkeypatch.delenv("KCURATE_MODEL")
     (tmp_path / "kcurate.toml").write_text('out = "x.html"\n')
-    assert cli.run(["list", "-w", str(tmp_path)]) == 1
+    assert cli.run(["list", "-w", str(tmp_path)]) == 2
     assert "put it under [report], [train]" in capsys.readouterr().err
 
 

@@ -100,5 +100,5 @@ def test_options_of_nested_commands_are_settings(
     assert run(["problem", "draft", folder, "-w", str(root)]) == 0
     assert '"kept": 1' in capsys.readouterr().out
     monkeypatch.setenv("KCURATE_PROBLEM_DRAFT_NOTHING", "1")
-    assert run(["problem", "draft", folder, "-w", str(root)]) == 1
+    assert run(["problem", "draft", folder, "-w", str(root)]) == 2
     assert "unknown setting" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kcurate import cli
 from kcurate.core.workspace import Workspace
 from kcurate.extract.walk import MAX_FILE_BYTES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.suites import find_tree, generic_tree, load_manifests
@@ -59,6 +60,16 @@ def test_a_workspace_is_no_source_tree(tmp_path: Path) -> None:
     assert list(outcomes(walk(tmp_path))) == ["a.cu"]
     assert "b.cu" in outcomes(walk(workspace.root))
     assert (workspace.root / ".gitignore").read_text() == "*\n"
+
+
+def test_a_tree_that_is_the_workspace_too_is_extracted_again_as_the_first_time(tmp_path: Path) -> None:
+    """`extract . -w .`: its kernels lie in the tree, beside the user's own folder of that name."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "mine.cu").write_text("__global__ void k(int *x) { *x = 1; }\n")
+    args = ["extract", str(tmp_path), "--no-compile", "-w", str(tmp_path)]
+    for _ in range(3):
+        assert cli.run(args) == 0
+        assert [path.parent.name for path in tmp_path.rglob("kernel.json")] == ["k"]
 
 
 def test_symbolic_links_never_loop_and_never_count_a_file_twice(tmp_path: Path) -> None:

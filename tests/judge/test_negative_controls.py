@@ -313,3 +313,18 @@ def test_numbers_of_one_side_alone_are_planted_at_the_first_and_the_largest_size
         assert trial.text.endswith("literals inputs") and trial.runs == 1
     assert not list(literal_trials(what, sides[:1] * 2, 1))
     assert not list(literal_trials(replace(what, buffers={"y": total()}), sides, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("share", [0.5, 1.0, float("inf"), float("nan")])
+def test_outputs_at_the_end_of_their_type_leak_no_warning(dtype: str, share: float) -> None:
+    """Warnings are errors here: a newcomer read those of planted answers as a fault of the kernel."""
+    largest = float(np.finfo(dtype).max) * share
+    x = Buffer("float32", ("n",), Init("uniform", {"low": -1.0, "high": 1.0}))
+    what = problem(x, Buffer(dtype, ("n",), role="out"))
+
+    def compute(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        with np.errstate(all="ignore"):
+            return {"y": (arrays["x"].astype("float64") * largest).astype(dtype)}
+
+    found_weakness(what, compute, 1)

@@ -11,9 +11,12 @@ import pytest
 
 from kcurate import cli
 from kcurate.core import store
+from kcurate.draft.inferred import from_code
 from kcurate.errors import InputError
+from kcurate.own import launches
+from kcurate.own.kernels import find_kernels
 from kcurate.own.pair import PairConfig, run
-from kcurate.records import Candidate, KnownProblem, Launch
+from kcurate.records import Candidate, Kernel, KnownProblem, Launch
 
 SLOW = """
 __global__ void shift(const float *x, float *y, int n) {
@@ -28,6 +31,34 @@ __global__ void shift_two(const float *x, float *y, int n) {
 }
 """
 LAUNCHES = {"slow_launch": "(n + 127) / 128, 128", "fast_launch": "(n + 511) / 512, 256"}
+
+
+NO_LAUNCHES = {
+    "128": "not a launch: '128'",
+    "<<<1, 128": "not a launch",
+    "1, 128>>>": "not a launch",
+    "<<<1, 128, 0, 0, 0>>>": "not a launch",
+    "<<<1>>>": "not a launch",
+    "<<<, 128>>>": "not a launch",
+    "n": "not a launch",
+    "<<<(m + 127) / 128, 128>>>": "grid: shift is passed no integer m",
+    "<<<(x + 127) / 128, 128>>>": "grid: shift is passed no integer x",
+    "(n + 127) / 128, n": "the block is not a number",
+    "(n + 127) / 128, 2048": "a block has 1 to 1024 threads",
+    "(n + 127) / 128, dim3(64, 64)": "a block has 1 to 1024 threads",
+    "blocks(n), 128": "grid: 'blocks\\(n\\)' is not understood",
+    "shift_two<<<n, 128>>>(x, y, n)": "it launches shift_two, not shift",
+    "shift<<<n, 128>>>(x, n)": "3 parameters, 2 arguments",
+    "shift<<<n, 128>>>(x, y, m)": "grid: shift is passed no integer n",
+}
+FORMS = {
+    "(n + 63) / 64, 64": ("ceil_div(n, 64)", 64),
+    "<<<(n + 63) / 64, 64>>>": ("ceil_div(n, 64)", 64),
+    " <<< dim3((n + 63) / 64) , dim3(64) , 0 , 0 >>> ; ": ("ceil_div(n, 64)", 64),
+    "<<<dim3{n, 1, 1}, dim3{1}>>>": ("n", 1),
+    "shift<<<(n - 1) / 64 + 1, 64>>>": ("((n - 1)/64) + 1", 64),
+    "shift<<<ceil_div(m, 64), 64, 0, stream>>>(d_x, d_y, m);": ("ceil_div(m, 64)", 64),
+}
 
 
 def files(folder: Path, slow: str = SLOW, fast: str = FAST) -> dict[str, str]:
@@ -99,6 +130,45 @@ def test_a_draft_that_was_edited_since_is_checked_again(copy: Path) -> None:
     assert str(after.sizes.headline["n"]) == f"1{before.sizes.headline['n']}"
 
 
+@pytest.mark.parametrize("text", FORMS)
+def test_every_form_of_a_launch_is_read_alike(copy: Path, text: str) -> None:
+    (slow, _) = find_kernels(tuple(files(copy).values()), copy / "work")
+    (site,) = launches.written(text, slow, "--slow-launch").launch_sites
+    draft = from_code.drafts(replace(slow.half.kernel, launch_sites=(site,)), SLOW, [])[0]
+    (launch,) = (step for step in draft.known.sides[""].plan if isinstance(step, Launch))
+    assert (launch.grid, launch.block) == ((FORMS[text][0],), (FORMS[text][1],))
+
+
+def test_another_launch_than_before_is_not_passed_over(copy: Path) -> None:
+    options = {**LAUNCHES, "slow_launch": "<<<(n + 63) / 64, 64>>>"}
+    run(PairConfig(**files(copy), workspace=copy / "work", name="other", **options))
+    (launch,) = paired(copy, "other").slow.plan
+    assert isinstance(launch, Launch) and launch.block == (64,)
+
+
+def test_a_bare_kernel_is_launched_as_its_code_leaves_it_and_the_guess_is_printed(tmp_path: Path) -> None:
+    lines: list[str] = []
+    run(PairConfig(**files(tmp_path), workspace=tmp_path / "work"), note=lines.append)
+    pair = paired(tmp_path)
+    assert pair.slow.plan == (Launch("shift", ("ceil_div(n, 256)",), (256,), ("x", "y", "n")),)
+    assert pair.fast.plan == (Launch("shift_two", ("ceil_div(n, 512)",), (256,), ("x", "y", "n")),)
+    guesses = [line for line in lines if "guessed" in line]
+    assert (
+        "slow.cu:shift: nothing launches it, guessed from its code: <<<(n + 255) / 256, 256>>>" in guesses[0]
+    )
+    assert "--fast-launch" in guesses[1]
+
+
+def test_host_code_beside_the_kernel_comes_before_a_guess(tmp_path: Path) -> None:
+    host = "void go(float *a, float *b, int m) { shift<<<(m + 31) / 32, 32>>>(a, b, m); }\n"
+    (tmp_path / "host.cu").write_text("__global__ void shift(const float *, float *, int);\n" + host)
+    lines: list[str] = []
+    run(PairConfig(**files(tmp_path), workspace=tmp_path / "work"), note=lines.append)
+    (launch,) = paired(tmp_path).slow.plan
+    assert isinstance(launch, Launch) and launch.block == (32,)
+    assert not [line for line in lines if "guessed" in line and "slow.cu" in line]
+
+
 @pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
@@ -113,10 +183,10 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     [
         (FAST.replace("int n)", "int n, const int *order)"), {}, r"no parameter for const int\* order"),
         (SLOW, {}, "both sides are the same code"),
-        (FAST.replace("1.0f", "LOST"), {}, "the sides do not agree: compile_error"),
+        (FAST.replace("1.0f", "LOST"), {}, r'fast\.cu:4: shift_two does not compile .*"LOST" is undefined'),
         (FAST, {"name": "../out"}, "not a name for a folder"),
         (FAST, {"licence": "mine, all mine"}, "not an SPDX expression"),
-        (FAST, {"slow_launch": "128"}, "--slow-launch: not a launch: '128'"),
+        *((FAST, {"slow_launch": text}, rf"--slow-launch: {why}") for text, why in NO_LAUNCHES.items()),
         (FAST.replace("shift_two", "other"), {"name": "shift-shift_two"}, "is a pair of other kernels"),
     ],
 )
@@ -142,15 +212,22 @@ def test_open_places_are_listed_with_the_command_that_goes_on(
     assert f"kcurate pair {given['slow']} {given['fast']} -w {tmp_path}/work" in err[-1]
 
 
-def test_kernels_that_do_not_compile_are_named_as_such(tmp_path: Path) -> None:
+def test_a_compile_error_has_the_compilers_words_and_the_line_of_the_file(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
-    given = files(tmp_path, SLOW.replace("1.0f", "LOST"), FAST.replace("1.0f", "LOST"))
-    with pytest.raises(InputError, match=r"slow\.cu: shift does not compile by itself"):
-        run(PairConfig(**given, workspace=tmp_path / "work", **LAUNCHES))
+    given = files(tmp_path, SLOW.replace("x[i] + 1.0f", "x[i] + LOST"))
+    with pytest.raises(InputError, match=r'slow\.cu:3: shift .*: identifier "LOST" is undefined') as caught:
+        run(PairConfig(**given, workspace=tmp_path / "work"))
+    (record,) = (tmp_path / "work").rglob("shift/kernel.json")
+    assert str(record) in str(caught.value)
+    built = store.read_json(record, Kernel).compiled
+    assert built is not None and built.log is not None and "LOST" in built.log
 
 
 @pytest.mark.slow
-def test_a_person_is_asked_for_launches_and_each_answer_is_kept(tmp_path: Path) -> None:
+def test_a_person_is_asked_for_launches_and_each_answer_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launches, "guess", lambda *_: None)
     answers = iter(["(n + 127) / 128", "128", ""])
     asked: list[str] = []
 

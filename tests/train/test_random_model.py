@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kcurate import cli
 from kcurate.evaluation import taught
+from kcurate.local_models import weights
+from kcurate.local_models.form import Form
 from kcurate.reward import pair_tasks
-from kcurate.train import random_model
+from kcurate.train import grpo, random_model, sft
+from kcurate.train.config import resolve
+from kcurate.train.run_tasks import load_tasks
 from kcurate.train.stage import TrainConfig
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 
 
@@ -28,6 +35,33 @@ def test_it_has_two_million_weights_and_reads_every_text(pairs: Path, tmp_path: 
     text = "__global__ void k(float* x) { x[0] = 1.0f; } // caf\u00e9"
     assert tokenizer.decode(tokenizer(text).input_ids) == text
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_tasks_of_the_recipe_fit_its_token_limits(tmp_path: Path) -> None:
+    """The first tasks by name had prompts that were all too long, so that the documented run failed."""
+    settings = resolve(recipe="tiny", file=None, sets=(), options={})
+    tasks = load_tasks(settings)
+    random_model.write(tmp_path / "base", (*tasks.sft, *tasks.grpo), seed=1)
+    model = replace(settings.model, name=str(tmp_path / "base"))
+    form = Form(weights.load_tokenizer(model), model)
+    assert grpo.rows(tasks.grpo, form, settings.grpo)
+    rows, too_long = sft.rows(tasks.sft, form, settings.sft.max_tokens)
+    assert len(rows) > too_long
+    assert tasks.held_out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_documented_run_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/training.md has it, on the built-in pairs."""
+    (line,) = re.findall(r"^\$ kcurate (train --recipe tiny)$", PAGE.read_text("utf-8"), re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KCURATE_BACKEND", "emulator")
+    assert cli.run(line.split()) == 0
+    assert "run folder: kcurate-work/runs/train-" in capsys.readouterr().err
+    assert [path.parent.parent.name for path in tmp_path.rglob("adapter_config.json")]
 
 
 @pytest.mark.slow

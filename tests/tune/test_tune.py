@@ -142,7 +142,7 @@ def test_the_emulator_only_tells_what_computes_the_same(
     words = ["tune", config.pair, "--value", "ITEMS=2", "--value", "THREADS=64", "-w", str(config.workspace)]
     assert cli.run([*words, "--backend", "emulator"]) == 0
     assert "nothing is timed here" in capsys.readouterr().out
-    assert cli.run([*words, "--value", "ITEMS=x"]) == 1
+    assert cli.run([*words, "--value", "ITEMS=x"]) == 2
 
 
 def test_a_constant_that_the_plan_does_not_follow_is_wrong(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from kcurate.deopt.models.search import CountFunction, JudgeFunction, Search, Su
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.settings import IDLE_ROUNDS, DeoptConfig
 from kcurate.deopt.starts import Start, starts
-from kcurate.errors import InputError, KcurateError
+from kcurate.errors import KcurateError, OptionError
 from kcurate.evaluation.local_client import client_of
 from kcurate.judge import JudgeConfig, open_referees
 from kcurate.models.asking import Asking
@@ -111,15 +111,15 @@ def find_starts(config: DeoptConfig, workspace: Workspace, note: Note = silent) 
         InputError: unusable options, or nothing to start from.
     """
     if min(config.variants, config.rounds, config.candidates, config.idle_rounds) < 1:
-        raise InputError("--variants, --rounds, --candidates and --idle-rounds must be at least 1")
+        raise OptionError("--variants, --rounds, --candidates and --idle-rounds must be at least 1")
     climbs = config.direction != "slow" and config.policy == "plain"
     if not climbs and (config.candidates, config.idle_rounds) != (1, IDLE_ROUNDS):
         what = "--candidates and --idle-rounds are for searches that go on from the best answer"
-        raise InputError(what, hint="give --direction fast, and no --policy")
+        raise OptionError(what, hint="give --direction fast, and no --policy")
     spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
     if config.direction == "translate" and (config.techniques or config.policy != "plain"):
-        raise InputError(
+        raise OptionError(
             "--direction translate takes neither --techniques nor --policy", hint="leave them out"
         )
     all_starts = tuple(starts(config.paths, workspace, made=config.written_side, note=note))
@@ -135,13 +135,13 @@ def find_starts(config: DeoptConfig, workspace: Workspace, note: Note = silent) 
 
 def _asking(config: DeoptConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
     if config.batch and name.provider != "anthropic":
-        raise InputError("--batch works only with Claude models", hint="leave it out")
+        raise OptionError("--batch works only with Claude models", hint="leave it out")
     return open_asking(
         name,
         workspace.transcripts,
         spending(config),
         patience=seams.patience,
-        timeout_s=seams.timeout_s,
+        timeout_s=config.timeout_s or seams.timeout_s,
         options=config.options,
         client=client_of(name, config.max_tokens),
         note=note,

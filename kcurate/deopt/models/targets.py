@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kcurate.core import store
 from kcurate.cuda_source import techniques
 from kcurate.deopt.starts import Start
-from kcurate.errors import InputError
+from kcurate.errors import OptionError
 from kcurate.problem import shown
 from kcurate.problem.techniques import LADDER_FAST, vocabulary
 from kcurate.prompts import Material, Technique
@@ -88,7 +88,7 @@ def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
     wanted = dict.fromkeys(part.strip() for name in names for part in name.split(",") if part.strip())
     for name in wanted:
         if name not in known:
-            raise InputError(f"unknown technique {name!r}", where="--techniques", hint=", ".join(known))
+            raise OptionError(f"unknown technique {name!r}", where="--techniques", hint=", ".join(known))
     return tuple(known[name] for name in wanted)
 
 

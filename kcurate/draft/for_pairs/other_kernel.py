@@ -57,11 +57,15 @@ class PlacedProblem:
 
 @dataclass(frozen=True)
 class PairKernel:
-    """A kernel that a pair compares: its record, its folder, its side's code (more kernels may be in it)."""
+    """A kernel that a pair compares: its record, its folder, its side's code (more kernels may be in it).
+
+    `own_launch`: it has to be launched as its draft says, never as the other kernel.
+    """
 
     kernel: Kernel
     folder: Path
     code: str
+    own_launch: bool = False
 
     def known(self) -> PlacedProblem | None:
         """Its problem and how it is launched: the admitted one beside it, else its suite's."""
@@ -110,9 +114,13 @@ def counterpart(known: PlacedProblem, first: PairKernel, other: PairKernel) -> S
         names = ", ".join(sorted(unfilled))
         return f"{other.kernel.name}: constant memory {names} is not filled for {first.kernel.name}"
     translation = _PlanTranslation(known.problem, first.kernel.params, other, defined, tuple(places), theirs)
+    try:
+        plan = tuple(translation.plan(known.side.plan))
+    except ProblemError as error:
+        return f"{other.kernel.name}: {error.what}"
     return Side(
         other.code,
-        tuple(translation.plan(known.side.plan)),
+        plan,
         nondeterministic=loose_outputs(other.code, known.problem),
     )
 
@@ -205,7 +213,11 @@ class _PlanTranslation:
                 yield self.launch(step) if isinstance(step, Launch) else step
 
     def launch(self, step: Launch) -> Launch:
-        """The other kernel's own launch if it can be expressed in this problem's sizes, else as `step`."""
+        """The other kernel's own launch if it can be expressed in this problem's sizes, else as `step`.
+
+        Raises:
+            ProblemError: it cannot, and the kernel has to be launched so.
+        """
         passed = [step.args[place] for place in self.places]
         params = [self.params[place] for place in self.places]
         args = tuple(
@@ -216,7 +228,7 @@ class _PlanTranslation:
         plain = replace(step, launch=_name(self.defined), args=args, template=template)
         launches = launches_of(self.theirs.side.plan) if self.theirs else []
         if self.theirs is None or len(launches) != 1 or len(launches[0].args) != len(args):
-            return plain
+            return self._as_the_first(plain)
         (launch,) = launches
         names = _names(passed, launch.args, self.problem, self.theirs.problem)
         try:
@@ -230,7 +242,12 @@ class _PlanTranslation:
                 cluster=tuple(renamed(extent, names) for extent in launch.cluster),
             )
         except ProblemError:
-            return plain
+            return self._as_the_first(plain)
+
+    def _as_the_first(self, launch: Launch) -> Launch:
+        if self.other.own_launch:
+            raise ProblemError("its launch cannot be expressed in the sizes of the other kernel's problem")
+        return launch
 
 
 def _typed(arg: Arg, problem: Problem, mine: Param, param: Param) -> Arg:

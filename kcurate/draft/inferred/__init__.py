@@ -7,6 +7,7 @@
 | `draft_parts` | what is known of a draft while it is put together |
 | `scalar_parameters`, `pointer_parameters` | parameters by value; buffers |
 | `launch_configuration` | grid and block, and which host names are sizes |
+| `launch_guess` | a launch for a kernel that no host code launches |
 | `index_bounds` | how far the kernel's indices go |
 | `buffer_contents` | initial contents, from how the kernel uses the values |
 | `struct_numbers` | structs by value: values for their numeric members, and the pointers among them |

@@ -39,11 +39,18 @@ class Bounds:
 
     def __post_init__(self) -> None:
         """Collect every guard and every loop bound."""
-        for node in self._nodes("if_statement", "while_statement", "for_statement"):
+        for _, left, limit in self._comparisons("if_statement", "while_statement", "for_statement"):
+            if left.op == "name":
+                self._limits.setdefault(left.text, []).append(limit)
+
+    def _comparisons(self, *kinds: str) -> Iterator[tuple[int, Node, Node]]:
+        """Where something is compared with an exclusive upper bound, by statements of these kinds."""
+        for node in self._nodes(*kinds):
             condition, then = (node.child_by_field_name(part) for part in ("condition", "consequence"))
             parsed = self._parsed(condition)
-            for name, limit in _compared(parsed, _leaves(then)) if parsed is not None else ():
-                self._limits.setdefault(name, []).append(limit)
+            if parsed is not None and condition is not None:
+                for left, limit in _compared(parsed, _leaves(then)):
+                    yield condition.end_byte, left, limit
 
     def _nodes(self, *kinds: str) -> Iterator[Syntax]:
         return self.code.tree.nodes(*kinds, within=self.function.node.child_by_field_name("body"))
@@ -109,7 +116,7 @@ class Bounds:
 
     def exact(self, node: Node) -> Poly | None:
         """The value of an expression that is uniform across threads; None if unknown."""
-        poly = from_node(self._followed(node, frozenset()))
+        poly = from_node(self.followed(node))
         if poly is None or any(
             "threadIdx" in piece or "blockIdx" in piece for term in poly.terms for piece in term
         ):
@@ -127,7 +134,7 @@ class Bounds:
             product *= poly.constant
         return product
 
-    def _followed(self, node: Node, names: frozenset[str]) -> Node:
+    def followed(self, node: Node, names: frozenset[str] = frozenset()) -> Node:
         """An expression with its names replaced by their values, `names` apart, which are being followed."""
 
         def meaning(part: Node) -> Node | None:
@@ -137,7 +144,7 @@ class Bounds:
                     return cexpr.parse(known.text())
                 values = self.definitions(part.text) if part.text not in names else []
                 if len(values) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(values[0]):
-                    return self._followed(values[0], names | {part.text})
+                    return self.followed(values[0], names | {part.text})
             if part.op == "member":
                 value = self._member(part, 0)
                 return cexpr.parse(value.text()) if value is not None else None
@@ -203,6 +210,21 @@ class Bounds:
                     if node is not None:
                         yield node
 
+    def places(self, name: str) -> Iterator[list[Node]]:
+        """The indices of every `name[i][j]` in the body, one for each axis."""
+        for use in self.code.uses(name, self.function):
+            indices: list[Node] = []
+            up = use.parent
+            while up is not None and up.type == "subscript_expression":
+                index = up.child_by_field_name("indices")
+                node = cexpr.parse(self.code.of(index)[1:-1]) if index is not None else None
+                if node is None:
+                    break
+                indices.append(node)
+                up = up.parent
+            if indices:
+                yield indices
+
     def divisors(self) -> Iterator[Node]:
         """Everything that something is divided by."""
         for node in self._nodes("binary_expression", "assignment_expression"):
@@ -256,6 +278,18 @@ class Bounds:
         ends = [need + offset for need, offset in needs if need is not None]
         return max(ends, key=size) if 0 < len(ends) == len(needs) else None
 
+    def guards(self) -> Iterator[tuple[Node, Poly]]:
+        """What is compared, as last set before, with the bound that all threads compare it with."""
+        kinds = ("if_statement", "while_statement", "for_statement", "conditional_expression")
+        for at, left, limit in self._comparisons(*kinds):
+            below, value = self.exact(limit), left
+            if left.op == "name":
+                settings = self._settings(left.text)
+                before = [each.value for each in settings if each.how in ("=", "(") and each.at < at]
+                value = (before and cexpr.parse(before[-1])) or left
+            if below is not None:
+                yield self.followed(value), below
+
     def guard(self, axis: int) -> Poly | None:
         """The bound that the global index along an axis is compared with."""
         symbol = _AXES[axis]
@@ -283,8 +317,8 @@ def _leaves(then: Syntax | None) -> bool:
     return then is not None and then.type in _LEAVING
 
 
-def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:
-    """Names with their exclusive upper bounds, from `i < n && j < m` or, if `leaving`, its negation."""
+def _compared(node: Node, leaving: bool) -> Iterator[tuple[Node, Node]]:
+    """What is compared, with exclusive upper bounds, from `i < n && j < m` or, if `leaving`, its negation."""
     joined = "||" if leaving else "&&"
     if node.op == joined:
         for arg in node.args:
@@ -296,7 +330,7 @@ def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:
     below = {"<": (left, right, 0), "<=": (left, right, 1), ">": (right, left, 0), ">=": (right, left, 1)}
     beyond = {">=": (left, right, 0), ">": (left, right, 1), "<=": (right, left, 0), "<": (right, left, 1)}
     compared = (beyond if leaving else below).get(node.op)
-    if compared is None or compared[0].op != "name":
+    if compared is None:
         return
     limit = Node("+", (compared[1], cexpr.number(1))) if compared[2] else compared[1]
-    yield compared[0].text, limit
+    yield compared[0], limit

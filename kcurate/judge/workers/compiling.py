@@ -20,7 +20,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks.lexer import compiler_text
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
-from kcurate.judge.workers.own_lines import own_lines
+from kcurate.judge.workers.own_lines import first_error, own_lines
 from kcurate.judge.workers.requests import Compile, CompileAnswer
 from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, Side, steps
@@ -65,6 +65,14 @@ def request_of(
                 symbols[step.bind_texture] = None
     text = respelled(record.code) if record.language == "triton" else compiler_text(record.code)
     return Compile(text, tuple(entries), tuple(symbols), sanitize, examine, turns, record.language)
+
+
+def _why(failure: CompileFailure) -> str:
+    """Why a side was not compiled, with the compiler's first words on it."""
+    if failure.log == installed.MISSING:
+        return failure.log
+    first = first_error(failure.log or "") if failure.reason == "error" else None
+    return f"{FAILED[failure.reason]}: line {first[0]}: {first[1]}" if first else FAILED[failure.reason]
 
 
 class CompileWorkers:
@@ -187,7 +195,7 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,
-                answer.log if answer.log == installed.MISSING else FAILED[answer.reason],
+                _why(answer),
                 side=side,
                 log=answer.log,
                 unexplained=answer.reason == "memory",

@@ -16,6 +16,9 @@ _HEAD = re.compile(
     r"(?P<file>[^\s:(][^:(\n]*?)(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?): "
     r"(?:\w+ )?(?P<kind>error|warning|note)?"
 )
+_ERROR = re.compile(
+    r"^kernel\.cu(?:\((?P<line>\d+)\)|:(?P<row>\d+)(?::\d+)?):.*?\berror\b[^:]*: (?P<what>.+)$", re.MULTILINE
+)
 _MARK = re.compile(r"\s*(?:\d+)? ?\|?[\s^~|]*")
 _NUMBERED = re.compile(r"\s*\d+ \| ?")
 _CONTEXT = re.compile(r"\s+(?:detected during|instantiation of|implicit generation|\[ \d+ instantiation)")
@@ -46,3 +49,9 @@ def own_lines(log: str, code: str) -> str:
             )
     text = "\n".join(kept)
     return text if len(text) <= MAX_LOG_CHARS else text[:MAX_LOG_CHARS] + "\n[...]"
+
+
+def first_error(log: str) -> tuple[int, str] | None:
+    """The line and the words of the first error in a side's own text; None: there is none."""
+    match = _ERROR.search(log)
+    return (int(match["line"] or match["row"]), match["what"].strip()) if match else None

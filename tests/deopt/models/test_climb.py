@@ -236,7 +236,7 @@ def test_options_of_a_climb_do_not_fit_other_searches(
     workbench.start(tmp_path)
     for more in (["--candidates", "2"], ["--direction", "fast", "--policy", "sqd", "--idle-rounds", "1"]):
         args = ["deopt", str(tmp_path / "given"), "-w", str(tmp_path / "work"), "--model", "claude", *more]
-        assert cli.run(args) == 1
+        assert cli.run(args) == 2
         assert "are for searches that go on from the best answer (give --direction" in capsys.readouterr().err
 
 
