@@ -31,8 +31,8 @@ HOST_FUNCTIONS = word_set(
     siglongjmp getcontext setcontext makecontext swapcontext sleep usleep nanosleep gettimeofday clock_gettime
     """
 )
-# Names that ordinary code gives to variables; refused only as calls.
-ORDINARY_NAMES = frozenset({"free", "exit", "kill", "open", "sleep", "trap", "clock", "system"})
+# Of the former, names that ordinary code gives to variables and labels; a declaration excuses all but calls.
+ORDINARY_NAMES = frozenset({"free", "clock"})
 # Refused everywhere, called or not.
 FORBIDDEN_WORDS = word_set(
     """
@@ -100,10 +100,12 @@ PRAGMAS = word_set(
 DIRECTIVES = frozenset(
     {"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", ""}
 )
+# What `__attribute__((...))` may hold: it means the same to both compilers, and nothing to instrumentation.
 ATTRIBUTES = word_set(
     """
     aligned __aligned__ packed __packed__ unused __unused__ always_inline __always_inline__ noinline
-    __noinline__ const pure may_alias device global shared constant host optimize sizeof alignof
-    int long float double char short
+    __noinline__ const pure may_alias sizeof alignof int long float double char short
     """
 )
+# What `[[...]]` may hold. (NVRTC ignores `no_unique_address`, g++ does not.)
+STANDARD_ATTRIBUTES = word_set("maybe_unused nodiscard noreturn deprecated fallthrough likely unlikely")

@@ -276,6 +276,11 @@ static bool open_stacks(unsigned threads)
 
 } // namespace kcu
 
+// What classes with virtual functions need; nothing deletes an object, and no pure function is called.
+extern "C" KCU_HIDDEN void __cxa_pure_virtual() { kcu_fault(KCU_LAUNCH, "a call of a pure virtual function"); }
+KCU_HIDDEN void operator delete(void *) noexcept {}
+KCU_HIDDEN void operator delete(void *, size_t) noexcept {}
+
 #define KCU_EXPORT extern "C" __attribute__((visibility("default")))
 using namespace kcu;
 

@@ -5,15 +5,6 @@
 
 #include "intrinsics.h"
 
-extern "C" {
-double remquo(double, double, int *);
-float remquof(float, float, int *);
-double scalbln(double, long);
-float scalblnf(float, long);
-double yn(int, double);
-float ynf(int, float);
-}
-
 KCU_API long long llmin(long long a, long long b) { return min(a, b); }
 KCU_API long long llmax(long long a, long long b) { return max(a, b); }
 KCU_API unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
