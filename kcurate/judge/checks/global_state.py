@@ -141,7 +141,7 @@ def _declaration(plain: tuple[Token, ...], start: int) -> tuple[list[Variable], 
 
 
 def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
-    """A declaration's tokens before its initialiser, parameters or body, without attributes and `template`."""
+    """A declaration's tokens before its initialiser, parameters or body, without attributes and template."""
     head: list[Token] = []
     at = start
     while at + 1 < len(plain) and plain[at].text == "template" and plain[at + 1].text == "<":
