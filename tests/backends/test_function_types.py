@@ -119,6 +119,21 @@ def told(name: str, on_gpu: bytes, here: bytes) -> list[str]:
     return [f"{call}: {word(a)} with NVRTC, {word(b)} here" for call, a, b in pairs if a != b]
 
 
+CONSTANT = """
+template <class T> struct Constant { enum { of_three = 0 }; };
+template <> struct Constant<const uint3> { enum { of_three = 1 }; };
+template <> struct Constant<const dim3> { enum { of_three = 2 }; };
+static_assert(Constant<decltype(threadIdx)>::of_three == 1 && Constant<decltype(blockIdx)>::of_three == 1, "");
+static_assert(Constant<decltype(blockDim)>::of_three == 2 && Constant<decltype(gridDim)>::of_three == 2, "");
+extern "C" __global__ void f(int *x) { x[0] = 1; }
+"""
+
+
+def test_the_variables_of_a_thread_are_constants() -> None:
+    assert nvrtc.compile_cubin(CONSTANT).cubin is not None
+    assert isinstance(EmulatorCompiler().compile(CONSTANT, [EntryPoint("f")]), Compiled)
+
+
 @pytest.mark.slow
 def test_functions_have_cudas_overloads() -> None:
     names = sorted(name for name in toolchain.builtins() if not NO_FUNCTIONS.fullmatch(name))
