@@ -311,13 +311,20 @@ def _may_be_huge(node: ast.BinOp) -> bool:
     """
     if not isinstance(node.op, ast.Pow | ast.LShift):
         return False
-    parts = list(ast.walk(node.right))
-    if isinstance(node.op, ast.LShift) and any(isinstance(part, ast.Name) for part in parts):
+    names = any(isinstance(part, ast.Name) for part in ast.walk(node.right))
+    if isinstance(node.op, ast.LShift) and names:
         return False
-    exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
-    small = isinstance(exponent, ast.Constant) and isinstance(exponent.value, int | float)
-    small = small and abs(exponent.value) <= _MOST_EXPONENT
-    return not small or any(isinstance(part, ast.Pow | ast.LShift) for part in ast.walk(node.left))
+    power = isinstance(node.op, ast.Pow)
+    nested = power and any(isinstance(part, ast.Pow | ast.LShift) for part in ast.walk(node.left))
+    return nested or not _is_small(node.right)
+
+
+def _is_small(exponent: ast.expr) -> bool:
+    """Whether an exponent is one number, and not large."""
+    if isinstance(exponent, ast.UnaryOp):
+        exponent = exponent.operand
+    value = exponent.value if isinstance(exponent, ast.Constant) else None
+    return isinstance(value, int | float) and abs(value) <= _MOST_EXPONENT
 
 
 def _is_stored(node: ast.Name) -> bool:

@@ -75,7 +75,7 @@ COUNTING = (
     "-fno-optimize-sibling-calls",  # a jump into the runtime would not tell where it comes from
 )
 # A call of the runtime at each access to memory, where a thread may lose its turn (`runtime/scheduler.h`).
-# Locals that nothing sets hold other values than in the side's own build, so that what depends on them differs.
+# Locals that nothing sets hold other values than in the side's own build: what depends on them differs.
 TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-ftrivial-auto-var-init=pattern")
 _VOLATILE = {
     "gcc": ("--param=tsan-distinguish-volatile=1",),

@@ -38,7 +38,7 @@ FORBIDDEN_WORDS = word_set(
     """
     __nanosleep __trap __brkpt globaltimer __globaltimer __clock __clock64 __prof_trigger __managed__
     thread_local __thread environ __environ __attribute constructor destructor co_await co_yield co_return
-    ifunc weakref new goto_asm __rdtsc _rdtsc __pragma __int3 _mm_pause
+    ifunc weakref new goto_asm __rdtsc _rdtsc __pragma __int3 _mm_pause __pm0 __pm1 __pm2 __pm3
     chrono chrono_literals sleep_for sleep_until try_acquire_for try_acquire_until try_wait_for try_wait_until
     try_wait_parity_for try_wait_parity_until consumer_wait_for consumer_wait_until
     """

@@ -114,6 +114,14 @@ KCU_API unsigned __viaddmax_s16x2_relu(unsigned a, unsigned b, unsigned c)
     return __vmaxs2(__viaddmax_s16x2(a, b, c), 0u);
 }
 
+KCU_API unsigned __vimin3_s16x2_relu(unsigned a, unsigned b, unsigned c) { return __vmaxs2(__vimin3_s16x2(a, b, c), 0u); }
+KCU_API unsigned __vimax_s16x2_relu(unsigned a, unsigned b) { return __vmaxs2(__vmaxs2(a, b), 0u); }
+KCU_API unsigned __vimin_s16x2_relu(unsigned a, unsigned b) { return __vmaxs2(__vmins2(a, b), 0u); }
+KCU_API unsigned __viaddmin_s16x2_relu(unsigned a, unsigned b, unsigned c)
+{
+    return __vmaxs2(__viaddmin_s16x2(a, b, c), 0u);
+}
+
 KCU_API int __vibmax_s32(int a, int b, bool *first) { return *first = a >= b, max(a, b); }
 KCU_API int __vibmin_s32(int a, int b, bool *first) { return *first = a <= b, min(a, b); }
 KCU_API unsigned __vibmax_u32(unsigned a, unsigned b, bool *first) { return *first = a >= b, max(a, b); }
