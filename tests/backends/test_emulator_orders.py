@@ -147,6 +147,8 @@ def starves(code: str, seed: int) -> bool:
         ("__global__ void f(int *a) { a[0] = a[threadIdx.x + 6]; }", 4),
         ("__global__ void f(int *a) { a[7] = 1; }", 4),
         ("__global__ void f(int *a) { memcpy(a, a + 6, 8); }", 4),
+        ("__global__ void f(int *a) { memcpy(a, a + 2, 16 * blockDim.x); }", 1),
+        ("__global__ void f(int *a) { memset(a, 0, 16 * blockDim.x); }", 1),
     ],
 )
 def test_an_access_ends_where_its_allocation_does(code: str, past: int) -> None:

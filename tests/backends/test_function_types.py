@@ -58,7 +58,7 @@ TYPES = ("void", *NUMBERS, *VECTORS, "uchar4", "ushort2", "float3", "int4", "int
 # Words before a parenthesis in our headers that are no functions; functions whose overloads no call shows.
 NO_FUNCTIONS = re.compile(
     r"kcu_\w+|KCU_\w+|__builtin_\w+|__nv_atomic_\w+|__a\w+__|[a-z]*int\d?|if|for|while|switch|return|sizeof"
-    r"|decltype|alignof|static_assert|dim3|operator|unsigned|long|short|char|float|double|bool|[A-Z_]+|__attribute__"
+    r"|decltype|alignof|static_assert|dim3|operator|unsigned|long|short|char|float|double|bool|[A-Z_]+"
 )
 # Functions in one program: a compiler takes about ten seconds for so many.
 BATCH = 100
@@ -70,7 +70,8 @@ ASKED = """
 template <class... A> __device__ constexpr int type_NAME(int, decltype(NAME(val<A>()...)) * = nullptr)
 { return Id<decltype(NAME(val<A>()...))>::value + 128 * noexcept(NAME(val<A>()...)); }
 template <class... A> __device__ constexpr int type_NAME(...) { return 0; }
-template <class... A, int = ((void)NAME(A(1)...), 0)> __device__ constexpr int constant_NAME(int) { return 1; }
+template <class... A, int = ((void)NAME(A(1)...), 0)> __device__ constexpr int constant_NAME(int)
+{ return 1; }
 template <class... A> __device__ constexpr int constant_NAME(...) { return 0; }
 __device__ unsigned char answers_NAME[] = { TYPES, CONSTANTS, 77 };
 """

@@ -54,8 +54,19 @@ KCU_CALL(float, modf, modff, (float x, float *whole), (x, whole))
 KCU_CALL(double, remquo, remquo, (double x, double y, int *n), (x, y, n))
 KCU_CALL(float, remquof, remquof, (float x, float y, int *n), (x, y, n))
 KCU_CALL(float, remquo, remquof, (float x, float y, int *n), (x, y, n))
-KCU_CALL(void *, memcpy, memcpy, (void *to, const void *from, size_t bytes), (to, from, bytes))
-KCU_CALL(void *, memset, memset, (void *to, int value, size_t bytes), (to, value, bytes))
+// Copies of more than a register are accesses of the side's, byte by byte, so that they are seen as such.
+KCU_C void *memcpy(void *to, const void *from, size_t bytes)
+{
+    if (__builtin_constant_p(bytes) && bytes <= 16) return __builtin_memcpy(to, from, bytes);
+    for (size_t i = 0; i < bytes; i++) static_cast<char *>(to)[i] = static_cast<const char *>(from)[i];
+    return to;
+}
+KCU_C void *memset(void *to, int value, size_t bytes)
+{
+    if (__builtin_constant_p(bytes) && bytes <= 16) return __builtin_memset(to, value, bytes);
+    for (size_t i = 0; i < bytes; i++) static_cast<unsigned char *>(to)[i] = (unsigned char)value;
+    return to;
+}
 KCU_CALL(double, copysign, copysign, (float x, double y), (x, y))
 KCU_CALL(double, copysign, copysign, (double x, float y), (x, y))
 KCU_C double pow(double x, int n) { return pow(x, double(n)); }
