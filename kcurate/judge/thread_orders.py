@@ -28,7 +28,7 @@ from kcurate.problem.inputs.contents import VARIATIONS
 from kcurate.records import Outcome
 from kcurate.records.pair import SideName
 
-WHY = "depends on the order of threads (a missing barrier or fence?)"
+WHY = "depends on the order of threads (a missing barrier or fence?), or on memory that nothing has set"
 SEED_BITS = 32
 # Further orders and the largest test size are tried for so long; one order is always.
 QUICK_S = 0.3

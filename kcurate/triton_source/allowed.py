@@ -54,6 +54,7 @@ _EXPRESSIONS = (
     ast.BoolOp, ast.IfExp, ast.Subscript, ast.Slice,
 )  # fmt: skip
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Constant)
+_MOST_EXPONENT = 64
 _HARMLESS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.keyword)
 _WORDS = {
     ast.JoinedStr: "an f-string", ast.Lambda: "a lambda", ast.ClassDef: "a class", ast.Import: "an import",
@@ -249,6 +250,8 @@ class _Function:
                 yield Refusal("assigns to an element", node.lineno)
             if isinstance(node, ast.Call):
                 yield from self._call(node)
+            if isinstance(node, ast.BinOp) and _may_be_huge(node):
+                yield Refusal(f"{ast.unparse(node)}: a power or shift that may be huge", node.lineno)
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
                     yield from self._expression(child)
@@ -295,6 +298,29 @@ class _Function:
             yield Refusal(f"the attribute .{node.attr} is not on the list", node.lineno)
         else:
             yield from self._expression(node.value)
+
+
+def _may_be_huge(node: ast.BinOp) -> bool:
+    """Whether Python may compute a number of very many digits: by a shift or power, unless by a small number.
+
+    Shifts by what is no arithmetic on literals are Triton's.
+    """
+    if not isinstance(node.op, ast.Pow | ast.LShift):
+        return False
+    names = any(isinstance(part, ast.Name) for part in ast.walk(node.right))
+    if isinstance(node.op, ast.LShift) and names:
+        return False
+    power = isinstance(node.op, ast.Pow)
+    nested = power and any(isinstance(part, ast.Pow | ast.LShift) for part in ast.walk(node.left))
+    return nested or not _is_small(node.right)
+
+
+def _is_small(exponent: ast.expr) -> bool:
+    """Whether an exponent is one number, and not large."""
+    if isinstance(exponent, ast.UnaryOp):
+        exponent = exponent.operand
+    value = exponent.value if isinstance(exponent, ast.Constant) else None
+    return isinstance(value, int | float) and abs(value) <= _MOST_EXPONENT
 
 
 def _is_stored(node: ast.Name) -> bool:

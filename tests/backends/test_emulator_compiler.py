@@ -115,6 +115,47 @@ def test_a_function_without_a_definition_is_an_error(before: str) -> None:
     assert f"not defined: {name}(float)" in made.log
 
 
+@pytest.mark.parametrize(
+    ("declared", "call", "name"),
+    [
+        ("int poll(void *, unsigned long, int)", "poll(a, 0, 30)", "poll"),
+        ("long syscall(long)", "syscall(39)", "syscall"),
+        ("void *mmap(void *, unsigned long, int, int, int, long)", "mmap(a, 1, 0, 0, 0, 0)", "mmap"),
+        ("int munmap(void *, unsigned long)", "munmap(a, 1)", "munmap"),
+        ("int snprintf(char *, unsigned long, const char *, ...)", 'snprintf((char *)a, 4, "x")', "snprintf"),
+        ("void *_Znwm(unsigned long)", "_Znwm(4)", "_Znwm"),
+    ],
+)
+@pytest.mark.parametrize("build", [{}, {"turns": True}, {"examine": True}])
+def test_a_side_links_to_nothing_of_the_host(
+    declared: str, call: str, name: str, build: dict[str, bool]
+) -> None:
+    code = (
+        f'extern "C" {declared};\nextern "C" __global__ void f(float *a) {{ a[0] = a[1] + (long)::{call}; }}'
+    )
+    made = EmulatorCompiler().compile(code.replace("::", ""), [EntryPoint("f")], **build)
+    assert isinstance(made, CompileFailure) and f"not defined: {name}" in made.log
+
+
+@pytest.mark.parametrize("build", [{}, {"turns": True}, {"examine": True}])
+def test_a_side_links_to_mathematics_and_what_its_code_becomes(build: dict[str, bool]) -> None:
+    code = """
+    struct Base { virtual __device__ float of(float x) const = 0; virtual __device__ ~Base() {} };
+    struct Twice : Base { __device__ float of(float x) const override { return 2 * x; } };
+    extern "C" __global__ void f(float *a, double *d, __int128 *w)
+    {
+        Twice twice;
+        const Base *base = &twice;
+        float s, c;
+        sincosf(a[0], &s, &c);
+        a[1] = base->of(s) + c + lgammaf(a[2]) + j0f(a[3]) + normcdfinvf(a[4]);
+        d[0] = pow(d[1], d[2]) + jn(2, d[3]) + (double)(w[0] / w[1]);
+        for (int i = 0; i < 4096; i++) a[i + 100] = 0;
+        memcpy(a + 5000, a, 512);
+    }"""
+    assert isinstance(EmulatorCompiler().compile(code, [EntryPoint("f")], **build), Compiled)
+
+
 def test_a_missing_kernel_is_an_error() -> None:
     assert "missing" in failure(CODE, "missing").log
     assert failure("int f;").reason == "error"

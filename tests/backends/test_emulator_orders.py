@@ -140,6 +140,29 @@ def starves(code: str, seed: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize(
+    ("code", "past"),
+    [
+        ("__global__ void f(int *a) { const int4 v = *(int4 *)(a + 4); a[0] = v.x + v.w; }", 4),
+        ("__global__ void f(int *a) { a[0] = a[threadIdx.x + 6]; }", 4),
+        ("__global__ void f(int *a) { a[7] = 1; }", 4),
+        ("__global__ void f(int *a) { memcpy(a, a + 6, 8); }", 4),
+        ("__global__ void f(int *a) { memcpy(a, a + 2, 16 * blockDim.x); }", 1),
+        ("__global__ void f(int *a) { memset(a, 0, 16 * blockDim.x); }", 1),
+    ],
+)
+def test_an_access_ends_where_its_allocation_does(code: str, past: int) -> None:
+    program = Program(code, turns=True)
+    with pytest.raises(KernelFault, match=f"{past} past the end of an allocation"):
+        program.run(np.zeros(7, np.int32), grid=1, block=2)
+
+
+def test_locals_that_nothing_sets_hold_other_values() -> None:
+    code = "struct S { int x; }; __global__ void f(int *a) { S kept; a[0] = kept.x += a[1]; }"
+    answer = Program(code, turns=True).run(np.zeros(3, np.int32), grid=1, block=1)[0][0]
+    assert answer == np.array(0xFEFEFEFE, np.uint32).view(np.int32)
+
+
 def test_an_order_is_repeatable() -> None:
     for seed in (1, 2):
         found = set()

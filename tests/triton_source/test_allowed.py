@@ -76,6 +76,14 @@ def body(line: str) -> str:
         ("import os as triton\n", "imports os; only `import triton` and"),
         (HEAD + "X = tl.core\n", "a value at the top level that is not a plain constant (line 4)"),
         (HEAD + "X = (1).__class__\n", "a value at the top level that is not a plain constant (line 4)"),
+        (
+            HEAD + "@triton.jit\ndef f(x):\n    tl.store(x, 9 ** 9 ** 9)\n",
+            "9 ** 9 ** 9: a power or shift that may be huge (line 6)",
+        ),
+        (
+            HEAD + "@triton.jit\ndef f(x):\n    tl.store(x, 1 << (1 << 40))\n",
+            "1 << (1 << 40): a power or shift that may be huge (line 6)",
+        ),
         (HEAD + "X = 2 ** 100\n", "a value at the top level that is not a plain constant (line 4)"),
         (HEAD + "range = 1\n", "'range' has a meaning already (line 4)"),
         (HEAD + "def f(x):\n    return x\n", "f has decorators other than @triton.jit alone (line 4)"),

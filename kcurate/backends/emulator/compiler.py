@@ -136,10 +136,10 @@ class EmulatorCompiler:
             done = toolchain.shared_object(unit, options, self._runtime, folder)
             if done.returncode:
                 return _clean(done.stderr or f"the compiler exited with code {done.returncode}", folder)
-            undefined = dict.fromkeys(_OWN.findall(done.stderr))
-            if undefined:
-                return f"error: declared and used, but not defined: {', '.join(undefined)}"
-            return (folder / "side.so").read_bytes()
+            lacking = [*dict.fromkeys(_OWN.findall(done.stderr))] or toolchain.foreign(folder, self._runtime)
+            if lacking:
+                return f"error: declared and used, but not defined: {', '.join(lacking)}"
+            return (folder / toolchain.SIDE_LIBRARY).read_bytes()
 
 
 def _joined(code: str, entry_points: Sequence[EntryPoint]) -> frozenset[str]:

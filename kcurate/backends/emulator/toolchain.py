@@ -11,7 +11,9 @@ import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -73,7 +75,8 @@ COUNTING = (
     "-fno-optimize-sibling-calls",  # the runtime identifies its caller by the return address
 )
 # Call the runtime at each memory access, where it may switch to another thread (`runtime/scheduler.h`).
-TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-nodefaultlibs")
+# Locals that nothing sets hold other values than in the side's own build: what depends on them differs.
+TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-ftrivial-auto-var-init=pattern")
 _VOLATILE = {
     "gcc": ("--param=tsan-distinguish-volatile=1",),
     "clang": ("-mllvm", "-tsan-distinguish-volatile"),
@@ -93,7 +96,10 @@ _CALLS = {
 _DRIVER_FORM = {
     word: f"-Wl,{word}" for word in ("--as-needed", "-z", "now", "defs", "--warn-unresolved-symbols")
 }
-# Files in the cache, of about 40 KB each.
+# Section types (System V ABI, "Sections"), and what compilers put in place of loops and assignments.
+_SYMTAB, _DYNSYM = 2, 11
+_COPIES = frozenset({"memcpy", "memmove", "memset", "memcmp"})
+# About 40 KB each.
 MAX_KEPT = 5000
 
 
@@ -230,23 +236,31 @@ def builtins() -> frozenset[str]:
     Raises:
         BackendError: our own headers cannot be read.
     """
+    return declared(_preprocessed())
+
+
+@cache
+def _preprocessed() -> str:
+    """What code sees without including a header."""
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
         options = (*DEVICE, *COMMON, f"-I{INCLUDE}", "-E", "-P", "-x", "c++")
         done = run([*find().command, *options, str(INCLUDE / "kcurate" / "all.h")], Path(name))
     if done.returncode:
         raise BackendError(f"the emulator's headers: {done.stderr[-2000:]}", where="emulator")
-    return declared(done.stdout)
+    return done.stdout
 
 
 # The linker reports undefined symbols but continues: functions of the C library are resolved when it is
 # loaded.
 UNRESOLVED = ("-z", "defs", "--warn-unresolved-symbols")
+SIDE_OBJECT, SIDE_LIBRARY = "side.o", "side.so"
 
 
 def shared_object(
     unit: str, options: Sequence[str], runtime: bytes, folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Compile `unit` and link it with the runtime to `side.so` in `folder`; the result holds the log.
+    """Compile `unit` to `SIDE_OBJECT` and link it with the runtime to `SIDE_LIBRARY`, both in `folder`; the
+    result holds the log.
 
     Raises:
         subprocess.TimeoutExpired: it exceeded `time_limits.COMPILE_FOR_EMULATOR_S`.
@@ -254,16 +268,68 @@ def shared_object(
     tools = find()
     (folder / "side.cpp").write_text(unit)
     (folder / "runtime.o").write_bytes(runtime)
-    compiling = [*tools.command, *options, *COMMON, f"-I{INCLUDE}", "side.cpp"]
-    linking = ["-shared", "--as-needed", "-z", "now", *UNRESOLVED, "runtime.o", "-o", "side.so"]
-    if tools.linker is None:
-        words = [_DRIVER_FORM.get(word, word) for word in linking]
-        if "clang" not in tools.version:
-            (folder / LAYOUT.name).write_bytes(LAYOUT.read_bytes())
-            words.append(f"-Wl,-T,{LAYOUT.name}")
-        return run([*compiling, *words, "-lm", "-lgcc", "-lc"], folder)
-    done = run([*compiling, "-c", "-o", "side.o"], folder)
-    return done if done.returncode else run([*tools.linker, "side.o", *linking], folder)
+    compiling = [*tools.command, *options, *COMMON, f"-I{INCLUDE}", "side.cpp", "-c", "-o", SIDE_OBJECT]
+    done = run(compiling, folder)
+    if done.returncode:
+        return done
+    linking = [
+        SIDE_OBJECT,
+        "-shared",
+        "--as-needed",
+        "-z",
+        "now",
+        *UNRESOLVED,
+        "runtime.o",
+        "-o",
+        SIDE_LIBRARY,
+    ]
+    if tools.linker is not None:
+        return run([*tools.linker, *linking], folder)
+    words = [_DRIVER_FORM.get(word, word) for word in linking]
+    if "clang" not in tools.version:
+        (folder / LAYOUT.name).write_bytes(LAYOUT.read_bytes())
+        words.append(f"-Wl,-T,{LAYOUT.name}")
+    return run([*tools.command, "-nodefaultlibs", *words, "-lm", "-lgcc", "-lc"], folder)
+
+
+def foreign(folder: Path, runtime: bytes) -> list[str]:
+    """What a side in `folder` takes from outside itself, the runtime and our headers, by name.
+
+    The runtime calls the C library; a side may call nothing of it but its mathematics.
+    """
+    needed = _symbols((folder / SIDE_OBJECT).read_bytes(), defined=False)
+    needed &= _symbols((folder / SIDE_LIBRARY).read_bytes(), defined=False)
+    needed -= _symbols(runtime, defined=True)
+    return sorted(needed - _of_c()) if needed else []
+
+
+@cache
+def _symbols(elf: bytes, *, defined: bool) -> frozenset[str]:
+    """The names that an object or a shared object defines, or that it needs (ELF for 64 bits)."""
+    (at,), (size, count) = struct.unpack_from("<Q", elf, 40), struct.unpack_from("<HH", elf, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, at + i * size) for i in range(count)]
+    relocatable = struct.unpack_from("<H", elf, 16)[0] == 1
+    names: set[str] = set()
+    for _, kind, _, _, start, length, strings, *_ in sections:
+        if kind != (_SYMTAB if relocatable else _DYNSYM):
+            continue
+        for place in range(start, start + length, 24):
+            name, _, _, section = struct.unpack_from("<IBBH", elf, place)
+            if name and (section != 0) == defined:
+                first = sections[strings][4] + name
+                names.add(elf[first : elf.index(b"\0", first)].decode(errors="replace"))
+    return frozenset(names)
+
+
+@cache
+def _of_c() -> frozenset[str]:
+    """The C library's functions that our headers call, or compilers by themselves."""
+    text = _preprocessed()
+    return (
+        _COPIES
+        | frozenset(re.findall(r"\b__builtin_(\w+)", text))
+        | frozenset(re.findall(r'__asm__\("(\w+)"\)', text))
+    )
 
 
 def keep(path: Path, data: bytes) -> bool:

@@ -2,8 +2,10 @@
 
 A side must be the same program to both. Refused are built-in type traits, macros that a compiler or its
 headers define (other than CUDA's and the standard's), names of the emulator's own, conditions on them, text
-made of code (`#x` shows what a macro stands for), and `long double`, which NVRTC computes in 64 bits and the
-emulator in 80. Not covered: other ways to notice the emulator (docs/judge.md).
+made of code (`#x` shows what a macro stands for), a compiler's own attributes, the operator `noexcept`, and
+`long double`, which NVRTC computes in 64 bits and the emulator in 80. Not covered: `__LINE__` and `__func__`,
+which the compilers do not see (`kcurate.judge.checks.lexer`); signatures of built-in functions, which a test
+compares; other ways to notice the emulator (docs/judge.md).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
+from kcurate.judge.checks.lexer import SPELLED, Source, Token, inside_parentheses
 
 # Words with two underscores at both ends that mean the same to both compilers (CUDA C++ Programming Guide,
 # "C++ Language Extensions"; the C++ standard's predefined names).
@@ -51,6 +53,10 @@ _ONE_SIDED = re.compile(
 )
 # A literal of type `long double`.
 _LONG_DOUBLE = re.compile(r"(?!0[xX])(?=.*[.eE]).*[lL]|0[xX].*[.pP].*[lL]")
+# Vendors of attributes, and a standard one that not every compiler has in C++17.
+_ATTRIBUTES = frozenset({"gnu", "__gnu__", "clang", "_Clang", "__clang__", "msvc", "no_unique_address"})
+# What may follow `noexcept` where it is no operator.
+_AFTER_NOEXCEPT = frozenset({"{", ";", "->", "=", ":", "override", "final"})
 _VERSIONS = frozenset({"CUDA_VERSION", "CUDART_VERSION"})
 _CONDITIONS = frozenset({"if", "ifdef", "ifndef", "elif"})
 
@@ -64,6 +70,10 @@ def compiler_names(source: Source) -> Iterator[Finding]:
             before = stream[at - 1].text if at else ""
             if token.text not in own and (what := _tells(token, before, pastes)):
                 yield Finding("compilers", f"{what} tells compilers apart", token.line)
+            elif token.text == "noexcept" and not _is_specifier(
+                [one.text for one in stream[at + 1 : at + 4]]
+            ):
+                yield Finding("compilers", "the operator noexcept tells compilers apart", token.line)
     for line in source.directives:
         if line and line[0].text in _CONDITIONS:
             yield from _conditions(line, own)
@@ -78,9 +88,16 @@ def _tells(token: Token, before: str, pastes: bool) -> str:
     if token.kind != "word":
         return ""
     reserved = _MACRO.fullmatch(token.text) or (pastes and token.text.endswith("__"))
+    reserved = reserved or token.text in _ATTRIBUTES
     if reserved and token.text not in _SHARED and not _ALIKE.fullmatch(token.text):
         return token.text
     return "long double" if (before, token.text) == ("long", "double") else ""
+
+
+def _is_specifier(following: list[str]) -> bool:
+    """Whether a `noexcept` before these tokens belongs to a declaration."""
+    constant = following[:1] == ["("] and following[1:] in (["true", ")"], ["false", ")"])
+    return constant or (bool(following) and following[0] in _AFTER_NOEXCEPT)
 
 
 def _conditions(line: tuple[Token, ...], own: frozenset[str]) -> Iterator[Finding]:
@@ -93,13 +110,31 @@ def _conditions(line: tuple[Token, ...], own: frozenset[str]) -> Iterator[Findin
 
 def _shown(define: tuple[Token, ...]) -> Iterator[Finding]:
     """Macros that make text of an argument, or a reserved name of parts."""
-    parameters = {token.text for token in inside_parentheses(define, 2)}
+    parameters = {token.text for token in inside_parentheses(define, 2)} | {"__VA_ARGS__"}
+    for name in (*SPELLED, *_ATTRIBUTES, "_Pragma"):
+        if any(pattern.fullmatch(name) for pattern in _pasted(define, parameters)):
+            yield Finding("compilers", f"## can spell {name}", define[0].line)
     for at, token in enumerate(define[1:-1], 1):
         following = define[at + 1]
-        if token.text == "#" and following.text in parameters | {"__VA_ARGS__", "__VA_OPT__"}:
+        if token.text == "#" and following.text in parameters | {"__VA_OPT__"}:
             yield Finding("compilers", f"#{following.text} shows how a compiler spells code", token.line)
         elif following.text == "##" and re.fullmatch(r"__?(?:[A-Z]\w*)?", token.text):
             yield Finding("compilers", f"{token.text} ## can spell a compiler's name", token.line)
+
+
+def _pasted(define: tuple[Token, ...], parameters: set[str]) -> Iterator[re.Pattern[str]]:
+    """What each chain of `##` in a macro's definition can spell."""
+    texts = [token.text for token in define]
+    for at in range(1, len(texts) - 1):
+        if texts[at] != "##" or texts[at - 2] == "##":
+            continue
+        chain = texts[at - 1 : at + 2]
+        for more in range(at + 2, len(texts) - 1, 2):
+            if texts[more] != "##":
+                break
+            chain.append(texts[more + 1])
+        parts = [r"\w*" if text in parameters else re.escape(text) for text in chain if text != "##"]
+        yield re.compile("".join(parts))
 
 
 def _own_macros(source: Source) -> frozenset[str]:

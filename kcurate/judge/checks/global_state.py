@@ -141,9 +141,11 @@ def _declaration(plain: tuple[Token, ...], start: int) -> tuple[list[Variable], 
 
 
 def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
-    """A declaration's tokens before its initialiser, parameters or body, without attributes."""
+    """A declaration's tokens before its initialiser, parameters or body, without attributes and template."""
     head: list[Token] = []
     at = start
+    while at + 1 < len(plain) and plain[at].text == "template" and plain[at + 1].text == "<":
+        at = _skip_angles(plain, at + 1)
     while at < len(plain) and plain[at].text not in (";", "=", "{", "}", "[", "(", ","):
         if plain[at].text in _SKIP_CALL and at + 1 < len(plain) and plain[at + 1].text == "(":
             at = _skip(plain, at + 1, "(", ")")

@@ -75,6 +75,8 @@ _PLAIN: dict[str, tuple[re.Pattern[str], str]] = {
 }
 _ENCODING = re.compile(r"(?:u8|[uUL])?R?")
 _DIGRAPH = re.compile(r"<%|%>|%:|:>|<:(?!:[^:>])")
+# Names that each compiler would spell its own way: the compilers get the line and the name itself instead.
+SPELLED = ("__LINE__", "__func__", "__FUNCTION__")
 _BLANKS = str.maketrans("\r\f\v", "   ")
 
 
@@ -131,6 +133,15 @@ def _token(group: str, text: str, line: int) -> Token:
     return Token(kind, text.replace("'", "") if kind == "number" else text, line)
 
 
+def _spelled(token: Token) -> Token:
+    """A token as the compilers get it; of a name in `SPELLED`, its line or the name as a string."""
+    if token.text not in SPELLED:
+        return token
+    if token.text == "__LINE__":
+        return Token("number", str(token.line), token.line)
+    return Token("string", f'"{token.text}"', token.line)
+
+
 def _kind(group: str) -> Kind:
     kinds: dict[str, Kind] = {
         "word": "word",
@@ -166,7 +177,7 @@ def _values(tokens: Sequence[Token]) -> set[int | float]:
     """The values of literals, and of what is computed from literals alone."""
     found: set[int | float] = set()
     terms: list[int | float | str] = []
-    for token in tokens:
+    for token in map(_spelled, tokens):
         value = _number(token.text) if token.kind == "number" else None
         if value is None and token.text not in (*_FOLDED, "~", "(", ")"):
             terms.clear()
@@ -280,7 +291,9 @@ class _Writer:
             else:
                 token = _token(kind, text, self._line)
                 self._examine(token, text, before, at)
-                yield f" {token.text} " if text in _OPERATORS else _gap(token.kind, text, before) + token.text
+                apart = text in _OPERATORS or text in SPELLED
+                gap = _gap(token.kind, text, before)
+                yield f" {_spelled(token).text} " if apart else gap + token.text
                 fresh, before = False, (token.kind, text)
             at = end
         yield "\n" * (owed + self._spliced(len(code) + 1))

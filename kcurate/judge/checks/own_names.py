@@ -159,8 +159,8 @@ class OwnNames:
             start = inside if named and self._is_class(inside) else at
             return self._within(start, inside, named, branch)
         if opening == "(" and self._introduced(at, following) and following != "(":
-            end = self._scope_after(inside)
-            return None if end is None else _Visible(at, end, branch, "")
+            end = self._scope_after(inside)  # of a declaration: nowhere else
+            return _Visible(at, at if end is None else end, branch, "")
         if opening == "[" and tokens[inside - 1].text in ("auto", "&", "const") and following in (",", "]"):
             outer = self.source.around[inside]
             return self._within(at, outer, "", branch) if outer < 0 or tokens[outer].text == "{" else None
@@ -240,7 +240,7 @@ class OwnNames:
             elif token.kind == "word":
                 if token.text in _NO_TYPES - {"typename", "extern"} or not self._plain_macro(token.text):
                     return False
-                words += 1
+                words += self._is_word(token.text)
             elif token.kind == "number" or token.text == '"C"':
                 if token.kind != "number":
                     return False
@@ -252,13 +252,21 @@ class OwnNames:
             tokens[at - 1].kind == "word" or last in ("*", "&", "&&", ">", ">>", "]", ")", "...")
         )
 
-    def _plain_macro(self, word: str) -> bool:
-        """Whether a word is no macro, or one that stands for words of a type."""
-        bodies = [
+    def _bodies(self, word: str) -> list[tuple[Token, ...]]:
+        """What a macro stands for, wherever it is defined."""
+        return [
             line[2:]
             for line in self.source.directives
             if len(line) > 1 and line[0].text == "define" and line[1].text == word
         ]
+
+    def _is_word(self, word: str) -> bool:
+        """Whether a word, or every macro of that name, leaves a word."""
+        return all(any(token.kind == "word" for token in body) for body in self._bodies(word))
+
+    def _plain_macro(self, word: str) -> bool:
+        """Whether a word is no macro, or one that stands for words of a type."""
+        bodies = self._bodies(word)
         safe = _NO_TYPES | {"typedef", "friend"}
         return all(
             (token.kind in ("word", "number") and token.text not in safe)

@@ -244,7 +244,7 @@ def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
     """Results multiplied by a literal 0.0, which IEEE rules keep the compiler from removing."""
     for before, token, after in zip(plain, plain[1:], plain[2:], strict=False):
         factors = {"*": (before, after), "*=": (after,)}.get(token.text, ())
-        if any(_ZERO.fullmatch(factor.text) for factor in factors):
+        if any(factor.kind == "number" and _ZERO.fullmatch(factor.text) for factor in factors):
             yield Finding("sham", "a product with 0.0", token.line)
 
 

@@ -22,22 +22,31 @@ _CALLS = word_lists.BUILT_IN_CALLS | word_lists.HOST_FUNCTIONS
 
 def calls(source: Source) -> Iterator[Finding]:
     """Sleeps, clocks, traps, the device heap, printf, host functions."""
-    own = OwnNames(source, word_lists.HOST_FUNCTIONS)
+    own = OwnNames(source, word_lists.HOST_FUNCTIONS | word_lists.ORDINARY_NAMES)
     for at, token in enumerate(source.plain):
-        if _refused_word(source.plain, at) and not (_of_host(token) and own.owns(at)):
+        if _refused_word(source.plain, at) and not _excused(own, at):
             yield Finding("calls", token.text, token.line)
     for line in source.directives:
         for at, token in enumerate(line):
-            defined = line[0].text == "define" and _of_host(token) and (at == 1 or own.in_macro(line, at))
-            if not defined and _refused_word(line, at, in_directive=True):
+            named = line[0].text == "define" and token.text in word_lists.HOST_FUNCTIONS
+            if _refused_word(line, at) and not (named and (at == 1 or own.in_macro(line, at))):
                 yield Finding("calls", token.text, token.line)
 
 
-def _of_host(token: Token) -> bool:
-    return token.text in word_lists.HOST_FUNCTIONS
+def _excused(own: OwnNames, at: int) -> bool:
+    """Whether a refused word is a name that the side declares, or a label."""
+    plain = own.source.plain
+    word, before = plain[at].text, plain[at - 1].text if at else ""
+    following = plain[at + 1].text if at + 1 < len(plain) else ""
+    if word not in own.words:
+        return False
+    if before == "goto" or (following == ":" and before in (";", "{", "}")):
+        return True
+    called = word in word_lists.ORDINARY_NAMES and (following == "(" or before == "&")
+    return not called and own.owns(at)
 
 
-def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool = False) -> bool:
+def _refused_word(stream: tuple[Token, ...], at: int) -> bool:
     """Whether a word is refused; a name of the host's functions, unless the side declares it."""
     word = stream[at].text
     if stream[at].kind != "word":
@@ -49,16 +58,13 @@ def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool = Fa
         return True
     if word == "delete":
         return before != "="
-    if word not in _CALLS or before in (".", "->"):
-        return False
-    following = stream[at + 1].text if at + 1 < len(stream) else ""
-    return in_directive or word not in word_lists.ORDINARY_NAMES or following == "(" or before == "&"
+    return word in _CALLS and before not in (".", "->")
 
 
 def host(source: Source) -> Iterator[Finding]:
     """Host code, declarations of symbols defined elsewhere, linker attributes."""
     plain = source.plain
-    defined = _defined(plain)
+    defined = _defined(source)
     for at, token in enumerate(plain):
         following = [item.text for item in plain[at + 1 : at + 4]]
         if token.text == "<<<":
@@ -69,12 +75,32 @@ def host(source: Source) -> Iterator[Finding]:
             yield Finding("host", "an extern declaration", token.line)
         elif token.text == "extern" and following[:1] == ['"C"']:
             yield from _undefined(plain, at + 2, defined)
+    yield from _attributes(source)
+
+
+def _attributes(source: Source) -> Iterator[Finding]:
+    """Attributes that are not on the lists, and those that a macro may complete or rename.
+
+    Instrumentation, sections and linkage are attributes too. (`checks.compiler_names` refuses the names of
+    vendors, without which no `[[...]]` means more than the standard's.)
+    """
+    macros = {line[1].text for line in source.directives if len(line) > 1 and line[0].text == "define"}
     for stream in source.streams:
+        parameters = inside_parentheses(stream, 2) if stream and stream[0].text == "define" else ()
+        renamed = macros | {token.text for token in parameters}
         for at, token in enumerate(stream):
+            following = stream[at + 1].text if at + 1 < len(stream) else ""
             if token.text == "__attribute__":
-                for word in inside_parentheses(stream, at + 1):
-                    if word.kind == "word" and word.text not in word_lists.ATTRIBUTES:
-                        yield Finding("host", f"__attribute__(({word.text}))", word.line)
+                end, allowed = matching_bracket(stream, at + 1, "(", ")"), word_lists.ATTRIBUTES
+            elif (token.text, following) == ("[", "["):
+                end, allowed = matching_bracket(stream, at, "[", "]"), word_lists.STANDARD_ATTRIBUTES
+            else:
+                continue
+            if end == len(stream) or (token.text == "__attribute__" and following != "("):
+                yield Finding("host", "an attribute that is not written out", token.line)
+            for word in stream[at + 1 : end]:
+                if word.kind == "word" and (word.text not in allowed or word.text in renamed):
+                    yield Finding("host", f"the attribute {word.text}", word.line)
 
 
 def _undefined(plain: tuple[Token, ...], at: int, defined: set[str]) -> Iterator[Finding]:
@@ -96,16 +122,18 @@ def _undefined(plain: tuple[Token, ...], at: int, defined: set[str]) -> Iterator
         at += 1
 
 
-def _defined(plain: tuple[Token, ...]) -> set[str]:
-    """The names of all functions with a body."""
-    names, open_at = set(), []
-    for at, token in enumerate(plain):
-        if token.text == "(":
-            open_at.append(at)
-        elif token.text == ")" and open_at:
-            start = open_at.pop()
-            if start and at + 1 < len(plain) and plain[at + 1].text == "{":
-                names.add(plain[start - 1].text)
+def _defined(source: Source) -> set[str]:
+    """The names of functions with a body outside all brackets but those of an `extern "C"`."""
+    plain, around, names = source.plain, source.around, set()
+    for at in range(1, len(plain)):
+        after = source.closes[at] + 1
+        if plain[at].text != "(" or after >= len(plain) or plain[after].text != "{":
+            continue
+        brace = around[at]
+        while brace > 1 and plain[brace - 1].text == '"C"':
+            brace = around[brace]
+        if brace < 0:
+            names.add(plain[at - 1].text)
     return names
 
 

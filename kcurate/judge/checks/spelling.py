@@ -63,8 +63,10 @@ def directives(source: Source) -> Iterator[Finding]:
             if token.text in _FILE_PROBES:
                 yield Finding("directives", token.text, token.line)
             elif token.text == "_Pragma":
-                inside = stream[at + 2].text.strip('"').split() if at + 2 < len(stream) else []
-                if not inside or inside[0] not in word_lists.PRAGMAS:
+                inside = stream[at + 1 : at + 4]
+                literal = [part.kind for part in inside] == ["punctuation", "string", "punctuation"]
+                words = inside[1].text.strip('"').split() if literal else []
+                if not words or words[0] not in word_lists.PRAGMAS:
                     yield Finding("directives", "_Pragma", token.line)
 
 

@@ -36,6 +36,8 @@ from kcurate.triton_source import refusals
 
 # A plan with more distinct constants than this is a table of answers.
 MAX_PLAN_CONSTANTS = 64
+# What follows `mutable` where it is a lambda's.
+_AFTER_MUTABLE = frozenset({"{", "->", "noexcept"})
 # Findings reported per check.
 MAX_FINDINGS = 20
 
@@ -66,12 +68,17 @@ def _is_literal(value: Expr | float) -> bool:
 
 
 def state(source: Source, side: Side) -> Iterator[Finding]:
-    """Writable variables that keep state between launches, except those that the plan writes."""
+    """Writable variables that keep state between launches, except those that the plan writes; `mutable`."""
     written = _written_by_plan(side)
     for variable in static_variables(source.plain):
         if not variable.constant and variable.name not in written:
             what = f"the variable {variable.name!r} keeps state between launches"
             yield Finding("state", what, variable.line)
+    for stream in source.streams:
+        for at, token in enumerate(stream):
+            following = stream[at + 1].text if at + 1 < len(stream) else ""
+            if token.text == "mutable" and following not in _AFTER_MUTABLE:
+                yield Finding("state", "a mutable member, which is writable in a constant", token.line)
 
 
 def nondeterminism(source: Source, side: Side) -> Iterator[Finding]:

@@ -31,14 +31,14 @@ HOST_FUNCTIONS = word_set(
     siglongjmp getcontext setcontext makecontext swapcontext sleep usleep nanosleep gettimeofday clock_gettime
     """
 )
-# Names that ordinary code gives to variables; refused only as calls.
-ORDINARY_NAMES = frozenset({"free", "exit", "kill", "open", "sleep", "trap", "clock", "system"})
+# Of the former, names that ordinary code gives to variables and labels; a declaration excuses all but calls.
+ORDINARY_NAMES = frozenset({"free", "clock"})
 # Refused everywhere, called or not.
 FORBIDDEN_WORDS = word_set(
     """
     __nanosleep __trap __brkpt globaltimer __globaltimer __clock __clock64 __prof_trigger __managed__
     thread_local __thread environ __environ __attribute constructor destructor co_await co_yield co_return
-    ifunc weakref new goto_asm __rdtsc _rdtsc __pragma __int3 _mm_pause
+    ifunc weakref new goto_asm __rdtsc _rdtsc __pragma __int3 _mm_pause __pm0 __pm1 __pm2 __pm3
     chrono chrono_literals sleep_for sleep_until try_acquire_for try_acquire_until try_wait_for try_wait_until
     try_wait_parity_for try_wait_parity_until consumer_wait_for consumer_wait_until
     """
@@ -100,10 +100,12 @@ PRAGMAS = word_set(
 DIRECTIVES = frozenset(
     {"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", ""}
 )
+# What `__attribute__((...))` may hold: it means the same to both compilers, and nothing to instrumentation.
 ATTRIBUTES = word_set(
     """
     aligned __aligned__ packed __packed__ unused __unused__ always_inline __always_inline__ noinline
-    __noinline__ const pure may_alias device global shared constant host optimize sizeof alignof
-    int long float double char short
+    __noinline__ const pure may_alias sizeof alignof int long float double char short
     """
 )
+# What `[[...]]` may hold. (NVRTC ignores `no_unique_address`, g++ does not.)
+STANDARD_ATTRIBUTES = word_set("maybe_unused nodiscard noreturn deprecated fallthrough likely unlikely")

@@ -16,7 +16,7 @@ from kcurate.judge.checks.lexer import Source
 LANGUAGE = _SHARED | {
     "__activemask", "__all", "__any", "__ballot", "__shfl", "__shfl_down", "__shfl_up", "__shfl_xor",
     "__syncthreads", "__syncthreads_and", "__syncthreads_count", "__syncthreads_or", "__restrict", "__cdecl",
-    "__asm", "__builtin_align__",
+    "__asm", "__builtin_align__", "__builtin_assume",
 }  # fmt: skip
 
 
@@ -43,6 +43,19 @@ LANGUAGE = _SHARED | {
         "#define _ARM 1\n#ifdef _LP64\n#endif",
         "bool k = __is_trivially_copyable(int2);",
         "bool k = __is_empty(int2) || __is_constructible(int2, int);",
+        "bool k = noexcept(sqrtf(1.0f));",
+        "bool k = (bool)noexcept(__popc(1));",
+        "#define ASK noexcept\nbool k = ASK(sqrtf(1.0f));",
+        "#define SAME(x) x\nbool k = SAME(noexcept)(sqrtf(1.0f));",
+        "#define SAME(x) x\nbool k = noexcept SAME((sqrtf(1.0f)));",
+        "struct [[gnu::packed]] S { char a; int b; };",
+        "#define SAME(x) x\nstruct [ SAME([__gnu__::packed]) ] S { char a; int b; };",
+        "[[using clang: overloadable]] void f();",
+        "#define OF(x) gn##x\nstruct [[OF(u)::packed]] S { int b; };",
+        "struct S { [[no_unique_address]] E e; int x; };",
+        "#define OF(x) __func_##x\nint k = sizeof(OF(_));",
+        "#define OF(x) x##INE__\nint k = OF(__L);",
+        '#define OF(x) _Prag##x\nOF(ma)("push_macro(1)")',
     ],
 )
 def test_what_tells_compilers_apart_is_refused(code: str) -> None:
@@ -66,6 +79,10 @@ def test_what_tells_compilers_apart_is_refused(code: str) -> None:
         "#ifndef FLT_MAX\n#define FLT_MAX 3.4e38f\n#endif",
         "#define ADD(op) __f##op##_rn(1.0f, 2.0f)",
         "long k = 0xEL + 15L; float f = 1.5f;",
+        "__device__ int f() noexcept { return 1; }\n__device__ int g() noexcept(true);",
+        "struct S { __device__ S() noexcept = default; __device__ auto f() noexcept -> int; };",
+        "int k = __LINE__; const char *t = __func__;",
+        "#define ROW(n) row_##n##_func\nint ROW(a);",
     ],
 )
 def test_what_means_the_same_everywhere_is_allowed(code: str) -> None:

@@ -33,6 +33,24 @@ def test_the_text_has_the_same_tokens_and_lines(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("int a;\nint k = __LINE__;\n", "int a;\nint k =  2 ;\n"),
+        ("#define AT __LINE__\nint k = AT;\n", "#define AT  1 \nint k = AT;\n"),
+        ("auto t = __func__;\n", 'auto t =  "__func__" ;\n'),
+        ("auto t = s.__LINE__;\n", "auto t = s. 1 ;\n"),
+        ('auto t = "__LINE__";\n', 'auto t = "__LINE__";\n'),
+    ],
+)
+def test_lines_and_functions_are_spelled_out(code: str, text: str) -> None:
+    assert compiler_text(code) == text
+
+
+def test_a_line_that_is_spelled_out_is_a_number() -> None:
+    assert 3 in numbers("\n\nif (n == __LINE__) return;")
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "// ends \\ \nint x;",

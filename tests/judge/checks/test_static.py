@@ -208,6 +208,17 @@ def test_variables_that_keep_state_are_found(code: str, names: list[str]) -> Non
         ('_Pragma("unroll 4")', None),
         ('_Pragma("message(x)")', "directives"),
         ("_Pragma(", "directives"),
+        ("#define P(once) _Pragma(once)", "directives"),
+        ('_Pragma(SAME("unroll"))', "directives"),
+        ("[[maybe_unused]] int x; [[nodiscard]] __device__ int f();", None),
+        ("[[noipa]] __device__ int f();", "host"),
+        ("__device__ __attribute__((no_sanitize_thread)) void f() {}", "host"),
+        ("#define ATTRIBUTE __attribute__\n__device__ ATTRIBUTE((noipa)) void f() {}", "host"),
+        ("#define OPEN __attribute__((unused,\n__device__ OPEN noipa)) void f() {}", "host"),
+        ("#define unused noipa\n__device__ __attribute__((unused)) void f() {}", "host"),
+        ("#define WITH(unused) __attribute__((unused))\n__device__ WITH(noipa) void f() {}", "host"),
+        ("#define OPEN [[\n__device__ OPEN noreturn ]] void f();", "host"),
+        ("#define PACKED __attribute__((packed))\nstruct PACKED cell { int x; };", None),
         ("struct __attribute__((aligned(16))) cell { int x; };", None),
         ("__device__ __attribute__((constructor)) void f() {}", "host"),
         ("#define JOIN(a, b) a##b", "pasting"),
@@ -236,6 +247,67 @@ def test_a_c_function_may_be_declared_before_it_is_defined() -> None:
     declared = 'extern "C" __device__ float half_of(float x);\n'
     assert findings(declared, "host") == ["host"]
     assert findings(declared + "__device__ float half_of(float x) { return x / 2; }\n", "host") == []
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "namespace n { __device__ float half_of(float x) { return x / 2; } }",
+        "struct S { __device__ float half_of(float x) { return x / 2; } };",
+        "__device__ float half(float x) { auto half_of = [](float y) { return y / 2; }; return half_of(x); }",
+    ],
+)
+def test_a_function_of_another_scope_defines_no_c_function(elsewhere: str) -> None:
+    assert findings(f'extern "C" __device__ float half_of(float x);\n{elsewhere}\n', "host") == ["host"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "long long t = (clock)();",
+        "auto read = clock; long long t = read();",
+        "long long t = (&clock64)[0]();",
+        "{ int clock = 1; x[0] = clock; } long long t = (clock)();",
+        "(free)(p);",
+        '(open)("a", 0);',
+        "auto leave = exit; leave(1);",
+    ],
+)
+def test_a_function_of_the_host_is_refused_however_it_is_called(code: str) -> None:
+    assert findings(f"__global__ void f(int *x, void *p) {{ {code} }}", "calls")[:1] == ["calls"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "__global__ void f(int *x) { int clock = x[0], free = x[1]; x[2] = clock + free; }",
+        "__device__ int g(int free, int open);\n__device__ int g(int free, int open) { return free + open; }",
+        "struct S { int open, clock; };\n__global__ void f(S *s) { s->open = s->clock; }",
+        "__global__ void f(int *x) { if (x[0]) goto exit; x[1] = 2; exit: x[2] = 1; }",
+        "#define INDEX int\n__global__ void f(int *x) { INDEX clock = x[0]; x[1] = clock; }",
+    ],
+)
+def test_variables_and_labels_called_like_functions_of_the_host(code: str) -> None:
+    assert findings(code, "calls") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [
+        ("struct S { mutable int kept; };\n__device__ const S s{};", False),
+        ("#define KEPT mutable\nstruct S { KEPT int kept; };", False),
+        ("__device__ int f(int x) { auto g = [=]() mutable { return x++; }; return g(); }", True),
+        ("template <class T> struct Of;\ntemplate <> struct Of<int> { int x; };", True),
+        ("template <class T> __device__ T kept;", False),
+    ],
+)
+def test_constants_have_no_members_that_can_be_written(code: str, allowed: bool) -> None:
+    assert (static.check_source(Side(code, ()), ("state",)) == ()) == allowed
+
+
+def test_a_pointer_to_a_member_is_no_product_with_zero() -> None:
+    assert findings("__device__ float f(S s, float S::*axis) { return s.*axis + s.*axis; }", "sham") == []
+    assert findings("__device__ float f(float x) { return x * 0.0f; }", "sham") == ["sham"]
 
 
 SHAM = [

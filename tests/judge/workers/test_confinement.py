@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.judge.workers.compiling import CompileWorkers
 from kcurate.judge.workers.inside import landlock, mounts
 from kcurate.judge.workers.nursery import Nursery, Role
@@ -107,6 +108,39 @@ def test_each_confinement_holds(how: str, backend: str, secret: Path, tmp_path: 
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert SECRET not in done.stdout
+
+
+_RUNNING = """
+import sys
+from pathlib import Path
+from kcurate.backends.base import Compiled
+from kcurate.backends.emulator.library import Library
+from kcurate.judge.workers.inside import isolation, landlock
+how, binary = sys.argv[1:]
+side = Path(binary).read_bytes()
+if how == "mounts":
+    landlock.restrict = lambda **_: False
+assert isolation.enter("run", "emulator")["files"]
+assert Library(Compiled("emulator", side, "", {}, (), "")).kernels
+for path in ("/proc/self/maps", "/proc/self/environ", "/proc/self/mem", "/proc/1/status", "/etc/passwd"):
+    try:
+        Path(path).open("rb").read(1)
+    except OSError:
+        continue
+    sys.exit(f"{path} can be read")
+"""
+
+
+@pytest.mark.parametrize("how", ["landlock", "mounts"])
+def test_a_worker_that_runs_a_side_reads_nothing_about_processes(how: str, tmp_path: Path) -> None:
+    if not (landlock.abi() if how == "landlock" else mounts.available()):
+        pytest.skip(f"no {how} on this machine")
+    made = EmulatorCompiler().compile(HONEST, [EntryPoint("k")])
+    assert isinstance(made, Compiled)
+    (tmp_path / "side.so").write_bytes(made.binary)
+    command = [sys.executable, "-c", _RUNNING, how, str(tmp_path / "side.so")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 NVRTC_LOG = """/etc/passwd(1): error: this declaration has no storage class

@@ -2,6 +2,7 @@
 // default visibility). One launch at a time; blocks run one after the other unless they wait for each other.
 // After a fault the process has to end: stacks and blocks are left as they were.
 
+#define KCU_RUNTIME
 #include "copies.h"
 #include "counting.h"
 #include "turns.h"
@@ -275,6 +276,11 @@ static bool open_stacks(unsigned threads)
 }
 
 } // namespace kcu
+
+// What classes with virtual functions need; nothing deletes an object, and no pure function is called.
+extern "C" KCU_HIDDEN void __cxa_pure_virtual() { kcu_fault(KCU_LAUNCH, "a call of a pure virtual function"); }
+void operator delete(void *) noexcept {}
+void operator delete(void *, size_t) noexcept {}
 
 #define KCU_EXPORT extern "C" __attribute__((visibility("default")))
 using namespace kcu;

@@ -204,7 +204,7 @@ struct State {
     char *data, *data_copy; // the side's variables, and what they held first
     size_t data_bytes;
     const unsigned long *extents; // address and bytes of each allocation
-    unsigned extent_count, launches;
+    unsigned extent_count, last_extent, launches;
     unsigned long runs;     // how often a thread was switched to
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES

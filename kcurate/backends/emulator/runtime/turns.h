@@ -2,6 +2,7 @@
 // `toolchain.TURNS`. (Only ThreadSanitizer's calls will do: the others leave out a second access to one address.)
 #pragma once
 
+#include "extents.h"
 #include "scheduler.h"
 #include "stores.h"
 
@@ -15,9 +16,10 @@ static bool is_for_all(const void *pointer)
     return uintptr_t(pointer) - uintptr_t(stacks.base) >= stacks.size * stacks.count;
 }
 
-static void read(const void *pointer, unsigned worth)
+static void read(const void *pointer, unsigned worth, size_t size)
 {
     if (!is_for_all(pointer)) return;
+    check_global(pointer, size, "an access");
     take_turn(worth);
     if (worth == TELLING) ask(pointer);
 }
@@ -25,6 +27,7 @@ static void read(const void *pointer, unsigned worth)
 static void write(const void *pointer, unsigned worth, unsigned size)
 {
     if (!is_for_all(pointer)) return;
+    check_global(pointer, size, "an access");
     take_turn(worth);
     state->schedule.changes++;
     if (worth == PLAIN)
@@ -36,15 +39,15 @@ static void write(const void *pointer, unsigned worth, unsigned size)
 } // namespace kcu
 
 extern "C" {
-#define KCU_READ(NAME, WORTH)                                                                                \
-    KCU_HIDDEN void __tsan_##NAME(const void *at) { kcu::read(at, kcu::WORTH); }
+#define KCU_READ(NAME, WORTH, N)                                                                             \
+    KCU_HIDDEN void __tsan_##NAME##N(const void *at) { kcu::read(at, kcu::WORTH, N); }
 #define KCU_WRITE(NAME, WORTH, N)                                                                            \
     KCU_HIDDEN void __tsan_##NAME##N(const void *at) { kcu::write(at, kcu::WORTH, N); }
 #define KCU_ACCESSES(N)                                                                                      \
-    KCU_READ(read##N, PLAIN)                                                                                 \
-    KCU_READ(unaligned_read##N, PLAIN)                                                                       \
-    KCU_READ(volatile_read##N, TELLING)                                                                      \
-    KCU_READ(unaligned_volatile_read##N, TELLING)                                                            \
+    KCU_READ(read, PLAIN, N)                                                                                 \
+    KCU_READ(unaligned_read, PLAIN, N)                                                                       \
+    KCU_READ(volatile_read, TELLING, N)                                                                      \
+    KCU_READ(unaligned_volatile_read, TELLING, N)                                                            \
     KCU_WRITE(write, PLAIN, N)                                                                               \
     KCU_WRITE(read_write, PLAIN, N)                                                                          \
     KCU_WRITE(unaligned_write, PLAIN, N)                                                                     \
@@ -56,8 +59,8 @@ KCU_ACCESSES(2)
 KCU_ACCESSES(4)
 KCU_ACCESSES(8)
 KCU_ACCESSES(16)
-KCU_HIDDEN void __tsan_read_range(const void *at, unsigned long) { kcu::read(at, kcu::PLAIN); }
-KCU_HIDDEN void __tsan_write_range(const void *at, unsigned long) { kcu::read(at, kcu::PLAIN); }
+KCU_HIDDEN void __tsan_read_range(const void *at, unsigned long size) { kcu::read(at, kcu::PLAIN, size); }
+KCU_HIDDEN void __tsan_write_range(const void *at, unsigned long size) { kcu::read(at, kcu::PLAIN, size); }
 KCU_HIDDEN void __tsan_init() {}
 KCU_HIDDEN void __tsan_func_entry(void *) {}
 KCU_HIDDEN void __tsan_func_exit() {}

@@ -296,7 +296,7 @@ class Prepared:
         return self.device.read(slot.memory, slot.before, slot.buffer.size_bytes)
 
     def integrity(self) -> tuple[str, ...]:
-        """Writes to redzones, inputs or the inputs' padding, one line each."""
+        """Writes to redzones, padding or inputs, one line each."""
         ranges: list[tuple[str, Held]] = []
         found = []
         for name, slot in self.slots.items():
@@ -307,6 +307,8 @@ class Prepared:
                     found += [outside] * bool((self.device.read(slot.memory, at, size) != wanted).any())
             else:
                 ranges += [(outside, Held(slot.memory, *zone, self._salt)) for zone in slot.redzones]
+            if any(self.device.read(slot.memory, at, size).any() for at, size in slot.pads if size):
+                found.append(f"wrote into the padding of {name!r}")
             if slot.image is None or slot.buffer.record.role != "in":
                 continue
             changed = f"changed the input {name!r}"
@@ -315,8 +317,6 @@ class Prepared:
                 ranges.append((changed, Held(slot.memory, slot.before, size, slot.image.copy)))
             elif slot.image.host is not None:
                 found += [changed] * (not np.array_equal(self._contents(slot), flat(slot.image.host)))
-            if any(self.device.read(slot.memory, at, size).any() for at, size in slot.pads if size):
-                found.append(f"wrote into the padding of the input {name!r}")
         tested = self._noise.changed([held for _, held in ranges])
         found += [text for (text, _), changed in zip(ranges, tested, strict=True) if changed]
         return tuple(dict.fromkeys(found))

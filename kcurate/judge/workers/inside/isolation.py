@@ -114,7 +114,7 @@ def _libraries() -> list[Path]:
         from kcurate.backends.triton.installed import folder as triton_folder
 
         prefixes.append(triton_folder())
-    return [*prefixes, package, *map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self"))]
+    return [*prefixes, package, *map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self/fd"))]
 
 
 def _limit(kind: str, backend: str) -> None:

@@ -43,7 +43,7 @@ def restrict(*, writable: Iterable[Path], readable: Iterable[Path]) -> bool:
         (root / "old").mkdir()
         number = PIVOT_ROOT[os.uname().machine]
         _done(_libc().syscall(number, os.fsencode(root), os.fsencode(root / "old")))
-        os.chdir(here)
+        os.chdir(here if here.exists() else "/")
         _done(_libc().umount2(b"/old", MNT_DETACH))
         _mount("none", Path("/"), None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
     except (OSError, KeyError):

@@ -25,9 +25,15 @@ struct dim3 {
 };
 
 extern "C" {
-// Set by the runtime before a thread runs; the process has one thread of the host, so no locks.
-extern KCU_HIDDEN uint3 threadIdx, blockIdx;
-extern KCU_HIDDEN dim3 blockDim, gridDim;
+// Set by the runtime before a thread runs; the process has one thread of the host, so no locks. To a thread they are
+// constants.
+#ifdef KCU_RUNTIME
+#define KCU_FIXED
+#else
+#define KCU_FIXED const
+#endif
+extern KCU_HIDDEN KCU_FIXED uint3 threadIdx, blockIdx;
+extern KCU_HIDDEN KCU_FIXED dim3 blockDim, gridDim;
 extern KCU_HIDDEN uint3 kcu_cluster_index; // of the block in its cluster
 extern KCU_HIDDEN dim3 kcu_cluster_dim;    // blocks in a cluster; 1 without clusters
 extern KCU_HIDDEN unsigned kcu_lane; // 0..31

@@ -5,3 +5,7 @@
 #include "special.h"
 #include "warp.h"
 #include "launch.h"
+
+#define asm kcu_asm_is_not_emulated
+#define __asm__ kcu_asm_is_not_emulated
+#define __asm kcu_asm_is_not_emulated

@@ -39,8 +39,11 @@ KCU_ATOMIC(atomicMax, long long, value > old ? value : old)
 KCU_ATOMIC_ALL(atomicExch, value)
 KCU_ATOMIC(atomicExch, float, value)
 KCU_ATOMIC_ALL(atomicAnd, old &value)
+KCU_ATOMIC(atomicAnd, long long, old &value)
 KCU_ATOMIC_ALL(atomicOr, old | value)
+KCU_ATOMIC(atomicOr, long long, old | value)
 KCU_ATOMIC_ALL(atomicXor, old ^ value)
+KCU_ATOMIC(atomicXor, long long, old ^ value)
 KCU_ATOMIC(atomicInc, unsigned, old >= value ? 0u : old + 1)
 KCU_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 
@@ -93,20 +96,49 @@ KCU_ORDERED(__nv_atomic_fetch_max, T(value) > old ? T(value) : old)
         const T old = *address;                                                                              \
         if (old == compare) *address = value;                                                                \
         return old;                                                                                          \
-    }                                                                                                        \
+    }
+#define KCU_CAS_SCOPES(T)                                                                                    \
+    KCU_CAS(T)                                                                                               \
     KCU_API T atomicCAS_block(T *address, T compare, T value) { return atomicCAS(address, compare, value); } \
     KCU_API T atomicCAS_system(T *address, T compare, T value) { return atomicCAS(address, compare, value); }
-KCU_CAS(int)
-KCU_CAS(unsigned)
+KCU_CAS_SCOPES(int)
+KCU_CAS_SCOPES(unsigned)
 KCU_CAS(unsigned short)
-KCU_CAS(unsigned long long)
+KCU_CAS_SCOPES(unsigned long long)
 
-KCU_API float2 atomicAdd(float2 *address, float2 value)
-{
-    return make_float2(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y));
-}
-KCU_API float4 atomicAdd(float4 *address, float4 value)
-{
-    return make_float4(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y),
-                       atomicAdd(&address->z, value.z), atomicAdd(&address->w, value.w));
-}
+#define KCU_ADD_PAIR(NAME)                                                                                   \
+    KCU_API float2 NAME(float2 *address, float2 value)                                                       \
+    {                                                                                                        \
+        return make_float2(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y));                \
+    }                                                                                                        \
+    KCU_API float4 NAME(float4 *address, float4 value)                                                       \
+    {                                                                                                        \
+        return make_float4(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y),                 \
+                           atomicAdd(&address->z, value.z), atomicAdd(&address->w, value.w));                \
+    }
+KCU_ADD_PAIR(atomicAdd)
+KCU_ADD_PAIR(atomicAdd_block)
+KCU_ADD_PAIR(atomicAdd_system)
+
+// Of 16 bytes that are aligned so: exchanged whole, and compared as bytes.
+template <class T> using kcu_sixteen = typename kcu_enable<sizeof(T) == 16 && alignof(T) >= 16, T>::type;
+#define KCU_SIXTEEN(SCOPE)                                                                                   \
+    template <class T> KCU_API kcu_sixteen<T> atomicExch##SCOPE(T *address, T value)                         \
+    {                                                                                                        \
+        kcu_spin_at(address);                                                                                \
+        kcu_touch(address, sizeof(T));                                                                       \
+        const T old = *address;                                                                              \
+        *address = value;                                                                                    \
+        return old;                                                                                          \
+    }                                                                                                        \
+    template <class T> KCU_API kcu_sixteen<T> atomicCAS##SCOPE(T *address, T compare, T value)               \
+    {                                                                                                        \
+        kcu_spin_at(address);                                                                                \
+        kcu_touch(address, sizeof(T));                                                                       \
+        const T old = *address;                                                                              \
+        if (!__builtin_memcmp(&old, &compare, sizeof(T))) *address = value;                                  \
+        return old;                                                                                          \
+    }
+KCU_SIXTEEN()
+KCU_SIXTEEN(_block)
+KCU_SIXTEEN(_system)

@@ -20,8 +20,6 @@ KCU_API double __hiloint2double(int hi, int lo)
 
 KCU_API int __mul24(int a, int b) { return (int)((unsigned)((a << 8) >> 8) * (unsigned)((b << 8) >> 8)); }
 KCU_API unsigned __umul24(unsigned a, unsigned b) { return (a & 0xFFFFFF) * (b & 0xFFFFFF); }
-KCU_API int mul24(int a, int b) { return __mul24(a, b); }
-KCU_API unsigned umul24(unsigned a, unsigned b) { return __umul24(a, b); }
 KCU_API int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
 KCU_API unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
 KCU_API long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
@@ -29,7 +27,6 @@ KCU_API unsigned long long __umul64hi(unsigned long long a, unsigned long long b
 {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
-KCU_API int mulhi(int a, int b) { return __mulhi(a, b); }
 KCU_API unsigned __sad(int a, int b, unsigned c)
 {
     return c + unsigned(a > b ? (long long)a - b : (long long)b - a);
@@ -65,7 +62,7 @@ KCU_API unsigned __fns(unsigned mask, unsigned base, int n)
     return ~0u;
 }
 // prmt.b32 (PTX ISA): a selector of 8 or more spreads its byte's sign.
-KCU_API unsigned selected_bytes(unsigned x, unsigned y, unsigned selector)
+KCU_API unsigned kcu_selected_bytes(unsigned x, unsigned y, unsigned selector)
 {
     const unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned result = 0;
@@ -80,7 +77,7 @@ KCU_API unsigned selected_bytes(unsigned x, unsigned y, unsigned selector)
 // Three bits of each selector count (CUDA Math API).
 KCU_API unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
 {
-    return selected_bytes(x, y, selector & 0x7777);
+    return kcu_selected_bytes(x, y, selector & 0x7777);
 }
 KCU_API unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n)
 {
@@ -125,7 +122,6 @@ KCU_DOT(__dp2a_hi, ushort2, uchar4, unsigned)
 #undef KCU_DOT
 
 KCU_API float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-KCU_API float saturate(float x) { return __saturatef(x); }
 KCU_API float __fdividef(float x, float y) { return x / y; }
 KCU_API float __expf(float x) { return expf(x); }
 KCU_API float __exp10f(float x) { return exp10f(x); }
@@ -224,8 +220,34 @@ KCU_CONVERT(double, double, uint, unsigned, KCU_UINT_LIMITS)
 KCU_CONVERT(double, double, ll, long long, KCU_LL_LIMITS)
 KCU_CONVERT(double, double, ull, unsigned long long, KCU_ULL_LIMITS)
 
+// The types that cached loads and stores have overloads for; of classes, those that say so.
+template <class T, class = void> struct kcu_cached {};
+template <class T> struct kcu_cached<T, typename kcu_enable<sizeof(typename T::kcu_loaded) != 0>::type> {
+    typedef T type;
+};
+#define KCU_CACHED(T)                                                                                        \
+    template <> struct kcu_cached<T> {                                                                       \
+        typedef T type;                                                                                      \
+    };
+#define KCU_CACHED_INTEGER(T, NAME) KCU_CACHED(T) KCU_CACHED(NAME##2) KCU_CACHED(NAME##4)
+KCU_CACHED(char)
+KCU_CACHED_INTEGER(signed char, char)
+KCU_CACHED_INTEGER(unsigned char, uchar)
+KCU_CACHED_INTEGER(short, short)
+KCU_CACHED_INTEGER(unsigned short, ushort)
+KCU_CACHED_INTEGER(int, int)
+KCU_CACHED_INTEGER(unsigned, uint)
+KCU_CACHED_INTEGER(float, float)
+KCU_CACHED(long)
+KCU_CACHED(unsigned long)
+KCU_CACHED(long long)
+KCU_CACHED(unsigned long long)
+KCU_CACHED(longlong2)
+KCU_CACHED(ulonglong2)
+KCU_CACHED(double)
+KCU_CACHED(double2)
 #define KCU_LOAD(NAME)                                                                                       \
-    template <class T> KCU_API T NAME(const T *p) { return *p; }
+    template <class T> KCU_API typename kcu_cached<T>::type NAME(const T *p) { return *p; }
 KCU_LOAD(__ldg)
 KCU_LOAD(__ldca)
 KCU_LOAD(__ldcg)
@@ -233,14 +255,13 @@ KCU_LOAD(__ldcs)
 KCU_LOAD(__ldcv)
 KCU_LOAD(__ldlu)
 #define KCU_STORE(NAME)                                                                                      \
-    template <class T> KCU_API void NAME(T *p, typename kcu_identity<T>::type value) { *p = value; }
+    template <class T> KCU_API void NAME(T *p, typename kcu_cached<T>::type value) { *p = value; }
 KCU_STORE(__stwb)
 KCU_STORE(__stcg)
 KCU_STORE(__stcs)
 KCU_STORE(__stwt)
 KCU_API size_t __cvta_generic_to_shared(const void *p) { return kcu_to_shared(p); }
 KCU_API void *__cvta_shared_to_generic(size_t address) { return kcu_from_shared(address); }
-KCU_API bool __isShared(const void *p) { return kcu_to_shared(p) != ~0ull; }
+KCU_API unsigned __isShared(const void *p) { return kcu_to_shared(p) != ~0ull; }
 KCU_API size_t __cvta_generic_to_global(const void *p) { return size_t(p); }
-KCU_API bool __isGlobal(const void *p) { return !__isShared(p); }
-KCU_API void __prefetch_global_l1(const void *) {}
+KCU_API unsigned __isGlobal(const void *p) { return !__isShared(p); }

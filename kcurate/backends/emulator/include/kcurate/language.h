@@ -38,6 +38,8 @@
 #define CUDARTAPI
 #define __nv_pure__
 #define __CUDA_ALIGN__(n) __align__(n)
+#define __builtin_assume(...) ((void)0)
+#define KCU_PRAGMA(...)
 
 #define KCU_API KCU_WHOLE static inline __attribute__((unused))
 #define NULL 0
@@ -95,7 +97,7 @@ KCU_API long long clock64()
     static long long ticks;
     return ++ticks;
 }
-KCU_API int clock() { return int(clock64()); }
+KCU_API long clock() { return clock64(); }
 
 // Barriers. The line tells barriers apart when threads of one block wait at different ones.
 #define __syncthreads() ((void)kcu_barrier(__LINE__, KCU_NONE, 0))
@@ -105,7 +107,3 @@ KCU_API int clock() { return int(clock64()); }
 KCU_API void __threadfence() { kcu_fence(); }
 KCU_API void __threadfence_block() { kcu_spin(); }
 KCU_API void __threadfence_system() { kcu_fence(); }
-
-#define asm kcu_asm_is_not_emulated
-#define __asm__ kcu_asm_is_not_emulated
-#define __asm kcu_asm_is_not_emulated

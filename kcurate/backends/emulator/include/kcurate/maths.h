@@ -5,82 +5,94 @@
 
 #include "language.h"
 
+// A call of the C library through a function of ours, with CUDA's overloads: what a compiler knows as a built-in is a
+// constant expression to it, and noexcept. Inlined everywhere, so that nothing but the call is left.
+#define KCU_C static inline __attribute__((always_inline, unused))
 #define KCU_MATHS1(F)                                                                                        \
     F(sqrt)                                                                                                  \
     F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan)    \
         F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(cbrt) F(erf) F(erfc) F(lgamma) F(tgamma)        \
-            F(floor) F(ceil) F(trunc) F(round) F(rint) F(nearbyint) F(fabs) F(logb) F(j0) F(j1) F(y0) F(y1)
-#define KCU_MATHS2(F) F(pow) F(fmod) F(atan2) F(hypot) F(copysign) F(fdim) F(remainder) F(nextafter)
-#define KCU_DECLARE1(NAME)                                                                                   \
-    double NAME(double);                                                                                     \
-    float NAME##f(float);
-#define KCU_DECLARE2(NAME)                                                                                   \
-    double NAME(double, double);                                                                             \
-    float NAME##f(float, float);
-
-extern "C" {
-KCU_MATHS1(KCU_DECLARE1)
-KCU_MATHS2(KCU_DECLARE2)
-double fmin(double, double);
-float fminf(float, float);
-double fmax(double, double);
-float fmaxf(float, float);
-double fma(double, double, double);
-float fmaf(float, float, float);
-double ldexp(double, int);
-float ldexpf(float, int);
-double scalbn(double, int);
-float scalbnf(float, int);
-double frexp(double, int *);
-float frexpf(float, int *);
-double modf(double, double *);
-float modff(float, float *);
-int ilogb(double);
-int ilogbf(float);
-long lround(double);
-long lroundf(float);
-long lrint(double);
-long lrintf(float);
-long long llround(double);
-long long llroundf(float);
-long long llrint(double);
-long long llrintf(float);
-void sincos(double, double *, double *);
-void sincosf(float, float *, float *);
-double jn(int, double);
-float jnf(int, float);
-void *memcpy(void *, const void *, size_t);
-void *memset(void *, int, size_t);
+            F(floor) F(ceil) F(trunc) F(round) F(rint) F(nearbyint) F(fabs) F(logb)
+#define KCU_MATHS2(F)                                                                                        \
+    F(pow) F(fmod) F(atan2) F(hypot) F(copysign) F(fdim) F(remainder) F(nextafter) F(fmin) F(fmax)
+// A function of `double`, that of `float`, and its overload. ARGS and VALUES are in terms of T.
+#define KCU_CALL(R, NAME, CALLED, ARGS, VALUES)                                                              \
+    KCU_C R NAME ARGS { return __builtin_##CALLED VALUES; }
+#define KCU_REAL1(NAME)                                                                                      \
+    KCU_CALL(double, NAME, NAME, (double x), (x))                                                            \
+    KCU_CALL(float, NAME##f, NAME##f, (float x), (x))                                                        \
+    KCU_CALL(float, NAME, NAME##f, (float x), (x))
+#define KCU_REAL2(NAME)                                                                                      \
+    KCU_CALL(double, NAME, NAME, (double x, double y), (x, y))                                               \
+    KCU_CALL(float, NAME##f, NAME##f, (float x, float y), (x, y))                                            \
+    KCU_CALL(float, NAME, NAME##f, (float x, float y), (x, y))
+#define KCU_WITH(NAME, I)                                                                                    \
+    KCU_CALL(double, NAME, NAME, (double x, I n), (x, n))                                                    \
+    KCU_CALL(float, NAME##f, NAME##f, (float x, I n), (x, n))                                                \
+    KCU_CALL(float, NAME, NAME##f, (float x, I n), (x, n))
+#define KCU_TO(I, NAME)                                                                                      \
+    KCU_CALL(I, NAME, NAME, (double x), (x))                                                                 \
+    KCU_CALL(I, NAME##f, NAME##f, (float x), (x))                                                            \
+    KCU_CALL(I, NAME, NAME##f, (float x), (x))
+KCU_MATHS1(KCU_REAL1)
+KCU_MATHS2(KCU_REAL2)
+KCU_WITH(ldexp, int)
+KCU_WITH(scalbn, int)
+KCU_WITH(scalbln, long)
+KCU_WITH(frexp, int *)
+KCU_TO(int, ilogb)
+KCU_TO(long, lround)
+KCU_TO(long, lrint)
+KCU_TO(long long, llround)
+KCU_TO(long long, llrint)
+KCU_CALL(double, fma, fma, (double x, double y, double z), (x, y, z))
+KCU_CALL(float, fmaf, fmaf, (float x, float y, float z), (x, y, z))
+KCU_CALL(float, fma, fmaf, (float x, float y, float z), (x, y, z))
+KCU_CALL(double, modf, modf, (double x, double *whole), (x, whole))
+KCU_CALL(float, modff, modff, (float x, float *whole), (x, whole))
+KCU_CALL(float, modf, modff, (float x, float *whole), (x, whole))
+KCU_CALL(double, remquo, remquo, (double x, double y, int *n), (x, y, n))
+KCU_CALL(float, remquof, remquof, (float x, float y, int *n), (x, y, n))
+KCU_CALL(float, remquo, remquof, (float x, float y, int *n), (x, y, n))
+// Copies of more than a register are accesses of the side's, byte by byte, so that they are seen as such.
+KCU_C void *memcpy(void *to, const void *from, size_t bytes)
+{
+    if (__builtin_constant_p(bytes) && bytes <= 16) return __builtin_memcpy(to, from, bytes);
+    for (size_t i = 0; i < bytes; i++) static_cast<char *>(to)[i] = static_cast<const char *>(from)[i];
+    return to;
 }
+KCU_C void *memset(void *to, int value, size_t bytes)
+{
+    if (__builtin_constant_p(bytes) && bytes <= 16) return __builtin_memset(to, value, bytes);
+    for (size_t i = 0; i < bytes; i++) static_cast<unsigned char *>(to)[i] = (unsigned char)value;
+    return to;
+}
+KCU_CALL(double, copysign, copysign, (float x, double y), (x, y))
+KCU_CALL(double, copysign, copysign, (double x, float y), (x, y))
+KCU_C double pow(double x, int n) { return pow(x, double(n)); }
+KCU_C float pow(float x, int n) { return powf(x, float(n)); }
 
-#define KCU_OVERLOAD1(NAME)                                                                                  \
-    KCU_API float NAME(float x) { return NAME##f(x); }
-#define KCU_OVERLOAD2(NAME)                                                                                  \
-    KCU_API float NAME(float x, float y) { return NAME##f(x, y); }                                           \
-    KCU_API double NAME(float x, double y) { return NAME(double(x), y); }                                    \
-    KCU_API double NAME(double x, float y) { return NAME(x, double(y)); }
-KCU_MATHS1(KCU_OVERLOAD1)
-KCU_MATHS2(KCU_OVERLOAD2)
-#define KCU_INTEGER1(NAME)                                                                                   \
-    KCU_API double NAME(int x) { return NAME(double(x)); }                                                   \
-    KCU_API double NAME(unsigned x) { return NAME(double(x)); }                                              \
-    KCU_API double NAME(long x) { return NAME(double(x)); }                                                  \
-    KCU_API double NAME(unsigned long x) { return NAME(double(x)); }                                         \
-    KCU_API double NAME(long long x) { return NAME(double(x)); }
-KCU_MATHS1(KCU_INTEGER1)
-KCU_OVERLOAD2(fmin)
-KCU_OVERLOAD2(fmax)
-KCU_API float fma(float x, float y, float z) { return fmaf(x, y, z); }
-KCU_API float ldexp(float x, int n) { return ldexpf(x, n); }
-KCU_API float frexp(float x, int *n) { return frexpf(x, n); }
-KCU_API float modf(float x, float *n) { return modff(x, n); }
-KCU_API long lround(float x) { return lroundf(x); }
-KCU_API long lrint(float x) { return lrintf(x); }
-KCU_API void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
-KCU_API double pow(double x, int n) { return pow(x, double(n)); }
-KCU_API float pow(float x, int n) { return powf(x, float(n)); }
-KCU_API double pow(int x, int n) { return pow(double(x), double(n)); }
-KCU_API double pow(int x, double y) { return pow(double(x), y); }
+// Those that are no built-ins of clang's.
+#define KCU_OUTSIDE(R, NAME, ARGS, VALUES)                                                                   \
+    extern "C" R kcu_c_##NAME ARGS __asm__(#NAME);                                                           \
+    KCU_C R NAME ARGS { return kcu_c_##NAME VALUES; }
+#define KCU_BESSEL(NAME)                                                                                     \
+    KCU_OUTSIDE(double, NAME, (double x), (x))                                                               \
+    KCU_OUTSIDE(float, NAME##f, (float x), (x))                                                              \
+    KCU_C float NAME(float x) { return NAME##f(x); }
+#define KCU_BESSEL_OF(NAME)                                                                                  \
+    KCU_OUTSIDE(double, NAME, (int n, double x), (n, x))                                                     \
+    KCU_OUTSIDE(float, NAME##f, (int n, float x), (n, x))                                                    \
+    KCU_C float NAME(int n, float x) { return NAME##f(n, x); }
+KCU_BESSEL(j0)
+KCU_BESSEL(j1)
+KCU_BESSEL(y0)
+KCU_BESSEL(y1)
+KCU_BESSEL_OF(jn)
+KCU_BESSEL_OF(yn)
+KCU_OUTSIDE(void, sincos, (double x, double *s, double *c), (x, s, c))
+KCU_OUTSIDE(void, sincosf, (float x, float *s, float *c), (x, s, c))
+KCU_C void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
 
 #define KCU_SAME(T)                                                                                          \
     KCU_API T min(T a, T b) { return b < a ? b : a; }                                                        \
@@ -104,27 +116,22 @@ KCU_MIXED(unsigned, int, unsigned)
 KCU_MIXED(unsigned long, long, unsigned long)
 KCU_MIXED(unsigned long long, long long, unsigned long long)
 KCU_MIXED(double, float, double)
-#define KCU_MIXED_INT(I) KCU_MIXED(float, float, I) KCU_MIXED(double, double, I)
-KCU_MIXED_INT(int)
-KCU_MIXED_INT(unsigned)
 
-extern "C" {
-int abs(int);
-long labs(long);
-long long llabs(long long);
-}
-KCU_API long abs(long x) { return x < 0 ? -x : x; }
-KCU_API long long abs(long long x) { return x < 0 ? -x : x; }
-KCU_API float abs(float x) { return fabsf(x); }
-KCU_API double abs(double x) { return fabs(x); }
+KCU_C int abs(int x) { return x < 0 ? -x : x; }
+KCU_C long abs(long x) { return x < 0 ? -x : x; }
+KCU_C long long abs(long long x) { return x < 0 ? -x : x; }
+KCU_C long labs(long x) { return abs(x); }
+KCU_C long long llabs(long long x) { return abs(x); }
+KCU_C float abs(float x) { return fabsf(x); }
+KCU_C double abs(double x) { return fabs(x); }
 KCU_API unsigned umin(unsigned a, unsigned b) { return min(a, b); }
 KCU_API unsigned umax(unsigned a, unsigned b) { return max(a, b); }
 
 #define KCU_CLASSIFY(T)                                                                                      \
-    KCU_API bool isnan(T x) { return __builtin_isnan(x); }                                                   \
-    KCU_API bool isinf(T x) { return __builtin_isinf(x); }                                                   \
-    KCU_API bool isfinite(T x) { return __builtin_isfinite(x); }                                             \
-    KCU_API bool signbit(T x) { return __builtin_signbit(x); }
+    KCU_C int isnan(T x) { return __builtin_isnan(x) != 0; }                                                   \
+    KCU_C int isinf(T x) { return __builtin_isinf(x) != 0; }                                                   \
+    KCU_C int isfinite(T x) { return __builtin_isfinite(x) != 0; }                                             \
+    KCU_C int signbit(T x) { return __builtin_signbit(x) != 0; }
 KCU_CLASSIFY(float)
 KCU_CLASSIFY(double)
 
@@ -140,9 +147,14 @@ KCU_API double exp10(double x) { return pow(10.0, x); }
 KCU_API float fdividef(float x, float y) { return x / y; }
 KCU_API float sinpif(float x) { return float(sin(3.14159265358979323846 * double(x))); }
 KCU_API float cospif(float x) { return float(cos(3.14159265358979323846 * double(x))); }
+KCU_API float rcbrt(float x) { return rcbrtf(x); }
+KCU_API float exp10(float x) { return exp10f(x); }
+KCU_API float sinpi(float x) { return sinpif(x); }
+KCU_API float cospi(float x) { return cospif(x); }
 KCU_API double sinpi(double x) { return sin(3.14159265358979323846 * x); }
 KCU_API double cospi(double x) { return cos(3.14159265358979323846 * x); }
 KCU_API void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
+KCU_API void sincospi(float x, float *s, float *c) { sincospif(x, s, c); }
 KCU_API float erfcxf(float x) { return float(exp(double(x) * x) * erfc(double(x))); }
 // Φ(x), the normal distribution's function.
 KCU_API float normcdff(float x) { return float(0.5 * erfc(-double(x) * 0.70710678118654752440)); }

@@ -232,7 +232,7 @@ KCU_API unsigned logic_of_three(unsigned a, unsigned b, unsigned c, unsigned tab
         if (table >> i & 1) result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
     return result;
 }
-KCU_API unsigned permuted_bytes(unsigned a, unsigned b, unsigned c) { return selected_bytes(a, b, c); }
+KCU_API unsigned permuted_bytes(unsigned a, unsigned b, unsigned c) { return kcu_selected_bytes(a, b, c); }
 KCU_API unsigned funnel_l_wrap(unsigned a, unsigned b, unsigned n) { return __funnelshift_l(a, b, n); }
 KCU_API unsigned funnel_r_wrap(unsigned a, unsigned b, unsigned n) { return __funnelshift_r(a, b, n); }
 KCU_API unsigned funnel_l_clamp(unsigned a, unsigned b, unsigned n) { return __funnelshift_lc(a, b, n); }

@@ -6,10 +6,14 @@
 // precision.
 #pragma once
 
-#include "atomics.h"
+#include "warp.h"
 
 // Code includes this inside a namespace, where the functions below would hide those of these names.
 using ::__hadd;
+using ::__shfl_down_sync;
+using ::__shfl_sync;
+using ::__shfl_up_sync;
+using ::__shfl_xor_sync;
 using ::atomicAdd;
 using ::kcu_touch;
 
@@ -37,6 +41,7 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
         unsigned short x, y;                                                                                 \
     };                                                                                                       \
     struct __attribute__((aligned(2))) H {                                                                   \
+        typedef H kcu_loaded;                                                                                \
         unsigned short bits;                                                                                 \
         H() = default;                                                                                       \
         constexpr H(const RAW &raw) : bits(raw.x) {}                                                         \
@@ -61,12 +66,15 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
         operator bool() const { return (bits & 0x7FFF) != 0; }                                               \
     };                                                                                                       \
     struct __attribute__((aligned(4))) H2 {                                                                  \
+        typedef H2 kcu_loaded;                                                                               \
         H x, y;                                                                                              \
         H2() = default;                                                                                      \
         H2(const H &a, const H &b) : x(a), y(b) {}                                                           \
         H2(const RAW2 &raw) : x(RAW{raw.x}), y(RAW{raw.y}) {}                                                \
         operator RAW2() const { return RAW2{x.bits, y.bits}; }                                               \
     };                                                                                                       \
+    KCU_SHUFFLES(H)                                                                                          \
+    KCU_SHUFFLES(H2)                                                                                         \
     KCU_API H kcu_make(H, unsigned short bits) { return H(RAW{bits}); }                                      \
     KCU_API float kcu_value(H a) { return DECODE(a.bits); }
 

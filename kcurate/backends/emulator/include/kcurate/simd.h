@@ -24,7 +24,7 @@ KCU_API int kcu_clamp(int x, int low, int high) { return x < low ? low : x > hig
         return result;                                                                                       \
     }
 #define KCU_ONE(NAME, BITS)                                                                                  \
-    KCU_API unsigned NAME(unsigned x) { return NAME##_of(x, 0); }
+    KCU_API unsigned __##NAME(unsigned x) { return kcu_##NAME(x, 0); }
 #define KCU_SUM(NAME, BITS, TERM)                                                                            \
     KCU_API unsigned NAME(unsigned x, unsigned y)                                                            \
     {                                                                                                        \
@@ -52,14 +52,14 @@ KCU_API int kcu_clamp(int x, int low, int high) { return x < low ? low : x > hig
     KCU_PARTS(__vminu##N, BITS, a < b ? a : b)                                                               \
     KCU_PARTS(__vabsdiffu##N, BITS, a > b ? a - b : b - a)                                                   \
     KCU_PARTS(__vabsdiffs##N, BITS, sa > sb ? sa - sb : sb - sa)                                             \
-    KCU_PARTS(__vabs##N##_of, BITS, sa < 0 ? -sa : sa)                                                       \
-    KCU_PARTS(__vabsss##N##_of, BITS, kcu_clamp(sa < 0 ? -sa : sa, 0, (1 << (BITS - 1)) - 1))                \
-    KCU_PARTS(__vneg##N##_of, BITS, -sa)                                                                     \
-    KCU_PARTS(__vnegss##N##_of, BITS, kcu_clamp(-sa, -(1 << (BITS - 1)), (1 << (BITS - 1)) - 1))             \
-    KCU_ONE(__vabs##N, BITS)                                                                                 \
-    KCU_ONE(__vabsss##N, BITS)                                                                               \
-    KCU_ONE(__vneg##N, BITS)                                                                                 \
-    KCU_ONE(__vnegss##N, BITS)                                                                               \
+    KCU_PARTS(kcu_vabs##N, BITS, sa < 0 ? -sa : sa)                                                       \
+    KCU_PARTS(kcu_vabsss##N, BITS, kcu_clamp(sa < 0 ? -sa : sa, 0, (1 << (BITS - 1)) - 1))                \
+    KCU_PARTS(kcu_vneg##N, BITS, -sa)                                                                     \
+    KCU_PARTS(kcu_vnegss##N, BITS, kcu_clamp(-sa, -(1 << (BITS - 1)), (1 << (BITS - 1)) - 1))             \
+    KCU_ONE(vabs##N, BITS)                                                                                 \
+    KCU_ONE(vabsss##N, BITS)                                                                               \
+    KCU_ONE(vneg##N, BITS)                                                                                 \
+    KCU_ONE(vnegss##N, BITS)                                                                               \
     KCU_SUM(__vsads##N, BITS, __vabsdiffs##N)                                                                \
     KCU_SUM(__vsadu##N, BITS, __vabsdiffu##N)                                                                \
     KCU_COMPARISON(eq, N, BITS, a == b)                                                                      \
@@ -112,6 +112,14 @@ KCU_API unsigned __vimax3_s16x2_relu(unsigned a, unsigned b, unsigned c) { retur
 KCU_API unsigned __viaddmax_s16x2_relu(unsigned a, unsigned b, unsigned c)
 {
     return __vmaxs2(__viaddmax_s16x2(a, b, c), 0u);
+}
+
+KCU_API unsigned __vimin3_s16x2_relu(unsigned a, unsigned b, unsigned c) { return __vmaxs2(__vimin3_s16x2(a, b, c), 0u); }
+KCU_API unsigned __vimax_s16x2_relu(unsigned a, unsigned b) { return __vmaxs2(__vmaxs2(a, b), 0u); }
+KCU_API unsigned __vimin_s16x2_relu(unsigned a, unsigned b) { return __vmaxs2(__vmins2(a, b), 0u); }
+KCU_API unsigned __viaddmin_s16x2_relu(unsigned a, unsigned b, unsigned c)
+{
+    return __vmaxs2(__viaddmin_s16x2(a, b, c), 0u);
 }
 
 KCU_API int __vibmax_s32(int a, int b, bool *first) { return *first = a >= b, max(a, b); }

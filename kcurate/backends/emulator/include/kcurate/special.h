@@ -5,15 +5,6 @@
 
 #include "intrinsics.h"
 
-extern "C" {
-double remquo(double, double, int *);
-float remquof(float, float, int *);
-double scalbln(double, long);
-float scalblnf(float, long);
-double yn(int, double);
-float ynf(int, float);
-}
-
 KCU_API long long llmin(long long a, long long b) { return min(a, b); }
 KCU_API long long llmax(long long a, long long b) { return max(a, b); }
 KCU_API unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
@@ -111,3 +102,80 @@ KCU_DIRECTED(__dmul, (double x, double y), x *y, fma(x, y, -(x * y)))
 KCU_DIRECTED(__ddiv, (double x, double y), x / y, kcu_quotient_lacks(x, y))
 KCU_DIRECTED(__drcp, (double x), 1 / x, kcu_quotient_lacks(1, x))
 KCU_DIRECTED(__dsqrt, (double x), sqrt(x), fma(-sqrt(x), sqrt(x), x))
+
+// More names of the same.
+KCU_API double fdivide(double x, double y) { return x / y; }
+KCU_API double erfcx(double x) { return exp(x * x) * erfc(x); }
+KCU_API float erfcx(float x) { return erfcxf(x); }
+KCU_API int __isnan(double x) { return isnan(x); }
+KCU_API int __isnanf(float x) { return isnan(x); }
+KCU_API int __isinf(double x) { return isinf(x); }
+KCU_API int __isinff(float x) { return isinf(x); }
+KCU_API int __finite(double x) { return isfinite(x); }
+KCU_API int __finitef(float x) { return isfinite(x); }
+KCU_API int __signbit(double x) { return signbit(x); }
+KCU_API int __signbitf(float x) { return signbit(x); }
+KCU_API float __fmaf_ieee_rn(float x, float y, float z) { return fmaf(x, y, z); }
+KCU_API unsigned __isCtaShared(const void *p) { return __isShared(p); }
+
+// What is not emulated, with CUDA's signatures: code could ask whether a call of it is valid.
+#define KCU_LACKED(R, NAME, ARGS)                                                                            \
+    KCU_API R NAME ARGS { kcu_fault(KCU_UNSUPPORTED, #NAME " is not emulated"); }
+enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
+KCU_LACKED(double, cyl_bessel_i0, (double))
+KCU_LACKED(double, cyl_bessel_i1, (double))
+KCU_LACKED(float, cyl_bessel_i0, (float))
+KCU_LACKED(float, cyl_bessel_i1, (float))
+KCU_LACKED(float, cyl_bessel_i0f, (float))
+KCU_LACKED(float, cyl_bessel_i1f, (float))
+KCU_LACKED(double, __fma_rd, (double, double, double))
+KCU_LACKED(double, __fma_ru, (double, double, double))
+KCU_LACKED(double, __fma_rz, (double, double, double))
+KCU_LACKED(float, __fmaf_rd, (float, float, float))
+KCU_LACKED(float, __fmaf_ru, (float, float, float))
+KCU_LACKED(float, __fmaf_ieee_rd, (float, float, float))
+KCU_LACKED(float, __fmaf_ieee_ru, (float, float, float))
+KCU_LACKED(float, __fmaf_ieee_rz, (float, float, float))
+KCU_LACKED(void, __barrier_sync, (unsigned))
+KCU_LACKED(void, __barrier_sync_count, (unsigned, unsigned))
+KCU_LACKED(dim3, __clusterDim, ())
+KCU_LACKED(unsigned, __clusterDimIsSpecified, ())
+KCU_LACKED(dim3, __clusterGridDimInClusters, ())
+KCU_LACKED(dim3, __clusterIdx, ())
+KCU_LACKED(dim3, __clusterRelativeBlockIdx, ())
+KCU_LACKED(unsigned, __clusterRelativeBlockRank, ())
+KCU_LACKED(unsigned, __clusterSizeInBlocks, ())
+KCU_LACKED(void, __cluster_barrier_arrive, ())
+KCU_LACKED(void, __cluster_barrier_arrive_relaxed, ())
+KCU_LACKED(void, __cluster_barrier_wait, ())
+KCU_LACKED(uint2, __cluster_map_shared_multicast, (const void *, unsigned))
+KCU_LACKED(void *, __cluster_map_shared_rank, (const void *, unsigned))
+KCU_LACKED(unsigned, __cluster_query_shared_rank, (const void *))
+KCU_LACKED(unsigned, __isClusterShared, (const void *))
+KCU_LACKED(unsigned, __isConstant, (const void *))
+KCU_LACKED(unsigned, __isGridConstant, (const void *))
+KCU_LACKED(unsigned, __isLocal, (const void *))
+KCU_LACKED(size_t, __cvta_generic_to_constant, (const void *))
+KCU_LACKED(size_t, __cvta_generic_to_grid_constant, (const void *))
+KCU_LACKED(void *, __cvta_constant_to_generic, (size_t))
+KCU_LACKED(void *, __cvta_global_to_generic, (size_t))
+KCU_LACKED(void *, __cvta_grid_constant_to_generic, (size_t))
+KCU_LACKED(double, dadd, (double, double, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(double, dsub, (double, double, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(double, dmul, (double, double, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(int, double2int, (double, cudaRoundMode = cudaRoundZero))
+KCU_LACKED(unsigned, double2uint, (double, cudaRoundMode = cudaRoundZero))
+KCU_LACKED(long long, double2ll, (double, cudaRoundMode = cudaRoundZero))
+KCU_LACKED(unsigned long long, double2ull, (double, cudaRoundMode = cudaRoundZero))
+KCU_LACKED(double, float2double, (float, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(double, int2double, (int, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(double, uint2double, (unsigned, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(double, ll2double, (long long, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(double, ull2double, (unsigned long long, cudaRoundMode = cudaRoundNearest))
+KCU_LACKED(bool, all, (bool))
+KCU_LACKED(bool, any, (bool))
+KCU_LACKED(unsigned, ballot, (bool))
+KCU_LACKED(bool, syncthreads_and, (bool))
+KCU_LACKED(int, syncthreads_count, (bool))
+KCU_LACKED(bool, syncthreads_or, (bool))
+#undef KCU_LACKED

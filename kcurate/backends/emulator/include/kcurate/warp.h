@@ -24,26 +24,40 @@ template <class T> KCU_API T kcu_exchange(unsigned mask, T value, unsigned from)
     return result;
 }
 
-template <class T> KCU_API T __shfl_sync(unsigned mask, T value, int from, int width = 32)
+template <class T> KCU_API T kcu_shfl(unsigned mask, T value, int from, int width)
 {
     return kcu_exchange(mask, value, (kcu_lane & ~(width - 1)) | (from & (width - 1)));
 }
-template <class T> KCU_API T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32)
+template <class T> KCU_API T kcu_shfl_up(unsigned mask, T value, unsigned delta, int width)
 {
     const unsigned rank = kcu_lane & (width - 1);
     return kcu_exchange(mask, value, rank < delta ? kcu_lane : kcu_lane - delta);
 }
-template <class T> KCU_API T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32)
+template <class T> KCU_API T kcu_shfl_down(unsigned mask, T value, unsigned delta, int width)
 {
     const unsigned rank = kcu_lane & (width - 1);
     return kcu_exchange(mask, value, rank + delta < unsigned(width) ? kcu_lane + delta : kcu_lane);
 }
-template <class T> KCU_API T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32)
+template <class T> KCU_API T kcu_shfl_xor(unsigned mask, T value, int flip, int width)
 {
     const unsigned from = kcu_lane ^ flip;
     const bool beyond = (from & ~(width - 1)) > (kcu_lane | (width - 1));
     return kcu_exchange(mask, value, beyond ? kcu_lane : from);
 }
+
+// The types that CUDA has overloads for; smaller integers become an int.
+#define KCU_LANE_TYPES(F) F(int) F(unsigned) F(long) F(unsigned long) F(long long) F(unsigned long long) F(float) F(double)
+#define KCU_SHUFFLE_OF(T, NAME, FROM)                                                                        \
+    KCU_API T __shfl##NAME##_sync(unsigned mask, T value, FROM, int width = 32)                              \
+    {                                                                                                        \
+        return kcu_shfl##NAME(mask, value, from, width);                                                     \
+    }
+#define KCU_SHUFFLES(T)                                                                                      \
+    KCU_SHUFFLE_OF(T, , int from)                                                                            \
+    KCU_SHUFFLE_OF(T, _up, unsigned from)                                                                    \
+    KCU_SHUFFLE_OF(T, _down, unsigned from)                                                                  \
+    KCU_SHUFFLE_OF(T, _xor, int from)
+KCU_LANE_TYPES(KCU_SHUFFLES)
 
 KCU_API void __syncwarp(unsigned mask = ~0u) { kcu_leave(kcu_meet(mask, KCU_SYNC, 0)); }
 
@@ -92,17 +106,19 @@ template <class T> KCU_API unsigned kcu_match(unsigned mask, T value, unsigned *
     kcu_leave(meet);
     return result;
 }
-template <class T> KCU_API unsigned __match_any_sync(unsigned mask, T value)
-{
-    unsigned arrived;
-    return kcu_match(mask, value, &arrived);
-}
-template <class T> KCU_API unsigned __match_all_sync(unsigned mask, T value, int *all)
-{
-    unsigned arrived;
-    *all = kcu_match(mask, value, &arrived) == arrived;
-    return *all ? mask : 0;
-}
+#define KCU_MATCHES(T)                                                                                       \
+    KCU_API unsigned __match_any_sync(unsigned mask, T value)                                                \
+    {                                                                                                        \
+        unsigned arrived;                                                                                    \
+        return kcu_match(mask, value, &arrived);                                                             \
+    }                                                                                                        \
+    KCU_API unsigned __match_all_sync(unsigned mask, T value, int *all)                                      \
+    {                                                                                                        \
+        unsigned arrived;                                                                                    \
+        *all = kcu_match(mask, value, &arrived) == arrived;                                                  \
+        return *all ? mask : 0;                                                                              \
+    }
+KCU_LANE_TYPES(KCU_MATCHES)
 
 #define KCU_WARP_REDUCE(NAME, T, START, STEP)                                                                \
     KCU_API T NAME(unsigned mask, T value)                                                                   \

