@@ -37,7 +37,8 @@ def plans_without_a_part(
         if len(plan) > 1 and not isinstance(step, Swap):
             yield _step_text(step), True, (*before, *after)
         if isinstance(step, For | WhileNonzero):
-            yield f"all but one round of {_step_text(step)}", True, (*before, *_one_round(step), *after)
+            for what, fewer in _fewer_rounds(step):
+                yield f"{what} {_step_text(step)}", True, (*before, *fewer, *after)
             for what, counted, inner in plans_without_a_part(step.do, buffers):
                 yield what, counted, (*before, replace(step, do=inner), *after)
         if isinstance(step, Launch):
@@ -97,7 +98,14 @@ def _step_text(step: Step) -> str:
     return shortened(str(codec.to_data(step)))
 
 
-def _one_round(step: For | WhileNonzero) -> tuple[Step, ...]:
+def _fewer_rounds(step: For | WhileNonzero) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """What is left out of a loop's rounds, and the loop without them."""
     if isinstance(step, WhileNonzero):
-        return step.do
-    return (replace(step, to=f"({step.from_}) + ({step.step})"),)
+        yield "all but one round of", step.do
+        return
+    start, stride = f"({step.from_})", f"({step.step})"
+    rounds = f"ceil_div(({step.to}) - {start}, {stride})"
+    for what, left in (("all but one round", "1"), ("half the rounds", f"ceil_div({rounds}, 2)"),
+                       ("a quarter of the rounds", f"ceil_div(3 * {rounds}, 4)")):  # fmt: skip
+        yield f"{what} of", (replace(step, to=f"{start} + {stride} * {left}"),)
+    yield "all but the last round of", (replace(step, from_=f"{start} + {stride} * ({rounds} - 1)"),)

@@ -75,7 +75,7 @@ class EmulatorDevice:
         if module.compiled.backend != INTERPRETED:
             _own(module).reset()
 
-    def counts(self, module: Module, sample: int = 0, seed: int = 0, ablated: int = 0) -> Counts:
+    def counts(self, module: Module, sample: int = 0, seed: int = 0, ablated: Collection[int] = ()) -> Counts:
         """What a side compiled to be examined did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
