@@ -221,9 +221,10 @@ class _Runner:
         def passes(part: Ablation) -> bool:
             return self._stays_right(part, whole) and self._right_far_out(part, whole[0].trial)
 
+        costly = sorted(filter(self._costs, right), key=self._gain, reverse=True)
+        joint = self._greedily(costly, passes)
         pairs = [pair for pair in self._pairs(needed) if passes(pair)]
-        costly = [part for part in (*right, *pairs) if self._costs(part)]
-        joint = self._greedily(sorted(costly, key=self._gain, reverse=True), passes)
+        joint = self._greedily([*filter(self._costs, pairs)], passes, joint)
         complete = time.perf_counter() <= self._until_s
         found = self._at_bench(right, pairs, joint)
         return Search(tuple(found), len(parts) - tried, complete)
