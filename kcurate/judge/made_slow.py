@@ -20,7 +20,7 @@ from kcurate.core.workspace import Workspace
 from kcurate.judge.admission import made_slow
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.counted_runs import Counted, CountedRuns
-from kcurate.judge.explained import EXPLAINED, FREE_REGISTERS, explained_us
+from kcurate.judge.explained import EXPLAINED, FREE_REGISTERS, beside_fast_us, explained_us
 from kcurate.judge.needless import LEAST_GAIN, Suspect, suspects
 from kcurate.judge.timing.blocks import SHORTEST_US
 from kcurate.judge.trials import largest_test
@@ -30,6 +30,7 @@ from kcurate.records import (
     Candidate,
     Origin,
     Outcome,
+    SideReport,
     SizeTiming,
     Speedup,
     Verdict,
@@ -165,14 +166,22 @@ def above_cap(bench: Speedup, naive: float | None) -> str | None:
     )
 
 
-def unexplained(slow_us: float, counts: Counts, registers: int, size: str) -> str | None:
-    """Whether the slow side takes longer than all that it was counted to do explains."""
-    limit_us = EXPLAINED * explained_us(counts, registers)
-    if slow_us <= limit_us:
+def unexplained(
+    slow_us: float, fast_us: float, counts: tuple[Counts, Counts], registers: tuple[int, int], size: str
+) -> str | None:
+    """Whether the slow side takes longer than its counts explain, by itself or beside the fast side.
+
+    `counts`, `registers`: of the slow and the fast side, as in `explained_us`.
+    """
+    slow, fast = zip(counts, registers, strict=True)
+    by_itself_us = EXPLAINED * explained_us(*slow)
+    beside_us = beside_fast_us(slow, fast, fast_us)
+    if slow_us <= min(by_itself_us, beside_us):
         return None
+    beside = "" if by_itself_us < beside_us else f" beside the fast side, which takes {fast_us:.3g} us,"
     return (
-        f"the slow side takes {slow_us:.3g} us at {size}, and what it was counted to do on the emulator "
-        f"explains {limit_us:.3g} us at most"
+        f"the slow side takes {slow_us:.3g} us at {size}, and what it was counted to do on the emulator"
+        f"{beside} explains {min(by_itself_us, beside_us):.3g} us at most"
     )
 
 
@@ -249,14 +258,16 @@ class MadeSlow:
         Raises:
             Ruling: `padded`.
         """
-        problem, slow = case.candidate.problem, case.reports.get("slow")
-        assert problem is not None and slow is not None, "a confirmed case"
-        registers = max((one.registers or 0 for one in slow.resources), default=FREE_REGISTERS)
+        candidate, problem = case.candidate, case.candidate.problem
+        slow, fast = (case.reports.get(side) for side in ("slow", "fast"))
+        assert problem is not None and slow is not None and fast is not None, "a confirmed case"
+        registers = (_registers(slow), _registers(fast))
         # A few blocks do not tell how many rounds a flag asks for.
-        by_flag = any(isinstance(step, WhileNonzero) for step in steps(case.candidate.slow.plan))
+        plans = (*candidate.slow.plan, *candidate.fast.plan)
+        by_flag = any(isinstance(step, WhileNonzero) for step in steps(plans))
         if counted is not None and counted.bench is not None and not by_flag:
-            assert slow.median_us is not None, "a speedup comes from times"
-            _refuse(unexplained(slow.median_us, counted.bench[0], registers, "the bench size"))
+            assert slow.median_us is not None and fast.median_us is not None, "a speedup comes from times"
+            _refuse(unexplained(slow.median_us, fast.median_us, counted.bench, registers, "the bench size"))
             case.passed("explained")
         elif problem.sizes.test:
             index = largest_test(problem)
@@ -266,9 +277,8 @@ class MadeSlow:
                 _refuse(grew(test, speedup))
             case.passed("growth")
             if counted is not None and test.slow_us:
-                _refuse(
-                    unexplained(test.slow_us, counted.tests[index][0], registers, "the largest test size")
-                )
+                fast_us, counts = max(test.fast_us, SHORTEST_US), counted.tests[index]
+                _refuse(unexplained(test.slow_us, fast_us, counts, registers, "the largest test size"))
 
     def admit_minimal(
         self, case: Case, ruling: Ruling, judge: Callable[[Candidate], Verdict], counted: bool
@@ -289,13 +299,17 @@ class MadeSlow:
         if rule in self._minimal:
             return ruling
         with case.stage("needless"):
-            for suspect in suspects(self._runs, candidate, counted_only=by_counts):
+            search = suspects(self._runs, candidate, counted_only=by_counts)
+            for suspect in search.suspects:
                 gain = suspect.gain if by_counts else _timed_gain(candidate, suspect, judge)
                 if gain is not None and gain > LEAST_GAIN:
                     case.needless = suspect.text
                     text = f"needless: without it the side stays right and takes 1/{gain:.3g} of the time"
                     return Ruling(Outcome.PADDED, f"{text}: {suspect.text}", side="slow")
-        case.passed("minimal")
+        if search.complete:
+            case.passed("minimal")
+        else:
+            case.add_details(untried_parts=search.untried)
         if rule is not None and origin.rules:
             self._minimal.add(rule)
         return ruling
@@ -316,6 +330,11 @@ def _timed_gain(
         )
     )
     return verdict.speedup.low if verdict.outcome is Outcome.CONFIRMED and verdict.speedup else None
+
+
+def _registers(side: SideReport) -> int:
+    """The most registers of a side's kernels, a thread."""
+    return max((kernel.registers or 0 for kernel in side.resources), default=FREE_REGISTERS)
 
 
 def _refuse(evidence: str | None) -> None:

@@ -1,17 +1,20 @@
 """Which part of a slow side is needless: without it the outputs stay right, and it takes much less time.
 
 On the emulator the side runs without each of its parts (`kcurate.mutate.ablations`), on every trial of the
-test sizes, on inputs far outside their range, and with a few blocks at the bench size. What stays right is a
-suspect, those first whose counts explain the most time; those whose cost no count shows (barriers,
+test sizes and on inputs far outside their range; then without all those at once that it stays right without,
+and without pairs of the costliest that it needs alone; last with a few blocks at the bench size. What stays
+right is a suspect, those first whose counts explain the most time; those whose cost no count shows (barriers,
 attributes, shared memory) come last. A suspect is only proved by times, or, where none are taken, by counts.
-Not covered: timing suspects (`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
+What time did not suffice for is unknown: then the search is not complete. Not covered: timing suspects
+(`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from kcurate.backends.base import Compiled, Counts
 from kcurate.errors import BackendError
@@ -22,7 +25,7 @@ from kcurate.judge.explained import explained_us
 from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
 from kcurate.judge.workers.requests import Count
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.mutate.ablations import Ablation, ablations, guarded
+from kcurate.mutate.ablations import Ablation, ablations, guarded, together
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Candidate
 
@@ -30,13 +33,18 @@ from kcurate.records import Candidate
 LEAST_GAIN = 1.25
 # The most suspects that are timed, parts that are tried, and seconds that this takes: at the test sizes,
 # compilation included, and at the bench size.
-TIMED, TRIED, TRYING_S, BENCH_S = 4, 150, 20.0, 15.0
+TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 20.0, 15.0
+# The share of the seconds at the test sizes after which parts are no longer tried alone.
+ALONE_SHARE = 0.6
+# The most parts that are needed alone and of which pairs are tried, the costliest first.
+PAIRED = 8
 # A run may take this many times as long as that of the whole side, and at least so many seconds.
 RUN_RATIO, LEAST_RUN_S = 4.0, 1.0
 # Sectors that other places save count if this share of them was scattered: whole columns are natural.
 SCATTERED_SHARE = 1 / 3
-# The most parts that run at the bench size, those first that cost the most at a test size.
-BENCHED = 12
+# What gains less at the test sizes did not run there, so that right outputs prove nothing; and a few blocks
+# at the bench size prove little. Then only a GPU can tell.
+EXERCISED = 1.02
 # Outputs of more bytes are not hashed at the bench size.
 MOST_HASHED_BYTES = 1 << 28
 
@@ -57,6 +65,18 @@ class Suspect:
 
 
 @dataclass(frozen=True)
+class Search:
+    """The suspects, at most `TIMED`, the most costly first; `untried`: parts of which nothing is known.
+
+    `complete`: all was tried that could be, so that no suspect means that nothing is needless.
+    """
+
+    suspects: tuple[Suspect, ...] = ()
+    untried: int = 0
+    complete: bool = False
+
+
+@dataclass(frozen=True)
 class _Whole:
     """What the whole side does in a trial: its outputs or their digest, its counts, and how long it runs."""
 
@@ -67,26 +87,32 @@ class _Whole:
     wall_s: float
 
 
-def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = False) -> tuple[Suspect, ...]:
-    """At most `TIMED` parts of the slow side that may be needless, the most costly first.
+def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = False) -> Search:
+    """Look for parts of the slow side that may be needless.
 
-    `counted_only`: those alone that the counts show to be so. Empty where the emulator cannot run the side.
+    `counted_only`: those alone that the counts show to be so. Not complete where the emulator cannot run it.
     """
     assert candidate.problem is not None, "plans are admitted first"
     until_s = time.perf_counter() + TRYING_S
-    parts = ablations(candidate.slow, candidate.problem.buffers)[:TRIED]
+    parts = ablations(candidate.slow, candidate.problem.buffers)
     if counted_only:
         parts = tuple(part for part in parts if part.counted and not part.regridded)
-    made = _compiled(runs, candidate, [part.number for part in parts if part.number], until_s)
-    if made is None:
-        return ()
-    compiled, numbers = made
-    parts = tuple(part for part in parts if not part.number or part.number in numbers)
+    left_over, parts = parts[TRIED:], parts[:TRIED]
+    compiled, numbers = _compiled(runs, candidate, [n for part in parts for n in part.numbers], until_s)
+    if compiled is None:
+        return Search(untried=len(parts) + len(left_over))
+    parts = tuple(part for part in parts if numbers.issuperset(part.numbers))
     runner = _Runner(runs, candidate, compiled, until_s, counted_only=counted_only)
     try:
-        found = [*runner.suspects(parts)]
+        found = runner.search(parts)
     finally:
         runner.close()
+    untried = found.untried + len(left_over)
+    suspected = _most_costly(found.suspects, counted_only=counted_only)
+    return Search(suspected, untried, found.complete and not untried)
+
+
+def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspect, ...]:
     costly = [one for one in found if one.gain is not None and one.gain > LEAST_GAIN]
     costly.sort(key=lambda one: one.gain or 0.0, reverse=True)
     # Parts that begin in one line are often one part in several ways, which must not hide the others.
@@ -98,7 +124,7 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
 
 def _compiled(
     runs: CountedRuns, candidate: Candidate, numbers: Sequence[int], until_s: float
-) -> tuple[Compiled, frozenset[int]] | None:
+) -> tuple[Compiled | None, frozenset[int]]:
     """The slow side with a guard around each part where that compiles, and the numbers of these parts.
 
     What is still unknown at `until_s` has none.
@@ -121,10 +147,9 @@ def _compiled(
     if (compiled := compile_with(numbers)) is not None:
         return compiled, frozenset(numbers)
     if compile_with(()) is None:
-        return None
+        return None, frozenset()
     usable = frozenset(fitting(numbers))
-    compiled = compile_with(usable)
-    return (compiled, usable) if compiled is not None else None
+    return compile_with(usable), usable
 
 
 def _gain(whole: Counts, without: Counts, part: Ablation) -> float:
@@ -137,6 +162,11 @@ def _gain(whole: Counts, without: Counts, part: Ablation) -> float:
     if part.replaced and whole.scattered - without.scattered < SCATTERED_SHARE * saved:
         whole = replace(whole, sectors=min(whole.sectors, without.sectors))
     return explained_us(whole) / max(1e-3, explained_us(without))
+
+
+def _key(part: Ablation) -> tuple[object, ...]:
+    """What differs in a side without a part, as counts show it."""
+    return part.numbers, part.side.plan
 
 
 class _Runner:
@@ -162,6 +192,8 @@ class _Runner:
         sizes = self._problem.sizes.headline
         written = sum(logical_bytes(one, sizes) for one in buffers if one.role in ("out", "inout"))
         self._hashed = written <= MOST_HASHED_BYTES
+        self._gains: dict[tuple[object, ...], float] = {}
+        self._far: list[_Whole] | None = None
 
     def close(self) -> None:
         """End the worker."""
@@ -169,42 +201,131 @@ class _Runner:
             self._proxy.worker.kill()
         self._proxy = None
 
-    def suspects(self, parts: Sequence[Ablation]) -> Iterator[Suspect]:
-        """The parts without which the side stays right in each trial, and at the bench size if it runs."""
-        tests = [*trials(self._problem, self._runs.seed)]
+    def search(self, parts: Sequence[Ablation]) -> Search:
+        """The parts without which the side stays right, alone or together; `suspects` has all of them."""
+        tests = trials(self._problem, self._runs.seed)
+        whole = self._whole(self._largest_first([*tests]))
+        if not whole:
+            return Search(untried=len(parts))
+        alone_s = self._until_s - (1 - ALONE_SHARE) * TRYING_S
+        right, needed, tried = [], [], 0
+        for part in parts:
+            if time.perf_counter() > alone_s:
+                break
+            tried += 1
+            if self._stays_right(part, whole) and self._right_far_out(part, whole[0].trial):
+                right.append(part)
+            elif _key(part) in self._gains:
+                needed.append(part)
+
+        def passes(part: Ablation) -> bool:
+            return self._stays_right(part, whole) and self._right_far_out(part, whole[0].trial)
+
+        costly = sorted(filter(self._costs, right), key=self._gain, reverse=True)
+        joint = self._greedily(costly, passes)
+        pairs = [pair for pair in self._pairs(needed) if passes(pair)]
+        joint = self._greedily([*filter(self._costs, pairs)], passes, joint)
+        complete = time.perf_counter() <= self._until_s
+        found = self._at_bench(right, pairs, joint)
+        return Search(tuple(found), len(parts) - tried, complete)
+
+    def _largest_first(self, tests: Sequence[Trial]) -> list[Trial]:
+        """The nominal trial of the largest test size, in which parts are counted, then all others."""
         if not tests:
-            return
-        counted: dict[int, tuple[Counts, Counts]] = {}
-        largest = self._problem.sizes.test[largest_test(self._problem)]
-        slot = next(trial.slot for trial in tests if trial.sizes == largest)
-        left = self._staying_right(list(enumerate(parts)), tests, slot, counted)
-        left = self._right_far_out(left, largest)
-        if not left:
+            return []
+        sizes = self._problem.sizes.test[largest_test(self._problem)]
+        largest = next(trial for trial in tests if trial.sizes == sizes)
+        return [largest, *(trial for trial in tests if trial is not largest)]
+
+    def _greedily(
+        self,
+        parts: Sequence[Ablation],
+        passes: Callable[[Ablation], bool],
+        kept: tuple[Ablation, ...] = (),
+    ) -> tuple[Ablation, ...]:
+        """Parts that pass together, with those `kept` so far: all, else what passes of each half."""
+        left = [tuple(parts)] if parts else []
+        while left and time.perf_counter() <= self._until_s:
+            chosen = left.pop()
+            joined = together(self._candidate.slow, (*kept, *chosen))
+            if joined is not None and passes(joined):
+                kept = (*kept, *chosen)
+            elif len(chosen) > 1:
+                half = len(chosen) // 2
+                left += [chosen[half:], chosen[:half]]
+        return kept
+
+    def _pairs(self, needed: Sequence[Ablation]) -> Iterator[Ablation]:
+        """Pairs of the parts that cost the most, one of each kind a line, until the time is over."""
+        single = (part for part in needed if part.counted and part.numbers and not part.run)
+        costly = sorted(single, key=self._gain, reverse=True)
+        of_places = {(part.line, part.replaced): part for part in reversed(costly)}
+        chosen = [part for part in costly if of_places[part.line, part.replaced] is part][:PAIRED]
+        for pair in combinations(chosen, 2):
+            if time.perf_counter() > self._until_s:
+                return
+            if (joined := together(self._candidate.slow, pair)) is not None:
+                yield joined
+
+    def _at_bench(
+        self, right: Sequence[Ablation], pairs: Sequence[Ablation], joint: Sequence[Ablation]
+    ) -> Iterator[Suspect]:
+        """Those that stay right at the bench size, or that no time was left for; `joint`: some."""
+        if not right and not pairs:
             return
         self.close()
-        left.sort(key=lambda item: _gain(*counted[item[0]], item[1]), reverse=True)
-        left = left[:BENCHED]
         self._until_s = time.perf_counter() + BENCH_S
-        bench = timed_trials(self._problem, self._runs.seed)[0]
-        at_bench: dict[int, tuple[Counts, Counts]] = {}
-        for number, part in self._staying_right(left, [bench], bench.slot, at_bench):
-            pairs = [runs[number] for runs in (counted, at_bench) if number in runs]
-            gain = max(_gain(whole, without, part) for whole, without in pairs)
-            yield Suspect(part, gain if part.counted else None)
+        whole = self._whole(timed_trials(self._problem, self._runs.seed)[:1])
+        at_tests, tried = dict(self._gains), dict[tuple[object, ...], bool]()
 
-    def _right_far_out(
-        self, parts: Sequence[tuple[int, Ablation]], sizes: Mapping[str, int]
-    ) -> list[tuple[int, Ablation]]:
-        """Those of the parts without which the side stays right on inputs far outside their range too.
+        def over() -> bool:
+            return not whole or time.perf_counter() > self._until_s
+
+        def stays(part: Ablation) -> bool:
+            if _key(part) not in tried and not over():
+                tried[_key(part)] = self._stays_right(part, whole)
+            return tried.get(_key(part), True)
+
+        def suspect(part: Ablation, *, seen: bool) -> Suspect:
+            gain = at_tests.get(_key(part), 1.0)
+            if tried.get(_key(part)) and (gain > EXERCISED or not self._counted_only):
+                gain = max(gain, self._gain(part))
+            return Suspect(part, gain if seen or gain > LEAST_GAIN else None)
+
+        joint = joint if over() else self._greedily(joint, stays)
+        joined = together(self._candidate.slow, joint) if len(joint) > 1 else None
+        if joined is not None:  # counts may not show what many parts cost together
+            yield suspect(joined, seen=False)
+        for part in sorted((*right, *pairs), key=self._gain, reverse=True):
+            if stays(part):
+                yield suspect(part, seen=part.counted)
+
+    def _costs(self, part: Ablation) -> bool:
+        """Whether a part may cost something that counts show, or something that they never show.
+
+        What other places cost is not the side's fault unless they are scattered, so counts must show that.
+        """
+        gain = self._gain(part)
+        return not part.regridded and (gain > LEAST_GAIN if part.replaced else not part.counted or gain > 1)
+
+    def _gain(self, part: Ablation) -> float:
+        """How many times longer the counts take with a part, in the latest trial that counted it; else 1."""
+        return self._gains.get(_key(part), 1.0)
+
+    def _right_far_out(self, part: Ablation, usual: Trial) -> bool:
+        """Whether the side without a part stays right on inputs far outside their range too.
 
         What keeps a number from overflowing, as the maximum in a softmax, changes nothing on usual inputs.
         Such inputs count only if the fast side agrees there: else a slow side could treat them by itself.
         """
-        usual = (trial for trial in trials(self._problem, self._runs.seed) if trial.sizes == sizes)
-        far = replace(next(usual), slot="far", variation="nominal/far")
-        if not parts or (expected := self._of_fast(far)) is None:
-            return [*parts]
-        return self._staying_right(parts, [far], "", {}, expected)
+        if self._far is None:
+            self._far = []
+            far = replace(usual, slot="far", variation="nominal/far")
+            expected = self._of_fast(far)
+            whole = self._whole([far]) if expected is not None else []
+            if expected is not None and not any(self._differ(one, expected) for one in whole):
+                self._far = whole
+        return self._stays_right(part, self._far)
 
     def _of_fast(self, trial: Trial) -> Outputs | None:
         """The fast side's outputs in a trial; None where the emulator cannot run it."""
@@ -214,61 +335,45 @@ class _Runner:
         in_its_place = replace(self._candidate, slow=self._candidate.fast)
         runner = _Runner(self._runs, in_its_place, compiled, self._until_s, counted_only=True)
         try:
-            return runner._count(trial, in_its_place.slow.plan, 0, None)[0]
+            return runner._count(trial, in_its_place.slow.plan, (), None)[0]
         except (Ruling, BackendError):
             return None
         finally:
             runner.close()
 
-    def _staying_right(
-        self,
-        parts: Sequence[tuple[int, Ablation]],
-        chosen: Sequence[Trial],
-        counted_in: str,
-        counted: dict[int, tuple[Counts, Counts]],
-        expected: Outputs | None = None,
-    ) -> list[tuple[int, Ablation]]:
-        """The parts without which the side gives the whole side's outputs in each of these trials.
-
-        `counted` gets what the side did with and without each part in the trial `counted_in`. At the bench
-        size the side need not run, nor where outputs are `expected`; without these a trial tells nothing.
-        """
-        optional = chosen[0].at_bench or expected is not None
-        known: dict[str, _Whole] = {}
+    def _whole(self, chosen: Sequence[Trial]) -> list[_Whole]:
+        """What the whole side does in these trials; nothing where it cannot run one of them."""
+        answers = []
         try:
             for trial in chosen:
                 started = time.perf_counter()
-                answer = self._count(trial, self._candidate.slow.plan, 0, None)
-                known[trial.slot] = _Whole(trial, *answer, time.perf_counter() - started)
+                answer = self._count(trial, self._candidate.slow.plan, (), None)
+                answers.append(_Whole(trial, *answer, time.perf_counter() - started))
         except (Ruling, BackendError):
             self.close()
-            return [*parts] if optional else []
-        if expected is not None and any(self._differ(whole, expected) for whole in known.values()):
-            return [*parts]
-        left = []
-        for number, part in parts:
-            if time.perf_counter() > self._until_s:
-                break
-            if all(self._same(whole, part, number, counted_in, counted) for whole in known.values()):
-                left.append((number, part))
-        return left
+            return []
+        return answers
 
-    def _same(
-        self,
-        whole: _Whole,
-        part: Ablation,
-        number: int,
-        counted_in: str,
-        counted: dict[int, tuple[Counts, Counts]],
-    ) -> bool:
+    def _stays_right(self, part: Ablation, wholes: Sequence[_Whole]) -> bool:
+        """Whether the side without a part gives the whole side's outputs in each of these trials.
+
+        The first one, unless inputs are far outside their range, tells what the part costs. Attributes change
+        nothing on the emulator.
+        """
+        whole_side = (), self._candidate.slow.plan
+        return _key(part) == whole_side or all(
+            self._same(whole, part, counts=whole is wholes[0]) for whole in wholes
+        )
+
+    def _same(self, whole: _Whole, part: Ablation, *, counts: bool) -> bool:
         limit_s = max(LEAST_RUN_S, RUN_RATIO * whole.wall_s)
         try:
-            outputs, digest, counts = self._count(whole.trial, part.side.plan, part.number, limit_s)
+            outputs, digest, without = self._count(whole.trial, part.side.plan, part.numbers, limit_s)
         except (Ruling, BackendError):
             self.close()
             return False
-        if whole.trial.slot == counted_in:
-            counted[number] = whole.counts, counts
+        if counts and whole.trial.slot != "far":
+            self._gains[_key(part)] = _gain(whole.counts, without, part)
         if whole.trial.at_bench:
             return digest == whole.digest or part.regridded or (part.replaced and not self._counted_only)
         return not self._differ(whole, outputs)
@@ -278,7 +383,7 @@ class _Runner:
         return any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs)
 
     def _count(
-        self, trial: Trial, plan: object, number: int, limit_s: float | None
+        self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float | None
     ) -> tuple[Outputs, str, Counts]:
         if self._proxy is None or plan != self._plan:
             self.close()
@@ -295,7 +400,7 @@ class _Runner:
         wanted = self._hashed or not trial.at_bench
         try:
             proxy.timeout_s = limit_s or usual_s
-            reply = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF, False, number, wanted))
+            reply = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF, False, numbers, wanted))
         finally:
             proxy.timeout_s = usual_s
         names = sorted(reply.blobs)

@@ -5,6 +5,9 @@
 | `ablations` | parts of a side that might be needless, and the side without each of them |
 | `broken` | mistakes that show without running the code, such as a lost semicolon |
 | `choosing` | samples from several operators that change a side |
+| `guards` | spans of a code that do not run, or run as something else, all in one text |
+| `replacements` | earlier values in the place of later ones |
+| `rounds` | loops with fewer rounds, and threads that all take one way |
 | `spans` | device code as tokens with positions, for textual changes |
 | `wrong` | mistakes that people and models make in kernels, one at a time |
 | `numbers_in_scope` | the numeric parameters and variables of a function |

@@ -1,8 +1,8 @@
-"""Plans without one part that might be needless.
+"""Plans without one of their parts that might be needless.
 
-Parts are steps, alone or with their neighbours; iterations of loops, blocks, shared memory. If the buffer
-that a run of steps fills might equal another buffer, the run is left out and the other buffer used instead.
-Not covered: parts of the code (`kcurate.mutate.ablations`).
+Steps, alone and with their neighbours; rounds of loops, blocks, shared memory. What a run of steps leaves in
+a buffer may be what another one holds already, which then takes its place. Not covered: parts of the code
+(`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.records import Buffer, For, Launch, Step, Swap, WhileNonzero
 
 _T = TypeVar("_T")
 HALF_GRID = "half the blocks of "
-# The longest run of steps (or statements) that is left out together, and how many runs are tried.
+# The longest run of steps (or statements) that goes together, and how many runs a side may have.
 LONGEST_RUN, MOST_RUNS = 6, 30
 
 
@@ -30,45 +30,42 @@ def shortened(text: str) -> str:
 def plans_without_a_part(
     plan: Sequence[Step], buffers: Mapping[str, Buffer]
 ) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
-    """For each part: a description, whether the emulator's counts show its cost, and the plan without it."""
+    """What is left out, whether counts show what it costs, and the plan without it; `buffers` by name."""
     yield from islice(_plans_without_runs(plan, buffers), MOST_RUNS)
     for at, step in enumerate(plan):
         before, after = tuple(plan[:at]), tuple(plan[at + 1 :])
         if len(plan) > 1 and not isinstance(step, Swap):
             yield _step_text(step), True, (*before, *after)
         if isinstance(step, For | WhileNonzero):
-            yield f"all but one round of {_step_text(step)}", True, (*before, *_one_round(step), *after)
-            for description, counted, inner in plans_without_a_part(step.do, buffers):
-                yield description, counted, (*before, replace(step, do=inner), *after)
+            for what, fewer in _fewer_rounds(step):
+                yield f"{what} {_step_text(step)}", True, (*before, *fewer, *after)
+            for what, counted, inner in plans_without_a_part(step.do, buffers):
+                yield what, counted, (*before, replace(step, do=inner), *after)
         if isinstance(step, Launch):
             half = replace(step, grid=(f"ceil_div({step.grid[0]}, 2)", *step.grid[1:]))
             if step.grid[0] not in (1, "1"):
                 yield f"{HALF_GRID}{step.launch}", True, (*before, half, *after)
         if isinstance(step, Launch) and step.shared_bytes != 0:
             for share, bytes_ in (("", 0), ("half of ", f"ceil_div({step.shared_bytes}, 2)")):
-                description = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
-                yield description, False, (*before, replace(step, shared_bytes=bytes_), *after)
+                what = f"{share}the {step.shared_bytes} bytes of shared memory of {step.launch}"
+                yield what, False, (*before, replace(step, shared_bytes=bytes_), *after)
 
 
 def _plans_without_runs(
     plan: Sequence[Step], buffers: Mapping[str, Buffer]
 ) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
-    """The plan without a run of steps, or also with a buffer that they use in place of one that they fill."""
+    """The plan without neighbouring steps, or with a buffer that they use in place of one that they fill."""
     for length in range(1, min(LONGEST_RUN, len(plan) - 1) + 1):
         for first in range(len(plan) - length + 1):
             run, after = plan[first : first + length], tuple(plan[first + length :])
             before, used = tuple(plan[:first]), _buffers_of(run, buffers)
-            steps = _step_text(run[0]) + (f" to {_step_text(run[-1])}" if length > 1 else "")
+            what = _step_text(run[0]) + (f" to {_step_text(run[-1])}" if length > 1 else "")
             if length > 1:
-                yield steps, True, (*before, *after)
+                yield what, True, (*before, *after)
             for late in [name for name in _buffers_of(after, buffers) if name in used]:
                 for early in used:
                     if early != late and _alike(buffers[early], buffers[late]):
-                        yield (
-                            f"{steps}, where {early} serves",
-                            True,
-                            (*before, *_renamed(after, late, early)),
-                        )
+                        yield f"{what}, where {early} serves", True, (*before, *_renamed(after, late, early))
 
 
 def _alike(first: Buffer, second: Buffer) -> bool:
@@ -76,7 +73,7 @@ def _alike(first: Buffer, second: Buffer) -> bool:
 
 
 def _buffers_of(part: object, buffers: Mapping[str, Buffer]) -> tuple[str, ...]:
-    """The buffers named in steps, in a step or in one of its fields, in order."""
+    """The buffers that steps, a step or one of its fields name, in order."""
     if isinstance(part, str):
         return (part,) if part in buffers else ()
     parts = part if isinstance(part, tuple | list) else _fields(part).values()
@@ -84,7 +81,7 @@ def _buffers_of(part: object, buffers: Mapping[str, Buffer]) -> tuple[str, ...]:
 
 
 def _renamed(part: _T, late: str, early: str) -> _T:
-    """Steps, or a part of a step, with one buffer replaced by another."""
+    """Steps, or a part of one, with a buffer in another's place."""
     if isinstance(part, str):
         return early if part == late else part  # type: ignore[return-value]
     if isinstance(part, tuple):
@@ -101,7 +98,14 @@ def _step_text(step: Step) -> str:
     return shortened(str(codec.to_data(step)))
 
 
-def _one_round(step: For | WhileNonzero) -> tuple[Step, ...]:
+def _fewer_rounds(step: For | WhileNonzero) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """What is left out of a loop's rounds, and the loop without them."""
     if isinstance(step, WhileNonzero):
-        return step.do
-    return (replace(step, to=f"({step.from_}) + ({step.step})"),)
+        yield "all but one round of", step.do
+        return
+    start, stride = f"({step.from_})", f"({step.step})"
+    rounds = f"ceil_div(({step.to}) - {start}, {stride})"
+    for what, left in (("all but one round", "1"), ("half the rounds", f"ceil_div({rounds}, 2)"),
+                       ("a quarter of the rounds", f"ceil_div(3 * {rounds}, 4)")):  # fmt: skip
+        yield f"{what} of", (replace(step, to=f"{start} + {stride} * {left}"),)
+    yield "all but the last round of", (replace(step, from_=f"{start} + {stride} * ({rounds} - 1)"),)

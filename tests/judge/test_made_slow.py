@@ -15,10 +15,10 @@ from timed_rig import TimedJudge
 from kcurate.backends.base import Counts
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
-from kcurate.judge import judging, made_slow
+from kcurate.judge import judging, made_slow, needless
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow import above_cap, grew, wasted
-from kcurate.judge.needless import Suspect, suspects
+from kcurate.judge.needless import Search, Suspect, suspects
 from kcurate.mutate.ablations import Ablation
 from kcurate.records import (
     BenchSize,
@@ -233,10 +233,19 @@ def judged(rig: TimedJudge, slow_us: float, origin: Origin = MADE) -> Verdict:
 
 def test_an_honest_made_slow_side_is_confirmed(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
-    verdict = judged(rig, 600.0)
+    verdict = judged(rig, 230.0)
     assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
     assert {"counted_work", "explained", "minimal"} <= set(verdict.checks)
     assert isinstance(verdict.environment.details["bench_work_ratio"], float)
+
+
+def test_a_time_that_no_difference_of_counts_explains_is_padded(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
+    verdict = judged(rig, 600.0)
+    assert (verdict.outcome, verdict.side) == (Outcome.PADDED, "slow")
+    assert "beside the fast side, which takes 60 us" in verdict.detail
 
 
 def test_a_time_that_no_count_explains_is_padded(rig: TimedJudge) -> None:
@@ -248,12 +257,24 @@ def test_a_time_that_no_count_explains_is_padded(rig: TimedJudge) -> None:
 def test_a_part_without_which_the_side_is_faster_and_right_is_needless(
     rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(made_slow, "explained_us", lambda counts, registers: 600.0)
     part = Ablation("x += 1;", 7, small.scaled().slow)
-    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: (Suspect(part, None),))
+    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search((Suspect(part, None),)))
+    monkeypatch.setattr(made_slow, "unexplained", lambda *_: None)
     verdict = judged(rig, 600.0)
     assert (verdict.outcome, verdict.side) == (Outcome.PADDED, "slow")
     assert verdict.needless == "x += 1; (line 7)"
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_search_that_was_cut_off_does_not_say_minimal(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch, *, complete: bool
+) -> None:
+    monkeypatch.setattr(made_slow, "unexplained", lambda *_: None)
+    monkeypatch.setattr(made_slow, "suspects", lambda *_, **__: Search((), 3, complete))
+    verdict = judged(rig, 600.0)
+    assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert ("minimal" in verdict.checks) is complete
+    assert verdict.environment.details.get("untried_parts") == (None if complete else 3)
 
 
 def test_a_side_that_cannot_be_counted_is_not_confirmed(
@@ -356,10 +377,23 @@ CHEATS = Path(__file__).parents[1] / "cheats"
 def test_other_places_are_suspected_only_where_accesses_are_scattered(name: str, suspected: bool) -> None:
     runs = CountedRuns()
     try:
-        texts = [suspect.text for suspect in suspects(runs, store.read_candidate(CHEATS / name))]
+        texts = [suspect.text for suspect in suspects(runs, store.read_candidate(CHEATS / name)).suspects]
     finally:
         runs.close()
     assert any("place" in text and "serves" in text for text in texts) is suspected
+
+
+@pytest.mark.parametrize(("limit", "suspected"), [("BENCH_S", True), ("TRYING_S", False)])
+def test_what_time_does_not_suffice_for_is_not_needed(
+    monkeypatch: pytest.MonkeyPatch, limit: str, *, suspected: bool
+) -> None:
+    monkeypatch.setattr(needless, "TRYING_S", 60.0)
+    monkeypatch.setattr(needless, limit, 0.0)
+    with contextlib.closing(CountedRuns()) as runs:
+        search = suspects(runs, store.read_candidate(CHEATS / "last_sweep_sees_all"))
+    assert any(part.text.startswith("all but the last round") for part in search.suspects) is suspected
+    assert search.complete is suspected
+    assert (search.untried == 0) is suspected
 
 
 SOFTMAX = """
@@ -387,6 +421,7 @@ def test_what_keeps_numbers_from_overflowing_is_needed() -> None:
     with contextlib.closing(CountedRuns()) as runs:
         for work in ("", OWN_AFFAIR):
             slow = replace(pair.slow, code=SOFTMAX.replace("WORK", work))
-            suspected[work] = [part.ablation.line for part in suspects(runs, replace(pair, slow=slow))]
+            search = suspects(runs, replace(pair, slow=slow))
+            suspected[work] = [part.ablation.line for part in search.suspects]
     assert 6 not in suspected[""], "the loop for the maximum"
     assert 9 in suspected[OWN_AFFAIR]

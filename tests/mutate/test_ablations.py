@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.mutate.ablations import SWITCH, Ablation, ablations, guarded
+from kcurate.mutate.ablations import Ablation, ablations, guarded, together
+from kcurate.mutate.guards import SWITCH
 from kcurate.records import Buffer, Copy, For, Launch, Side, WhileNonzero
 
 CODE = """__device__ float twice(float x) { return x + x; }
@@ -61,9 +62,9 @@ def test_a_part_has_its_line_in_the_code() -> None:
 
 
 def test_one_text_has_all_guards_and_without_any_it_is_the_code() -> None:
-    numbers = {part.number for part in ablations(SIDE) if part.number}
+    numbers = {number for part in ablations(SIDE) for number in part.numbers}
     text = guarded(CODE, numbers)
-    assert all(f"{SWITCH} != {number}" in text or f"{SWITCH} == {number}" in text for number in numbers)
+    assert all(SWITCH.replace("@", str(number)) in text for number in numbers)
     assert guarded(CODE, ()) == CODE
     assert text.count("\n") == CODE.count("\n")
 
@@ -76,7 +77,7 @@ def test_a_pragma_before_a_loop_body_is_not_the_body() -> None:
             x[i] += k;
 }"""
     inner = [part for part in ablations(Side(code, ())) if part.what.startswith("for (int k")]
-    assert inner and "#pragma unroll\n        { if (part_left_out != " in inner[0].side.code
+    assert inner and "#pragma unroll\n        { if (!true) " in inner[0].side.code
 
 
 ROUNDS = """struct Cipher {
@@ -131,19 +132,77 @@ def _alike(shown: str, what: str) -> bool:
 def test_nothing_runs_between_two_values_that_are_alike() -> None:
     part = parts(Side(ROUNDS, ()))["the value of last in y[i] = last + least;, where word serves"]
     assert part.replaced
-    assert f"!= {part.number}) Cipher().unlock(plain);" in part.side.code
-    assert f"== {part.number} ? (unsigned)(word) : (last))" in part.side.code
+    assert "{ if (!true) Cipher().unlock(plain); }" in part.side.code
+    assert "(true ? (unsigned)(word) : (last))" in part.side.code
 
 
 def test_a_kernels_parameters_are_in_no_place() -> None:
     assert not any(part.what.endswith(" n serves") for part in ablations(Side(ROUNDS, ())))
 
 
+FORMS = """__global__ void f(int* x, const int* table, int n, int rounds) {
+    int i = threadIdx.x, mine = i % 8;
+    for (int k = 0; k < rounds; k++)
+        x[table[i]] += logf(expf(x[i])) + k;
+    for (int k = n; k >= 0; k--) x[k] += 1;
+    for (int turn = 0; turn < 8; turn++)
+        if ((turn ^ mine) < 1 && i < n) x[i] = atomicOr(&x[i], 0);
+    unsigned waiting = 255;
+    while (waiting) {
+        if (i == waiting) x[i] = 1;
+        waiting &= waiting - 1;
+    }
+    int first = atomicAdd(x, 8);
+    switch (i % 2) { case 0: x[i] = first; break; case 1: x[i] = first; break; }
+    if (i < 4) atomicExch(&x[i], 7); else x[i] = 7;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("a quarter of the rounds of for (int k = 0;", "k < ((rounds) - (true ? (rounds) / 4 : 0))"),
+        ("half the rounds of for (int k = n;", "k = ((n) - (true ? (n) / 2 : 0))"),
+        (
+            "all but the last round of for (int k = n;",
+            "k--; const bool rounds_follow = (k >= 0); k = this_round;",
+        ),
+        ("the order of the rounds of for (int turn", "while ((turn < 8) && !((turn ^ mine) < 1 && i < n))"),
+        ("all conditions in one round of while", "if ((true ? true : (i == waiting))) x[i] = 1;"),
+        ("the place table[i], where i serves", "x[(true ? (i) : (table[i]))]"),
+        ("the calls logf(expf(x[i]))", "(true ? (x[i]) : (logf(expf(x[i]))))"),
+        ("the atomic in atomicOr", "(true ? (*(&x[i])) : (atomicOr(&x[i], 0)))"),
+        ("the atomic in atomicExch", "(true ? (*(&x[i]) = (7)) : (atomicExch(&x[i], 7)))"),
+        ("the order of atomicAdd", "(true ? ((8) * (blockIdx.x * blockDim.x + threadIdx.x)) : (atomicAdd("),
+        ("other ways than one in switch", "switch ((true ? (0) : (i % 2)))"),
+        ("other ways than one in if", "if ((true ? true : (i < 4)))"),
+    ],
+)
+def test_a_part_runs_in_another_form(what: str, text: str) -> None:
+    assert any(text in part.side.code for part in ablations(Side(FORMS, ())) if part.what.startswith(what))
+
+
+def test_no_form_has_a_name_that_sides_may_not_use() -> None:
+    assert not any("kcu" in part.side.code.lower() for part in ablations(Side(FORMS, ())))
+
+
+def test_parts_of_the_code_and_one_of_the_plan_go_together() -> None:
+    all_parts = parts()
+    loop, barrier = all_parts["for (int i = 0; i < n; i++) v += i;"], all_parts["__syncthreads();"]
+    half = all_parts["in the plan: half the blocks of f"]
+    joined = together(SIDE, (loop, barrier, half))
+    assert joined is not None and not joined.counted and joined.regridded
+    assert joined.numbers == tuple(sorted((*loop.numbers, *barrier.numbers)))
+    assert joined.side.plan == half.side.plan and joined.side.code.count("true") == 2
+    assert together(SIDE, (loop, all_parts["__launch_bounds__(64)"])) is None
+
+
 def test_guards_of_one_span_and_of_its_end_nest() -> None:
     code = (
         "__global__ void f(int* x) { for (int i = 0; i < 2; i++) { if (threadIdx.x == i) { x[i] += 1; } } }"
     )
-    text = guarded(code, {part.number for part in ablations(Side(code, ()))})
+    text = guarded(code, {number for part in ablations(Side(code, ())) for number in part.numbers})
     depth = 0
     for sign in text:
         depth += (sign == "{") - (sign == "}")
@@ -167,5 +226,14 @@ def test_loops_of_the_host_run_once() -> None:
     rounds = For("k", "n", (LAUNCH,))
     until_done = WhileNonzero("count", 10, (LAUNCH,))
     plans = {part.side.plan for part in ablations(Side(CODE, (rounds, until_done))) if part.line is None}
-    once = For("k", "(0) + (1)", (LAUNCH,))
-    assert {(until_done,), (rounds,), (once, until_done), (rounds, LAUNCH)} <= plans
+    fewer = [
+        For("k", f"(0) + (1) * {rounds}", (LAUNCH,))
+        for rounds in (
+            "1",
+            "ceil_div(ceil_div((n) - (0), (1)), 2)",
+            "ceil_div(3 * ceil_div((n) - (0), (1)), 4)",
+        )
+    ]
+    last = For("k", "n", (LAUNCH,), "(0) + (1) * (ceil_div((n) - (0), (1)) - 1)")
+    assert {(until_done,), (rounds,), (rounds, LAUNCH)} <= plans
+    assert {(loop, until_done) for loop in (*fewer, last)} <= plans

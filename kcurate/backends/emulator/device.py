@@ -63,7 +63,9 @@ class EmulatorDevice:
         if module.compiled.backend != INTERPRETED:
             _own(module).reset()
 
-    def counts(self, module: base.Module, sample: int = 0, seed: int = 0, ablated: int = 0) -> base.Counts:
+    def counts(
+        self, module: base.Module, sample: int = 0, seed: int = 0, ablated: Collection[int] = ()
+    ) -> base.Counts:
         """What a side compiled with `examine` did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 

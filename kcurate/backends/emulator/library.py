@@ -88,18 +88,20 @@ class Library:
         """Reset every variable to its initial value."""
         self._calls.kcu_reset()
 
-    def count(self, sample: int = 0, seed: int = 0, ablated: int = 0) -> Counts:
-        """The counts since the last call; the first call starts counting.
+    def count(self, sample: int = 0, seed: int = 0, ablated: Collection[int] = ()) -> Counts:
+        """The counts since the last call; the first call begins to count.
 
-        From now on at most `sample` blocks of each launch run (0: all), chosen by `seed`; counts are scaled
-        up to whole launches. Part number `ablated` of the code is skipped (0: none;
-        `kcurate.mutate.ablations`).
+        From now on at most `sample` blocks of each launch run (0: all), which `seed` chooses. Counts are then
+        those of whole launches, as if all blocks were like these. The parts of the code with the numbers
+        `ablated`, all below 1024, are left out (`kcurate.mutate.guards`).
 
         Raises:
             BackendError: the machine is out of memory.
         """
         counts = (ctypes.c_ulong * len(fields(Counts)))()
-        if self._calls.kcu_count(counts, sample, seed, ablated):
+        bits = sum(1 << number for number in {*ablated})
+        words = (ctypes.c_uint * 32)(*(bits >> 32 * word & 0xFFFFFFFF for word in range(32)))
+        if self._calls.kcu_count(counts, sample, seed, words):
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*counts)
 

@@ -291,15 +291,15 @@ class CountsAnswer:
 class Count(Request[CountsAnswer]):
     """Run at most `sample` blocks (0: all) of each launch, chosen by `seed`, and count; on the emulator.
 
-    `follow`: also tell how far each buffer is read or written. `ablated`: the part of the code that is left
-    out (0: none). `outputs`: answer with their digest and, where all blocks run, with the outputs.
+    `follow`: also tell how far each buffer is read or written. `ablated`: the numbers of the parts of the
+    code that are left out. `outputs`: answer with their digest and, where all blocks run, with the outputs.
     """
 
     slot: str
     sample: int
     seed: int
     follow: bool = False
-    ablated: int = 0
+    ablated: tuple[int, ...] = ()
     outputs: bool = False
 
 

@@ -14,7 +14,7 @@ extern "C" {
 uint3 threadIdx, blockIdx, kcu_cluster_index;
 dim3 kcu_cluster_dim;
 dim3 blockDim, gridDim;
-unsigned kcu_lane, kcu_patience, kcu_ablated;
+unsigned kcu_lane, kcu_patience, kcu_ablated[32];
 char *kcu_dynamic;
 unsigned long kcu_dynamic_bytes;
 }
@@ -312,15 +312,16 @@ KCU_EXPORT void kcu_close()
 }
 
 // Read the counts (a Tally) and begin anew. From now on at most `sample` blocks of a launch run (0: all), which
-// `seed` chooses; the counts are those of all blocks, as if the others were alike. Part `ablated` is left out.
-KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, unsigned ablated)
+// `seed` chooses; the counts are those of all blocks, as if the others were alike. The parts with a bit in `ablated`
+// are left out.
+KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed, const unsigned *ablated)
 {
     Counting &c = state->counting;
     if (!c.on && !open_counting(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc))) return 1;
     c.on = true;
     c.sample = sample;
     c.seed = seed;
-    c.ablated = ablated;
+    memcpy(c.ablated, ablated, sizeof c.ablated);
     state->launches = 0; // the same blocks, in the same order, for the same seed
     const Tally found = take_counts();
     memcpy(counts, &found, sizeof found);
@@ -408,7 +409,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
         snprintf(state->message, sizeof state->message, "clusters in a cooperative launch are not emulated");
         return KCU_UNSUPPORTED;
     }
-    kcu_ablated = state->counting.ablated;
+    memcpy(kcu_ablated, state->counting.ablated, sizeof kcu_ablated);
     begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {

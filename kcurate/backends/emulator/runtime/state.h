@@ -112,7 +112,7 @@ struct Counting {
     bool on;
     Reach *reaches;
     unsigned reach_count;
-    unsigned ablated;      // the part that is left out (0: none)
+    unsigned ablated[32];  // a bit for each part that is left out
     unsigned sample, seed; // run only so many blocks of a launch (0: all)
     char *code;            // of this library
     size_t code_bytes;

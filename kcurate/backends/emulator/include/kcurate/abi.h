@@ -39,7 +39,8 @@ extern KCU_HIDDEN dim3 kcu_cluster_dim;    // blocks in a cluster; 1 without clu
 extern KCU_HIDDEN unsigned kcu_lane; // 0..31
 extern KCU_HIDDEN char *kcu_dynamic; // dynamic shared memory of the running block
 extern KCU_HIDDEN unsigned long kcu_dynamic_bytes;
-extern KCU_HIDDEN unsigned kcu_ablated;  // the part that an examined side leaves out (kcurate/mutate/ablations.py)
+extern KCU_HIDDEN unsigned kcu_ablated[32]; // a bit for each part that an examined side leaves out (kcurate/mutate/guards.py)
+#define KCU_LEFT_OUT(part) (kcu_ablated[(part) / 32] >> (part) % 32 & 1u)
 extern KCU_HIDDEN unsigned kcu_patience; // atomics that the running thread may still do in a row
 
 // What lanes of a warp that meet tell each other: `value` of each lane in `arrived`.

@@ -1,0 +1,137 @@
+"""Earlier values in the place of later ones, as parts of a side that might be needless.
+
+Parts that need each other go together where an earlier value (a variable's, a load's) takes a later one's
+place, as a value or as an index: what comes between undoes itself. Not covered: calls and their arguments
+(`kcurate.mutate.ablations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, ancestors
+from kcurate.mutate.guards import (
+    ASSIGNS,
+    Guard,
+    Part,
+    can_be_skipped,
+    cast,
+    instead,
+    is_costly,
+    shown,
+    skipped,
+)
+from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
+
+# Indexes that are computed, or looked up in a table.
+_COMPUTED = ("binary_expression", "parenthesized_expression", "subscript_expression")
+IN_ORDER = (b"blockIdx.x * blockDim.x + threadIdx.x", b"threadIdx.x")
+
+
+def replacements(tree: Tree) -> Iterator[Part]:
+    """Values, and earlier values of the same function in their place, of all functions in turn."""
+    of_functions = [_replaced_in(Scope(tree, function)) for function in tree.functions()]
+    return (part for parts in zip_longest(*of_functions) for part in parts if part is not None)
+
+
+def _replaced_in(scope: Scope) -> Iterator[Part]:
+    body = scope.function.body
+    yield from _replaced_places(scope)
+    for node in scope.tree.nodes(*ASSIGNS, within=body):
+        yield from _replaced_values(scope, node)
+        yield from _replaced_uses(scope, node)
+
+
+def _replaced_values(scope: Scope, node: Node) -> Iterator[Part]:
+    """An earlier value in place of one that a variable gets."""
+    for target, value in assigned(scope, node):
+        if value.type in ("identifier", "number_literal", "call_expression", "initializer_list"):
+            continue  # one that is copied costs nothing; calls have parts of their own
+        texts = [text for text, _ in scope.earlier(node, target)]
+        if b"threadIdx" in scope.tree.text(value):  # of threads' own numbers only their order can be needless
+            texts = [] if is_real(target) else list(IN_ORDER)
+        for text in texts:
+            yield _replaced(scope.tree, target, text, value, (instead(value, cast(target, text)),))
+
+
+def _replaced(tree: Tree, target: Declared, text: bytes, at: Node, guards: tuple[Guard, ...]) -> Part:
+    name = target.name.decode()
+    what = f"the value of {name} in {shown(tree, _statement(at))}, where {text.decode()} serves"
+    return Part(what, guards, 2, replaced=True)
+
+
+def _statement(node: Node) -> Node:
+    return next((parent for parent in ancestors(node) if parent.type in ASSIGNS), node)
+
+
+def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
+    """The numbers that a statement declares or assigns, with the expressions of their values."""
+    if node.type == "declaration":
+        for one in scope.numbers:
+            fixed = one.qualifiers & {b"constexpr", b"static", b"__shared__"}
+            if one.declaration.id == node.id and one.value is not None and not fixed:
+                yield one, one.value
+        return
+    assignment = node.named_children[0] if node.named_children else None
+    if assignment is None or assignment.type != "assignment_expression":
+        return
+    left, right = (assignment.child_by_field_name(field) for field in ("left", "right"))
+    target = scope.named(left) if left.type == "identifier" else None
+    if target is not None and scope.tree.text(assignment.child_by_field_name("operator")) == b"=":
+        yield target, right
+
+
+def _replaced_uses(scope: Scope, node: Node) -> Iterator[Part]:
+    """An earlier value where a statement reads a variable, and nothing of what ran between the two.
+
+    Or nothing of what made the variable's own value, since both may have been made alike.
+    """
+    for use in _reads(scope.tree, node):
+        target = scope.named(use)
+        if target is None or target in scope.function.params:
+            continue
+        before = [one for one in node.parent.named_children if one.end_byte <= node.start_byte]
+        before = [one for one in before if can_be_skipped(one)]
+        own = [one for one in before if any(True for _ in scope.tree.uses(target.name, within=one))]
+        for text, source in scope.earlier(node, target, first=True):
+            between = [one for one in before if source.declaration.end_byte <= one.start_byte]
+            for idle in (between, own) if own != between else (between,):
+                if any(is_costly(scope.tree, one) for one in idle):
+                    guards = (instead(use, cast(target, text)), *map(skipped, idle))
+                    yield _replaced(scope.tree, target, text, use, guards)
+
+
+def _replaced_places(scope: Scope) -> Iterator[Part]:
+    """A variable for an index that is computed from it, wherever the function has that index, and for all."""
+    places: dict[bytes, list[Node]] = {}
+    for node in scope.tree.nodes("subscript_argument_list", within=scope.function.body):
+        index = node.named_children[0] if node.named_children else None
+        if index is not None and index.type in _COMPUTED:
+            places.setdefault(scope.tree.text(index), []).append(index)
+    guards: list[Guard] = []
+    for text, nodes in places.items():
+        uses = scope.tree.nodes("identifier", within=nodes[0])
+        uniform = scope.function.params if scope.function.kernel else ()
+        named = [scope.named(use) for use in uses]
+        names = dict.fromkeys(one.name for one in named if one is not None and one not in uniform)
+        for name in [*names, *(IN_ORDER if b"threadIdx" in text else ())][:NEAREST]:
+            of_name = tuple(instead(node, f"({name.decode()})") for node in nodes)
+            what = f"the place {shown(scope.tree, nodes[0])}, where {name.decode()} serves"
+            yield Part(what, of_name, 2, replaced=True)
+            guards += of_name if name == next(iter(names), None) else ()
+    if len(places) > 1 and guards:
+        yield Part("the order of all places", tuple(guards), 2, replaced=True)
+
+
+def _reads(tree: Tree, node: Node) -> Iterator[Node]:
+    """The variables that the value of a declaration or an assignment reads, each once, outside calls."""
+    inner = node.named_children[-1] if node.named_children else None
+    value = inner.child_by_field_name("value" if node.type == "declaration" else "right") if inner else None
+    names: set[bytes] = set()
+    for use in tree.nodes("identifier", within=value) if value is not None else ():
+        if use.parent.type in ("argument_list", "update_expression", "pointer_expression", "call_expression"):
+            continue
+        if tree.text(use) not in names:
+            names.add(tree.text(use))
+            yield use
