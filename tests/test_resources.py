@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,15 @@ def test_wheel_layout_comes_before_the_checkout(tmp_path: Path, monkeypatch: pyt
         folder.mkdir(parents=True)
     monkeypatch.setattr(resources, "files", lambda _: tmp_path / "kcurate")
     assert resources.pairs_dir() == tmp_path / "kcurate" / "_data" / "pairs"
+
+# Everything that is tracked travels to a GPU machine with each call.
+MAX_TRACKED_BYTES = 42 << 20
+
+
+def test_what_is_tracked_stays_small() -> None:
+    root = Path(__file__).resolve().parent.parent
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    files = [root / name for name in listed.stdout.decode().split("\0") if name]
+    assert sum(file.lstat().st_size for file in files if file.is_file()) < MAX_TRACKED_BYTES
