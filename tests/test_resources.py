@@ -29,6 +29,7 @@ def test_wheel_layout_comes_before_the_checkout(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(resources, "files", lambda _: tmp_path / "kcurate")
     assert resources.pairs_dir() == tmp_path / "kcurate" / "_data" / "pairs"
 
+
 # Everything that is tracked travels to a GPU machine with each call.
 MAX_TRACKED_BYTES = 42 << 20
 

@@ -47,14 +47,17 @@ def note(text: str) -> None:
 def speak(verbose: int, *, quiet: bool) -> None:
     """How much is told on stderr beside errors: `verbose` 1: what kcurate logs; 2: what libraries log too."""
     progress.quiet = quiet
-    if not verbose:
+    if not verbose and "logging" not in sys.modules:
         return
     import logging
 
-    logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", force=True)
+    if verbose:
+        logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", force=True)
+    # Set each time: several commands may run in one process.
     logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else logging.WARNING)
     for name in ("kcurate", "httpx"):
-        logging.getLogger(name).setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+        level = logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.NOTSET
+        logging.getLogger(name).setLevel(level)
 
 
 @contextlib.contextmanager

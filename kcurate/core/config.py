@@ -24,7 +24,19 @@ PREFIX = "KCURATE_"
 # The file is found through the workspace, so it cannot set the workspace.
 NOT_IN_FILE = frozenset({"workspace"})
 PER_COMMAND = frozenset(
-    {"adapter", "again", "built_in", "dry_run", "limit", "model", "out", "samples", "suite", "tree"}
+    {
+        "adapter",
+        "again",
+        "built_in",
+        "dry_run",
+        "limit",
+        "model",
+        "out",
+        "samples",
+        "suite",
+        "timeout",
+        "tree",
+    }
 )
 _ELSE = "every option of `kcurate COMMAND --help` is a setting"
 

@@ -96,8 +96,10 @@ class Run:
         texts: dict[str, Any] = {
             key: _text(value) for key, value in vars(item).items() if isinstance(value, str)
         }
-        self._results.append(replace(item, **texts))
-        _LOG.info("%s %s: %s%s", item.kind, item.id, item.outcome, f": {item.why}" if item.why else "")
+        shown_item = replace(item, **texts)
+        self._results.append(shown_item)
+        why = f": {shown_item.why}" if shown_item.why else ""
+        _LOG.info("%s %s: %s%s", shown_item.kind, shown_item.id, shown_item.outcome, why)
 
     def command(self, *words: str | Path) -> str:
         """A kcurate command for this workspace, quoted for a shell."""

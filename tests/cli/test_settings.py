@@ -17,7 +17,18 @@ from kcurate.core import config
 
 # Options that several commands have in other words and with the same meaning.
 ALIKE = frozenset(
-    {"max_tokens", "max_usd", "price", "private", "reward", "rounds", "row", "tasks", "workspace"}
+    {
+        "max_tokens",
+        "max_usd",
+        "price",
+        "private",
+        "reward",
+        "rounds",
+        "row",
+        "tasks",
+        "tool_calls",
+        "workspace",
+    }
 )
 
 

@@ -48,7 +48,8 @@ def test_every_command_hands_it_to_its_client(
         assert cli.run(["extract", "k.cu", "--no-compile"]) == 0
     words = [*command.split(), "--model", "claude-opus-4-8"]
     if setting == "variable":
-        monkeypatch.setenv("KCURATE_TIMEOUT", "7")
+        name = "PROBLEM_DRAFT" if command == "problem draft" else command.split()[0].upper()
+        monkeypatch.setenv(f"KCURATE_{name}_TIMEOUT", "7")
     else:
         words += ["--timeout", "7"]
     assert cli.run([*words, "--backend", "emulator"] if "draft" not in command else words) == 1
