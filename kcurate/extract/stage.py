@@ -93,7 +93,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         _note_reasons(finished, record.note, listed)
         _note_readers(trees, record.note)
-        if (accounted := marks_line(finished)) is not None:
+        if config.pairs and (accounted := marks_line(finished)) is not None:  # not for kernels that are named
             record.note(accounted)
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:

@@ -296,7 +296,8 @@ def _of_integers(problem: Problem, buffer: Buffer, variation: str) -> str:
 
 def _counts(problem: Problem) -> bool:
     """Whether all outputs are integers."""
-    return not any(is_float(buffer.dtype) for buffer in problem.buffers.values() if buffer.role != "in")
+    written = [buffer for buffer in problem.buffers.values() if buffer.role in ("out", "inout")]
+    return bool(written) and not any(is_float(buffer.dtype) for buffer in written)
 
 
 def takes_literals(buffer: Buffer) -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,12 @@ from kcurate.records import Candidate, Environment, Outcome, Verdict
 TESTS = Path(__file__).parents[2]
 
 
-def answer(handler: server.Handler, body: dict[str, Any]) -> None:
+def answer(handler: server.Handler, body: dict[str, Any], **more: Any) -> None:
     """The right answer for whatever technique is asked about; wrong ones for the first round."""
     task = body["messages"][0]["content"][1]["text"]
     code = NO_UNROLL if "loop-unrolling" in task.splitlines()[0] else NO_LDG
     again = "What was found" in server.said(body)
-    server.message(tool={"code": code if again else code.replace("2.0f", "3.0f")})(handler, body)
+    server.message(tool={"code": code if again else code.replace("2.0f", "3.0f")}, **more)(handler, body)
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +96,7 @@ def test_a_spent_budget_ends_the_run_and_a_higher_one_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workbench.start(tmp_path)
-    with serving(answer) as (url, script):
+    with serving(partial(answer, usage={"input_tokens": 3000})) as (url, script):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
         options: dict[str, Any] = {"techniques": workbench.BOTH, "concurrency": 1, "rounds": 2}
         judge = ScriptedJudge({"3.0f": Outcome.MISMATCH})
@@ -103,7 +104,9 @@ def test_a_spent_budget_ends_the_run_and_a_higher_one_goes_on(
         one = first_request.request
         price = find_price("claude-opus-4-8")
         assert price is not None
-        enough = 1.01 * price.most_usd(one.size_bytes, one.max_tokens)  # the second round's prompt is longer
+        enough = 1.01 * price.most_usd(
+            one.size_bytes, one.max_tokens
+        )  # less what the first conversation cost
         with pytest.raises(BudgetSpentError, match="does not allow another request"):
             run(workbench.config(tmp_path, "claude-opus-4-8", max_usd=enough, **options), seams=seams(judge))
         first = len(script.asked)
