@@ -90,9 +90,8 @@ def test_the_readmes_own_kernels_run_as_written(tmp_path: Path) -> None:
 
 
 def answer(handler: server.Handler, body: dict[str, Any]) -> None:
-    """A wrong kernel, and the right one once the findings are in the prompt."""
-    task = body["messages"][0]["content"][1]["text"]
-    code = WRONG.replace("even - odd", "even + odd") if "What was found" in task else WRONG
+    """A wrong kernel, and the right one once the findings are told."""
+    code = WRONG.replace("even - odd", "even + odd") if "What was found" in server.said(body) else WRONG
     server.message(tool={"code": code})(handler, body)
 
 

@@ -84,7 +84,7 @@ def check(workspace: Path, before: list[bytes]) -> list[bytes]:
 def finish(given: Path, workspace: Path) -> None:
     """Run to the end: every candidate has one final verdict, the right one."""
     process = start(given, workspace)
-    assert process.wait(DEADLINE_S) == 0
+    assert process.wait(DEADLINE_S) == 1  # some candidates are wrong
     verdicts = [json.loads(line) for line in check(workspace, [])]
     final = [one for one in verdicts if Outcome(one["outcome"]).final]
     assert Counter(one["candidate"] for one in final) == Counter(f"test/{name}" for name in EXPECTED)
@@ -109,7 +109,7 @@ def run_with_kills(tmp_path: Path, kills: int, seed: int) -> None:
                 done += 1
             continue
         before = check(tmp_path / f"w{number}", before)
-        if process.returncode == 0 and len(before) >= len(EXPECTED):
+        if process.returncode == 1 and len(before) >= len(EXPECTED):
             number, before = number + 1, []
         process = start(given, tmp_path / f"w{number}")
     process.kill()
