@@ -43,7 +43,8 @@ def row(verdict: Verdict) -> dict[str, Any]:
         "outcome": str(verdict.outcome),
         "detail": verdict.detail,
         "wall_s": verdict.wall_s,
-        "stages_s": dict(verdict.stages_s),
+        # Without the seconds of the GPU's lock, which are part of these stages.
+        "stages_s": {name: s for name, s in verdict.stages_s.items() if not name.startswith("gpu_")},
         "slow_us": verdict.slow.median_us if verdict.slow else None,
         "fast_us": verdict.fast.median_us if verdict.fast else None,
     }

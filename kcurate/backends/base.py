@@ -81,6 +81,11 @@ class Compiled:
     dynamic_shared: Mapping[str, int] = field(default_factory=dict)
     outside: tuple[str, ...] = ()
 
+    @property
+    def local_bytes(self) -> int:
+        """The largest local memory frame of its kernels, per thread."""
+        return max((kernel.local_bytes or 0 for kernel in self.resources), default=0)
+
 
 @dataclass(frozen=True)
 class CompileFailure:

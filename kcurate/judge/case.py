@@ -49,7 +49,10 @@ class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an err
 
 @dataclass
 class Case:
-    """What is known of a candidate so far. `checks` and `stages_s` are in execution order."""
+    """What is known of a candidate so far. `checks` and `stages_s` are in execution order.
+
+    Beside the stages, `stages_s` has the seconds of the GPU's lock (`GpuLock.seconds`), which overlap them.
+    """
 
     candidate: Candidate
     key: str
@@ -72,10 +75,10 @@ class Case:
         try:
             yield
         finally:
-            self.stages_s[name] = round(self.stages_s.get(name, 0.0) + time.perf_counter() - started, 6)
+            self.add_seconds({name: time.perf_counter() - started})
 
     def add_seconds(self, seconds: Mapping[str, float]) -> None:
-        """Add what was measured elsewhere to stages."""
+        """Add seconds to stages, or to what the GPU's lock counts."""
         for name, more in seconds.items():
             self.stages_s[name] = round(self.stages_s.get(name, 0.0) + more, 6)
 

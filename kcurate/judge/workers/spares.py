@@ -124,25 +124,27 @@ class RunWorkerPool:
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
         unused = candidate.origin.trust != "ours"
-        with contextlib.nullcontext() if self._primed_suits(unused) else self.lock.shared():
+        with contextlib.nullcontext() if self._suiting_primed(unused) else self.lock.shared():
             primed = self._prime_spare(unused)
         primed.side = other_side(reference)
         primed.prefetch(candidate, inputs)
 
-    def _primed_suits(self, unused: bool) -> bool:
-        """Whether the primed spare is alive, and `unused` if it must be."""
-        worker = self._primed.worker if self._primed is not None else None
-        return worker is not None and worker.alive and not (unused and worker.used)
+    def _suiting_primed(self, unused: bool) -> SideProxy | None:
+        """The primed spare, if it is alive, and `unused` where it must be."""
+        primed = self._primed
+        suits = primed is not None and primed.worker.alive and not (unused and primed.worker.used)
+        return primed if suits else None
 
     def _prime_spare(self, unused: bool = False) -> SideProxy:
         """A spare that has loaded our timing kernels."""
-        if self._primed is None or not self._primed_suits(unused):
+        primed = self._suiting_primed(unused)
+        if primed is None:
             if self._primed is not None and self._primed.worker.alive:
                 self._ended += self._spares.give(self._primed.worker)
-            self._primed = SideProxy("fast", self._spares.take(unused=unused), self._timeout_s)
+            primed = self._primed = SideProxy("fast", self._spares.take(unused=unused), self._timeout_s)
         if self._helpers is not None:
-            self.load_helpers(self._primed)
-        return self._primed
+            self.load_helpers(primed)
+        return primed
 
     def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
         """A worker for the side on trial, and for the reference a kept one or another."""
@@ -187,8 +189,8 @@ class RunWorkerPool:
     def fresh(self, side: SideName, *, primed: bool = False, unused: bool = True) -> SideProxy:
         """A worker that holds no side; `unused`: that has never held one."""
         self._wait_for_work()
-        if primed and self._primed is not None and self._primed_suits(unused):
-            ready, self._primed = self._primed, None
+        if primed and (ready := self._suiting_primed(unused)) is not None:
+            self._primed = None
             return dataclasses.replace(ready, side=side)
         return SideProxy(side, self._spares.take(unused=unused), self._timeout_s)
 

@@ -220,7 +220,6 @@ class BenchSlots:
         for slot in asked.slots:
             self._slots[slot].watch(asked.close.get(slot, ()))
             self._slots[slot].places = asked.places.get(slot, ())
-        frames = [one.local_bytes or 0 for one in module.compiled.resources]
         self._timed = DeviceSampler(
             self._timer,
             self._arena,
@@ -229,7 +228,7 @@ class BenchSlots:
             asked.by_fingerprint,
             asked.read_back,
             salts=asked.fingerprints,
-            local_bytes=max(frames, default=0),
+            local_bytes=module.compiled.local_bytes,
         )
         return Reply(self._timed.describe())
 

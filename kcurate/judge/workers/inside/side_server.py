@@ -247,15 +247,14 @@ class SideServer:
         from kcurate.backends.cuda.device import CudaDevice
 
         assert isinstance(self._device, CudaDevice) and self._timer is not None, "only a GPU's are used again"
-        frames = [0]
+        local_bytes = max((module.compiled.local_bytes for module in self._modules.values()), default=0)
         for module in self._modules.values():
-            frames += [one.local_bytes or 0 for one in module.compiled.resources]
             self._device.unload(module)
         self._modules.clear()
         self._loaded = self._latest = None
         self._timer.reset_persisting()
         self._timer.clear()
-        self._timer.scrub(max(frames))
+        self._timer.scrub(local_bytes)
         self._device.synchronize()
 
     def _same(self, problem: Problem, side: Side) -> tuple[Problem, Side]:
