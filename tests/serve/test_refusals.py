@@ -22,8 +22,8 @@ from kcurate.serve.stage import ServeConfig
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def refused(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert cli.run(["serve", "--backend", "emulator", *options]) in (1, 2)
+def refused(capsys: pytest.CaptureFixture[str], *options: str, code: int) -> str:
+    assert cli.run(["serve", "--backend", "emulator", *options]) == code
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
@@ -36,7 +36,7 @@ def installed() -> None:
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_other_machines_need_a_token(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = refused(capsys, "--host", host, "-w", str(tmp_path))
+    line = refused(capsys, "--host", host, "-w", str(tmp_path), code=2)
     what = "whoever reaches this address could use the judge (give --token-file FILE)"
     assert line == f"error: --host {host}: {what}"
 
@@ -56,14 +56,14 @@ def test_a_token_file_has_one_token(
     path = tmp_path / "token"
     if text is not None:
         path.write_text(text)
-    assert said in refused(capsys, "--token-file", str(path), "-w", str(tmp_path))
+    assert said in refused(capsys, "--token-file", str(path), "-w", str(tmp_path), code=1)
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_taken_port_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        line = refused(capsys, "--port", str(port), "-w", str(tmp_path))
+        line = refused(capsys, "--port", str(port), "-w", str(tmp_path), code=1)
     assert f"--port {port}: the port is taken (choose another --port" in line
 
 
@@ -78,7 +78,7 @@ def test_an_absent_extra_is_one_line_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stage, "PACKAGES", ("no_such_package",))
-    line = refused(capsys, "-w", str(tmp_path))
+    line = refused(capsys, "-w", str(tmp_path), code=1)
     assert line == "error: kcurate serve: not installed: no_such_package (pip install 'kcurate[serve]')"
 
 
