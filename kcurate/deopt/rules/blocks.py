@@ -12,7 +12,7 @@ The first three change the plan; they change the code only where a constant stan
 Required: `threadIdx`, `blockIdx`, `blockDim` and `gridDim` occur only as the global index `blockIdx.x *
 blockDim.x + threadIdx.x` (or blocks in rows: `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x +
 threadIdx.x`) and as `gridDim.x * blockDim.x`, in one expression or through locals that are set once and used
-for nothing else; a constant equal to the block's extent counts as `blockDim.x`. No shared memory, barrier,
+nowhere else; a constant equal to the block's extent counts as `blockDim.x`. No shared memory, barrier,
 fence or warp function, except barriers at the end of the kernel, which order nothing. The new extent divides
 the old one. Then the set of global indices stays the same, and each belongs to one thread.
 

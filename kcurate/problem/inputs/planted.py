@@ -92,5 +92,5 @@ def _near_reals(wanted: Sequence[int | float], dtype: np.dtype[Any]) -> Array:
     steps = bits.type(1)
     near = np.unique(np.concatenate([exact - steps, exact, exact + steps]))
     either = np.concatenate([near, near ^ bits.type(mask - (mask >> 1))]).view(dtype)
-    with np.errstate(invalid="ignore"):  # patterns that are no numbers
+    with np.errstate(invalid="ignore"):  # bit patterns of signalling NaNs
         return either[np.isfinite(either.astype(np.float64))]
