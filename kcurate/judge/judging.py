@@ -202,9 +202,9 @@ class Judge:
         except BaseException:
             self.pool.release(sides, keep=None)
             raise
+        shares = self.pool.shares(case.candidate)
         for side, proxy in sides.items():
-            ours = case.candidate.origin.trust == "ours"
-            proxy.ours = ours and getattr(case.candidate, side).language != "torch"
+            proxy.shipped = shares and getattr(case.candidate, side).language != "torch"
         self.pool.release(sides, keep=reference)
         return ruling
 

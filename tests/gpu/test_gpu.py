@@ -25,6 +25,7 @@ from kcurate.backends.base import (
 from kcurate.backends.noise import noise_bytes
 from kcurate.core import store, time_limits
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers import spares
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.records import Candidate, Origin, Outcome, Tolerance
 from kcurate.records.pair import SideName
@@ -494,7 +495,6 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
 
 
 def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> None:
-    """A model's: one of ours that fails in a used worker is judged again in others."""
     first = by_a_model(small.scaled("first", bench=1 << 20))
     judge.judge(first)
     kept = {proxy.worker.pid for proxy in judge.pool._references.values()}
@@ -505,8 +505,9 @@ def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> No
     assert kept & {proxy.worker.pid for proxy in judge.pool._references.values()}
 
 
-def test_a_side_sees_nothing_of_the_one_before_it_in_its_process() -> None:
+def test_a_side_sees_nothing_of_the_one_before_it_in_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first leaves a mark in shared and in local memory; the second is wrong if it finds it."""
+    monkeypatch.setattr(spares, "is_shipped", lambda candidate: candidate.origin.kind == "curated")
     mark, kernel = "0x5eed1234u", small.SCALE.partition("{")
     declared = f"{kernel[1]} __shared__ volatile unsigned kept[8192]; volatile unsigned frame[512];"
     leave = f"for (int k = threadIdx.x; k < 8192; k += blockDim.x) kept[k] = {mark};"

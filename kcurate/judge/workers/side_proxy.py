@@ -47,8 +47,8 @@ def on_both_sides(action: Callable[[SideName], T]) -> dict[SideName, T]:
 class SideProxy:
     """One side in a worker of its own.
 
-    `key` identifies a reference. `loaded`: its texts. `ours`: so trusted that another side
-    may follow in its worker.
+    `key` identifies a reference. `loaded`: its texts. `shipped`: of a pair that kcurate
+    ships, and passed, so that another side may follow in its worker.
     `requested` and `prefetched` are (slot, seed) of inputs that are being and have been generated ahead.
     """
 
@@ -57,7 +57,7 @@ class SideProxy:
     timeout_s: float
     key: str | None = None
     loaded: set[Text] = field(default_factory=set)
-    ours: bool = False
+    shipped: bool = False
     requested: list[tuple[str, int]] = field(default_factory=list)
     prefetched: set[tuple[str, int]] = field(default_factory=set)
 

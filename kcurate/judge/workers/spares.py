@@ -1,8 +1,8 @@
 """The pool of run workers of one judge: warm spares, one primed spare, and workers of recent references.
 
-A side that a model or a stranger wrote gets an unused worker. The workers of sides that are ours (written
-by hand, or made by our rules) serve further candidates, emptied, as long as all goes well; a candidate that
-fails in such a worker is judged again in unused ones. A reference's worker is kept, with its side, for
+Only the workers of pairs that kcurate ships serve further candidates, emptied, as long as all goes well; a
+candidate that fails in such a worker is judged again in unused ones. Every other candidate gets unused
+workers. A reference's worker is kept, with its side, for
 further candidates with the same reference. Ending the last candidate's workers, opening the device, loading
 our timing kernels and generating the timed inputs all happen while the compilers work. The first three wait
 for others' timings: a context that is opened or closed takes time from the kernel that runs. Not covered:
@@ -18,8 +18,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from kcurate.backends.base import Compiled
-from kcurate.core import store, time_limits
-from kcurate.errors import BackendError
+from kcurate.core import resources, store, time_limits
+from kcurate.errors import BackendError, KcurateError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import pack_compiled
@@ -29,6 +29,7 @@ from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName, other_side
+from kcurate.verdicts.keys import verdict_key
 
 # A context takes some hundred megabytes, so a GPU with less memory than this gets fewer workers.
 LARGE_GPU_BYTES = 60 << 30
@@ -58,6 +59,7 @@ class RunWorkerPool:
         self._priming: Future[None] | None = None
         self._ended: list[Worker] = []
         self._emptied: list[SideProxy] = []
+        self._asked: tuple[Candidate, bool] | None = None
         self._spares = WarmWorkers(nursery, role, 1)
         greeting = self._spares.first().ready()
         assert greeting.environment is not None, "a run worker names its device"
@@ -123,11 +125,17 @@ class RunWorkerPool:
         kept = self._references.get(store.side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
-        unused = candidate.origin.trust != "ours"
+        unused = not self.shares(candidate)
         with contextlib.nullcontext() if self._suiting_primed(unused) else self.lock.shared():
             primed = self._prime_spare(unused)
         primed.side = other_side(reference)
         primed.prefetch(candidate, inputs)
+
+    def shares(self, candidate: Candidate) -> bool:
+        """Whether a candidate's workers may have served others, and may serve others after it."""
+        if self._asked is None or self._asked[0] is not candidate:
+            self._asked = (candidate, is_shipped(candidate))
+        return self._asked[1]
 
     def _suiting_primed(self, unused: bool) -> SideProxy | None:
         """The primed spare, if it is alive, and `unused` where it must be."""
@@ -162,7 +170,7 @@ class RunWorkerPool:
         """A kept worker of a reference, or one that holds no side."""
         key = store.side_key(candidate, side)
         kept = self._references.pop(key, None)
-        if kept is not None and kept.worker.used and candidate.origin.trust != "ours":
+        if kept is not None and kept.worker.used and not self.shares(candidate):
             self._give_up(kept)
             kept = None
         if kept is None or not kept.worker.alive:
@@ -170,13 +178,13 @@ class RunWorkerPool:
         return dataclasses.replace(kept, side=side, key=key)
 
     def _empty(self, candidate: Candidate, side: SideName, *, primed: bool = False) -> SideProxy:
-        """A worker that holds no side, and for a candidate that is not ours has never held one.
+        """A worker that holds no side, and has never held one unless the candidate `shares` workers.
 
         It has imported torch for a side in PyTorch, Triton for one to interpret.
         """
         language = getattr(candidate, side).language
         if language == "cuda" or (language == "triton" and self._role.backend == "cuda"):
-            return self.fresh(side, primed=primed, unused=candidate.origin.trust != "ours")
+            return self.fresh(side, primed=primed, unused=not self.shares(candidate))
         return self._fresh_speaking(side, language)
 
     def _fresh_speaking(self, side: SideName, language: str) -> SideProxy:
@@ -202,7 +210,7 @@ class RunWorkerPool:
     def release(self, sides: Mapping[SideName, SideProxy], keep: SideName | None) -> None:
         """Give the workers up, except a GPU's `keep`, which is kept for further candidates.
 
-        Those of sides that are `ours` are emptied by the next `refill`.
+        Those of sides that are `shipped` are emptied by the next `refill`.
         """
         for side, proxy in sides.items():
             if side == keep and proxy.key and self._kept and proxy.clear_for_reuse():
@@ -213,7 +221,7 @@ class RunWorkerPool:
                 self._give_up(proxy)
 
     def _give_up(self, proxy: SideProxy) -> None:
-        if proxy.ours and proxy.worker.alive and proxy.worker.helped:
+        if proxy.shipped and proxy.worker.alive and proxy.worker.helped:
             self._emptied.append(proxy)
         else:
             self._ended.append(proxy.worker)
@@ -244,6 +252,18 @@ class RunWorkerPool:
         """
         if self._helpers is None:
             self._helpers = compiling.our_kernels(compilers)
+
+
+def is_shipped(candidate: Candidate) -> bool:
+    """Whether kcurate ships this very pair; what its record says of its origin is no proof."""
+    root = resources.pairs_dir().resolve()
+    folder = (root / candidate.id).resolve()
+    if candidate.origin.kind != "curated" or not folder.is_relative_to(root):
+        return False
+    try:
+        return verdict_key(store.read_candidate(folder)) == verdict_key(candidate)
+    except KcurateError:
+        return False
 
 
 class WarmWorkers:
