@@ -264,7 +264,9 @@ def on_gpu(
             numbered.append((i, candidate))
         else:
             add(name, known)
-    config = JudgeConfig(backend="cuda", gpu=gpus[0])
+    # What rules make of built-in pairs is ours to the letter; records of running programs are not.
+    vouched = frozenset(verdict_key(candidate) for _, candidate in numbered if pairs is None)
+    config = JudgeConfig(backend="cuda", gpu=gpus[0], vouched=vouched)
     verdicts = judge_many(numbered, config, gpus=gpus, jobs=jobs or default_jobs("cuda", len(gpus)))
     for judged, (i, verdict) in enumerate(verdicts, 1):
         name, candidate = cases[i]

@@ -53,7 +53,9 @@ class JudgeConfig:
     `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
     variant of a slow side that was made, beside the built-in pairs. `counted`: count what such a side does
     even where no times are taken, so that no speedup is claimed. `orders`: of the threads, beside the usual
-    ones, in which the emulator runs both sides; fewer where that takes long.
+    ones, in which the emulator runs both sides; fewer where that takes long. `vouched`: verdict keys of
+    candidates whose every text the caller has just made from what kcurate ships, such as by rules; like
+    shipped pairs, they share run workers.
     """
 
     backend: str = "emulator"
@@ -67,6 +69,7 @@ class JudgeConfig:
     workspace: Path | None = None
     counted: bool = False
     orders: int = 4
+    vouched: frozenset[str] = frozenset()
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -103,7 +106,7 @@ class Judge:
         self._nursery = Nursery(config.backend)
         try:
             self.pool = RunWorkerPool(
-                self._nursery, Role("run", config.backend, config.gpu, {}), config.spares
+                self._nursery, Role("run", config.backend, config.gpu, {}), config.spares, config.vouched
             )
             self._environment = self.pool.environment
             self._lock = GpuLock(lock_name(self._environment))

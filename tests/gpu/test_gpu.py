@@ -25,10 +25,10 @@ from kcurate.backends.base import (
 from kcurate.backends.noise import noise_bytes
 from kcurate.core import store, time_limits
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.workers import spares
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.records import Candidate, Origin, Outcome, Tolerance
 from kcurate.records.pair import SideName
+from kcurate.verdicts.keys import verdict_key
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.device import CudaDevice
@@ -505,9 +505,8 @@ def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> No
     assert kept & {proxy.worker.pid for proxy in judge.pool._references.values()}
 
 
-def test_a_side_sees_nothing_of_the_one_before_it_in_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_sees_nothing_of_the_one_before_it_in_its_process() -> None:
     """The first leaves a mark in shared and in local memory; the second is wrong if it finds it."""
-    monkeypatch.setattr(spares, "is_shipped", lambda candidate: candidate.origin.kind == "curated")
     mark, kernel = "0x5eed1234u", small.SCALE.partition("{")
     declared = f"{kernel[1]} __shared__ volatile unsigned kept[8192]; volatile unsigned frame[512];"
     leave = f"for (int k = threadIdx.x; k < 8192; k += blockDim.x) kept[k] = {mark};"
@@ -518,7 +517,8 @@ def test_a_side_sees_nothing_of_the_one_before_it_in_its_process(monkeypatch: py
     seek += f" for (int k = 0; k < 512; ++k) seen |= frame[k] == {mark}; if (seen) n = 0;"
     first = small.scaled("first", f"{kernel[0]}{declared}{leave}{kernel[2]}")
     second = small.scaled("second", f"{kernel[0]}{declared}{seek}{kernel[2]}")
-    with contextlib.closing(Judge(JudgeConfig("cuda", spares=1, calibrate=False))) as judge:
+    vouched = frozenset(map(verdict_key, (first, second)))
+    with contextlib.closing(Judge(JudgeConfig("cuda", spares=1, calibrate=False, vouched=vouched))) as judge:
         assert judge.judge(first).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
         take, used = judge.pool.take, []
 
@@ -533,7 +533,8 @@ def test_a_side_sees_nothing_of_the_one_before_it_in_its_process(monkeypatch: py
             assert verdict.outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER), verdict.detail
         assert any(used), "no worker was used again"
         used.clear()
-        assert judge.judge(by_a_model(first)).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
+        foreign = small.scaled("foreign", small.SCALE.replace("a * x[i]", "x[i] * a"))
+        assert judge.judge(foreign).outcome in (Outcome.CONFIRMED, Outcome.NOT_FASTER)
         assert used == [False]
 
 

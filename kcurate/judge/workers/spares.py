@@ -1,8 +1,8 @@
 """The pool of run workers of one judge: warm spares, one primed spare, and workers of recent references.
 
-Only the workers of pairs that kcurate ships serve further candidates, emptied, as long as all goes well; a
-candidate that fails in such a worker is judged again in unused ones. Every other candidate gets unused
-workers. A reference's worker is kept, with its side, for
+Only the workers of pairs that kcurate ships, and of candidates that the caller vouches for, serve further
+candidates, emptied, as long as all goes well; a candidate that fails in such a worker is judged again in
+unused ones. Every other candidate gets unused workers. A reference's worker is kept, with its side, for
 further candidates with the same reference. Ending the last candidate's workers, opening the device, loading
 our timing kernels and generating the timed inputs all happen while the compilers work. The first three wait
 for others' timings: a context that is opened or closed takes time from the kernel that runs. Not covered:
@@ -46,7 +46,10 @@ class RunWorkerPool:
         MissingDependencyError: there is no such device. BackendError: the first worker did not start.
     """
 
-    def __init__(self, nursery: Nursery, role: Role, spares: int) -> None:
+    def __init__(
+        self, nursery: Nursery, role: Role, spares: int, vouched: frozenset[str] = frozenset()
+    ) -> None:
+        self._vouched = vouched
         self._timeout_s = time_limits.RUN_S[role.backend]
         self._role = role
         self._nursery = nursery
@@ -134,7 +137,8 @@ class RunWorkerPool:
     def shares(self, candidate: Candidate) -> bool:
         """Whether a candidate's workers may have served others, and may serve others after it."""
         if self._asked is None or self._asked[0] is not candidate:
-            self._asked = (candidate, is_shipped(candidate))
+            ours = is_shipped(candidate) or verdict_key(candidate) in self._vouched
+            self._asked = (candidate, ours)
         return self._asked[1]
 
     def _suiting_primed(self, unused: bool) -> SideProxy | None:
