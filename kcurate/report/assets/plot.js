@@ -34,11 +34,11 @@ function plotOptions() {
 function groups(shown, measure) {
   const found = new Map();
   for (const line of shown) {
-    for (const name of [].concat(line[GROUPS[byId("by").value]])) found.set(name, [...(found.get(name) || []), line]);
+    for (const name of [].concat(line[GROUPS[byId("by").value]])) found.has(name) ? found.get(name).push(line) : found.set(name, [line]);
   }
-  const median = (group) => middle(ascending(group.map((line) => line[measure])), 0.5);
+  const median = new Map([...found].map(([name, group]) => [name, middle(ascending(group.map((line) => line[measure])), 0.5)]));
   const largest = [...found].sort((a, b) => b[1].length - a[1].length).slice(0, MOST_ROWS);
-  return [["all of these", shown], ...largest.sort((a, b) => median(b[1]) - median(a[1]))];
+  return [["all of these", shown], ...largest.sort((a, b) => median.get(b[0]) - median.get(a[0]))];
 }
 
 function logScale(values, from, to) {
@@ -90,7 +90,7 @@ function strips(shown, measure) {
     picture.append(...dots(group.filter((_, number) => number % every === 0), measure, place, y));
     picture.append(svg("path", { class: "median", d: `M${place(half)} ${y - 12}v24` }));
   });
-  keys(picture);
+  keys(picture, measure);
   return picture;
 }
 
@@ -101,17 +101,22 @@ function dots(group, measure, place, y) {
     const x = place(line[measure]), slot = Math.round(x / 4), count = taken.get(slot) || 0;
     taken.set(slot, count + 1);
     const up = ((count % 7) + 1) >> 1;
-    const text = `${line.id}: ${measure === "copy" ? percent(line.copy) : measure === "speedup" ? `${three(line.speedup)} times as fast (${three(line.low)} to ${three(line.high)})` : `${three(line[measure])} microseconds`}`;
-    return svg("circle", { class: "dot", "data-id": line.id, cx: x, cy: y + (count % 2 ? -up : up) * 3.2, r: 3 }, svg("title", {}, text));
+    return svg("circle", { class: "dot", "data-id": line.id, cx: x.toFixed(1), cy: (y + (count % 2 ? -up : up) * 3.2).toFixed(1), r: 3 });
   });
 }
 
-function keys(picture) {
+function described(line, measure) {
+  const values = { copy: percent(line.copy), fast_us: `${three(line.fast_us)} microseconds`, speedup: `${three(line.speedup)} times as fast (${three(line.low)} to ${three(line.high)})` };
+  return `${line.id}: ${values[measure]}`;
+}
+
+function keys(picture, measure) {
   const all = [...picture.querySelectorAll(".dot")];
   let at = -1;
   const mark = (dot) => {
     for (const other of picture.querySelectorAll(".marked")) other.classList.remove("marked");
     dot.classList.add("marked");
+    if (!dot.firstChild) dot.append(svg("title", {}, described(lines.find((line) => line.id === dot.dataset.id), measure)));
     byId("dot").textContent = dot.textContent;
   };
   picture.addEventListener("mouseover", (event) => event.target.matches(".dot") && mark(event.target));
