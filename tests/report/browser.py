@@ -77,7 +77,7 @@ class Page:
     def open(
         self, path: Path, part: str = "", *, dark: bool = False, width: int = 1400, height: int = 1000
     ) -> float:
-        """Open a file anew, at a `part` ("#..."); the seconds from the start of its loading to its end, by the page's own clock."""
+        """Open a file anew, at a `part` ("#..."); the seconds that loading took, by the page's clock."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._call("Emulation.setEmulatedMedia", {"features": scheme})
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
