@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kcurate.core import own_files
 from kcurate.core.notes import Note
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.extract.build_files import cmake_words, make_words
 
 COMMANDS = "compile_commands.json"
@@ -167,18 +167,18 @@ def check_defines(defines: Sequence[str]) -> None:
     """Refuse what defines no macro.
 
     Raises:
-        InputError: a macro without a name.
+        OptionError: a macro without a name.
     """
     for define in defines:
         if not _DEFINE.fullmatch(define):
-            raise InputError(f"not a macro: {define!r}", hint="write -D NAME or -D NAME=VALUE")
+            raise OptionError(f"not a macro: {define!r}", where="-D", hint="write -D NAME or -D NAME=VALUE")
 
 
 def given_flags(defines: Sequence[str], include: Sequence[Path], root: Path) -> Flags:
     """The flags of the command line.
 
     Raises:
-        InputError: a macro without a name.
+        OptionError: a macro without a name.
     """
     check_defines(defines)
     words = [f"-D{define}" for define in defines]
