@@ -12,7 +12,7 @@ from typing import Literal
 from kcurate import backends
 from kcurate.backends import BackendName
 from kcurate.core.notes import Note, silent
-from kcurate.errors import InputError, MissingDependencyError, OptionError
+from kcurate.errors import MissingDependencyError, OptionError
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,25 @@ def choose(backend: str, gpu: str = "auto", *, note: Note = silent, ray: str | N
     return Place(resolved, tuple(range(count)) if gpu == "all" else numbers)
 
 
+def check_gpus(text: str) -> None:
+    """Refuse what `choose` does not take as GPUs.
+
+    Raises:
+        OptionError: neither auto, nor all, nor a list of GPUs.
+    """
+    if text not in ("auto", "all"):
+        gpu_numbers(text)
+
+
 def gpu_numbers(text: str, *, where: str = "--gpu") -> tuple[int, ...]:
     """The numbers of a list such as `0` or `0,1`, each once.
 
     Raises:
-        InputError: not a list of GPUs.
+        OptionError: not a list of GPUs.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise InputError(f"not a list of GPUs: {text!r}", where=where, hint="such as 0 or 0,1")
+        raise OptionError(f"not a list of GPUs: {text!r}", where=where, hint="such as 0 or 0,1")
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 

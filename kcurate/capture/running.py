@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate.capture import building
-from kcurate.capture.settings import Limits
-from kcurate.errors import InputError
+from kcurate.capture.settings import Limits, Recorder
+from kcurate.errors import InputError, MissingDependencyError
 from kcurate.records.capture import CaptureSource
 
 GPU = Path("/dev/nvidiactl")
@@ -36,20 +36,18 @@ class Ended:
     interrupted: bool
 
 
-def chosen(recorder: str, triton: bool = False) -> CaptureSource:
+def chosen(recorder: Recorder, triton: bool = False) -> CaptureSource:
     """The recorder for this machine: CUPTI if there is a GPU, else the stand-in for libcudart.
 
     `triton`: the kernels to record are in Triton.
 
     Raises:
-        InputError: there is no such recorder, or no GPU for it.
+        MissingDependencyError: no GPU for it.
     """
-    if recorder not in ("auto", "cupti", "cudart", "triton"):
-        raise InputError("no such recorder", where=recorder, hint="choose auto, cupti, cudart or triton")
     if recorder == "triton" or (recorder == "auto" and triton):
         return "triton"
     if recorder == "cupti" and not GPU.exists():
-        raise InputError(
+        raise MissingDependencyError(
             "there is no NVIDIA GPU here", where="--recorder cupti", hint="--recorder cudart needs none"
         )
     return "cudart" if recorder == "cudart" or not GPU.exists() else "cupti"

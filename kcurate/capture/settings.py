@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Argument, Option, WorkspaceOption
+
+Recorder = Literal["auto", "cupti", "cudart", "triton"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class CaptureConfig:
         Option("Run once more with these arguments, for a second size; may be repeated.", metavar="ARGS"),
     ] = ()
     recorder: Annotated[
-        str,
+        Recorder,
         Option(
             "cupti (on a GPU), cudart (stands in for the shared CUDA runtime; no kernel runs), triton "
             "(in Python programs), or auto.",

@@ -7,6 +7,7 @@ order; classes in it for those of theirs. Not covered: where values come from (`
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -17,6 +18,7 @@ import typer
 
 from kcurate.cli import completing, output
 from kcurate.core.options import Argument, Default, Option, Overrides
+from kcurate.errors import InputError, OptionError
 
 # What every command has beside its own options.
 _SPOKEN = (
@@ -167,7 +169,23 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
         return _given(settings, values)
     option = option_of(hint)
     value = values[option.name(name) if option else name]
-    return _field_value(hint, option, value) if option else value
+    return _field_value(hint, option, value, option.name(name)) if option else value
+
+
+def _check(option: Option, value: Any, name: str) -> None:
+    """Refuse a value that the option cannot have.
+
+    Raises:
+        OptionError: its check says so, and names no place of its own.
+    """
+    module, _, function = option.check.partition(":")
+    try:
+        getattr(importlib.import_module(module), function)(value)
+    except InputError as error:
+        if error.where is not None:
+            raise
+        flag = (option.flags.split() or [f"--{name.replace('_', '-')}"])[0]
+        raise OptionError(error.what, where=flag, hint=error.hint) from error
 
 
 def _object(settings: Any, values: Mapping[str, Any]) -> Any:
@@ -193,9 +211,11 @@ def _overridden(hint: Any) -> Any:
     return next((mark.settings for mark in marks if isinstance(mark, Overrides)), None)
 
 
-def _field_value(hint: Any, option: Option, value: Any) -> Any:
+def _field_value(hint: Any, option: Option, value: Any, name: str) -> Any:
     if value is None or value == []:  # not said: the field has its own default
         return None
+    if option.check:
+        _check(option, value, name)
     if option.read:
         return option.read(value)
     return tuple(value) if get_origin(get_args(hint)[0]) is tuple else value

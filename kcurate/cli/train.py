@@ -40,6 +40,7 @@ def train(
             "pairs, kernelcompare, staged-tiers, continuous, or MODULE:FUNCTION, your own "
             "(docs/rewards.md).  [default: the recipe's]",
             metavar="NAME",
+            check="kcurate.reward.own_reward:check_name",
         ),
     ] = None,
     config: Annotated[Path | None, Option("A TOML file that overrides the recipe.", metavar="FILE")] = None,

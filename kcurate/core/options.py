@@ -28,7 +28,8 @@ class Option:
     `flags`: as typed, separated by spaces. `min`, `max`: limits of a number, inclusive. `default`: the
     command's default if it differs from the field's; None: the field's default, not shown in the help.
     `read`: makes the field's value from the texts of an option that may be repeated.
-    `completes`: what a shell offers for it, a name of `kcurate.cli.completing`.
+    `completes`: what a shell offers for it, a name of `kcurate.cli.completing`. `check`: MODULE:FUNCTION that
+    raises `InputError` for a value that the option cannot have; it runs before the command does anything.
     """
 
     help: str
@@ -39,6 +40,7 @@ class Option:
     default: Any = Default.SAME
     read: Callable[[list[str]], Any] | None = None
     completes: str = ""
+    check: str = ""
 
     def name(self, field: str) -> str:
         """The name of the setting that `field` declares: the first long flag, else the field's name."""
@@ -82,6 +84,7 @@ GpuOption = Annotated[
     Option(
         "GPUs to judge on: 0, or 0,1, or all, which must be there; auto: the first, if there is one.",
         metavar="LIST",
+        check="kcurate.backends.choice:check_gpus",
     ),
 ]
 DatasetOption = Annotated[
@@ -100,7 +103,11 @@ LicenceOption = Annotated[
 ]
 PriceOption = Annotated[
     str | None,
-    Option("Price in USD per million tokens.  [default: the built-in table]", metavar="IN,OUT"),
+    Option(
+        "Price in USD per million tokens.  [default: the built-in table]",
+        metavar="IN,OUT",
+        check="kcurate.models.prices:parse_price",
+    ),
 ]
 # The longest answer of a model behind an API, thinking included.
 MAX_TOKENS = 32_000

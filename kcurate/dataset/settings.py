@@ -72,7 +72,12 @@ class PushConfig:
 
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     repo: Annotated[
-        str | None, Option("The dataset on the Hub; created if missing.", metavar="USER/NAME")
+        str | None,
+        Option(
+            "The dataset on the Hub; created if missing.",
+            metavar="USER/NAME",
+            check="kcurate.hub.repository:check_name",
+        ),
     ] = None
     to: Annotated[Path | None, Option("Publish into this folder instead of the Hub.", metavar="DIR")] = None
     private: Annotated[bool, Option("Create the repository as private; refuse a public one.")] = False

@@ -63,7 +63,12 @@ class DeoptConfig:
         ),
     ] = BY_RULES
     rules: Annotated[
-        tuple[str, ...], Option("Only this rule; may be repeated.  [default: all]", metavar="NAME")
+        tuple[str, ...],
+        Option(
+            "Only this rule; may be repeated.  [default: all]",
+            metavar="NAME",
+            check="kcurate.deopt.stage:chosen_rules",
+        ),
     ] = ()
     techniques: Annotated[
         tuple[str, ...],

@@ -62,7 +62,7 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
         InputError: an unknown rule, a path that does not exist, or nothing to start from.
     """
     with recorded("deopt", config.workspace, note=note) as record:
-        rules = tuple(rule.name for rule in _chosen(config.rules))
+        rules = tuple(rule.name for rule in chosen_rules(config.rules))
         for line in plugin_rules.loaded().refused:
             record.note(line)
         workspace = Workspace(config.workspace)
@@ -139,7 +139,7 @@ def _tasks(all_starts: Sequence[Start], rules: tuple[str, ...], folder: Path) ->
 
 def _write(task: _Task) -> list[tuple[Counter[str], set[str]]]:
     """Write every candidate of a task; of each start, what rewrites came to, and which plugins failed."""
-    rules = _chosen(task.rules)
+    rules = chosen_rules(task.rules)
     answers = []
     for start in task.starts:
         outcomes, failures = Counter[str](), set[str]()
@@ -156,7 +156,12 @@ def _write(task: _Task) -> list[tuple[Counter[str], set[str]]]:
     return answers
 
 
-def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
+def chosen_rules(names: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules of these names, those of plugins included; all rules without names.
+
+    Raises:
+        InputError: an unknown rule.
+    """
     rules = (*RULES, *plugin_rules.loaded().rules)
     known = {rule.name: rule for rule in rules}
     for name in names:

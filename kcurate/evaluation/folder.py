@@ -106,9 +106,9 @@ def _check_protocol(evaluated: Evaluated, source: str, path: str) -> None:
     """Refuse settings that KernelBench's own protocol does not support."""
     where = "--protocol kernelbench"
     if source != "kernelbench":
-        raise InputError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
+        raise OptionError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
     if evaluated.turns != 1:
-        raise InputError("has one turn", where=where, hint="leave out --turns")
+        raise OptionError("has one turn", where=where, hint="leave out --turns")
     from kcurate.evaluation import kernelbench_protocol
 
     kernelbench_protocol.checkout(path)

@@ -73,9 +73,14 @@ class Evaluated:
     ] = None
     top_p: Annotated[float | None, Option("[default: the server's own; transformers: 1]", metavar="P")] = None
     seed: Annotated[int, Option("Seed of transformers' sampling.", metavar="N", min=0)] = 0
-    reward: Annotated[str, Option("A scheme, or MODULE:FUNCTION (docs/rewards.md).", metavar="NAME")] = (
-        "pairs"
-    )
+    reward: Annotated[
+        str,
+        Option(
+            "A scheme, or MODULE:FUNCTION (docs/rewards.md).",
+            metavar="NAME",
+            check="kcurate.reward.own_reward:check_name",
+        ),
+    ] = "pairs"
     gpu: str | None = None
     allow_taught: Annotated[bool, Option("Mark tasks that the adapter was taught; else refuse.")] = False
     sampling: Annotated[

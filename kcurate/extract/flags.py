@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kcurate.core import own_files
 from kcurate.core.notes import Note
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.extract.build_files import cmake_words, make_words
 
 COMMANDS = "compile_commands.json"
@@ -163,17 +163,25 @@ def in_tree(path: str, root: Path, folder: str) -> str | None:
     return next((end for end in ends if (root / end).exists()), None)
 
 
+def check_defines(defines: Sequence[str]) -> None:
+    """Refuse what defines no macro.
+
+    Raises:
+        OptionError: a macro without a name.
+    """
+    for define in defines:
+        if not _DEFINE.fullmatch(define):
+            raise OptionError(f"not a macro: {define!r}", where="-D", hint="write -D NAME or -D NAME=VALUE")
+
+
 def given_flags(defines: Sequence[str], include: Sequence[Path], root: Path) -> Flags:
     """The flags of the command line.
 
     Raises:
-        InputError: a macro without a name.
+        OptionError: a macro without a name.
     """
-    words = []
-    for define in defines:
-        if not _DEFINE.fullmatch(define):
-            raise InputError(f"not a macro: {define!r}", where="-D", hint="write -D NAME or -D NAME=VALUE")
-        words.append(f"-D{define}")
+    check_defines(defines)
+    words = [f"-D{define}" for define in defines]
     folders = [path.resolve() for path in include]
     inside = tuple(path.relative_to(root).as_posix() for path in folders if path.is_relative_to(root))
     return Flags(read_words(words, root, "").defines, tuple(dict.fromkeys(inside)))

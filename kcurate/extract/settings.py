@@ -35,7 +35,13 @@ class ExtractConfig:
     include: Annotated[tuple[str, ...], Option("Only matching files; may be repeated.", metavar="GLOB")] = ()
     exclude: Annotated[tuple[str, ...], Option("No matching files; may be repeated.", metavar="GLOB")] = ()
     define: Annotated[
-        tuple[str, ...], Option("Define a macro; may be repeated.", "-D --define", "NAME[=VALUE]")
+        tuple[str, ...],
+        Option(
+            "Define a macro; may be repeated.",
+            "-D --define",
+            "NAME[=VALUE]",
+            check="kcurate.extract.flags:check_defines",
+        ),
     ] = ()
     include_dirs: Annotated[
         tuple[Path, ...], Option("A folder of headers; may be repeated.", "-I --include-dir", "DIR")

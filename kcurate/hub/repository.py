@@ -20,6 +20,24 @@ from kcurate.errors import InputError, MissingDependencyError, RemoteError
 TIMEOUT_S = 20
 
 
+def check_name(repo: str) -> None:
+    """Refuse what cannot name a repository.
+
+    Raises:
+        InputError: it is not USER/NAME.
+    """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._validators import validate_repo_id
+
+    hint = "such as me/cuda-kernels"
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise InputError(str(error).splitlines()[0], hint=hint) from error
+    if repo.count("/") != 1:
+        raise InputError(f"not USER/NAME: {repo!r}", hint=hint)
+
+
 @dataclass(frozen=True)
 class Remote:
     """A listing of a repository: head commit, file hashes by path, commits by tag."""
@@ -58,17 +76,8 @@ class Hub:
         writes: bool = True,
     ) -> None:
         from huggingface_hub import HfApi, get_token
-        from huggingface_hub.errors import HFValidationError
-        from huggingface_hub.utils._validators import validate_repo_id
 
-        try:
-            validate_repo_id(repo)
-        except HFValidationError as error:
-            raise InputError(
-                str(error).splitlines()[0], where=repo, hint="such as me/cuda-kernels"
-            ) from error
-        if repo.count("/") != 1:
-            raise InputError("not USER/NAME", where=repo, hint="such as me/cuda-kernels")
+        check_name(repo)
         self.token = token or get_token()
         if self.token is None and writes:
             raise MissingDependencyError(

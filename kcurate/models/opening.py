@@ -84,10 +84,10 @@ def open_asking(
     chosen = {option: value for option, value in (options or {}).items() if value is not None}
     if name.provider == "anthropic" and (sampling := chosen.keys() - {"effort"}):
         where = " and ".join(f"--{option.replace('_', '-')}" for option in sorted(sampling))
-        raise InputError("Claude's API has no such option", where=where, hint="leave it out")
+        raise OptionError("Claude's API has no such option", where=where, hint="leave it out")
     known = name.provider == "openai" or (name.provider == "anthropic" and prices.facts(name.model).effort)
     if "effort" in chosen and not known:
-        raise InputError(f"{name.model} has no effort levels", where="--effort", hint="leave it out")
+        raise OptionError(f"{name.model} has no effort levels", where="--effort", hint="leave it out")
     price = spending.price_of(name)
     return Asking(
         client or open_client(name, timeout_s),

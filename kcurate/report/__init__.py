@@ -3,8 +3,7 @@
 | module | owns |
 |---|---|
 | `entries` | a pair's data for the page: its line in the table, and its details |
-| `plots` | the summary plots, as SVG with light and dark colours |
-| `page` | the file, assembled from data, plots and `assets/` (style, table, diff, parts) |
+| `page` | the file, assembled from headline figures, data and `assets/` (style, table, plot, diff, parts) |
 | `stage` | the command |
 | `settings` | the settings of `kcurate report` |
 

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from kcurate.core import codec, json_text
-from kcurate.profiling.counters import compared
+from kcurate.profiling.counters import BY_NAME, compared, shown
 from kcurate.profiling.on_file import Profiles
-from kcurate.records import Candidate, Profile, Side, SideName, SideReport, Verdict
+from kcurate.profiling.technique_counters import Move, moves
+from kcurate.records import SIDES, Candidate, Profile, Side, SideName, SideReport, Verdict
 from kcurate.verdicts import standing
+
+# At most this many counters are shown as the reason of a speedup; all of them are further down.
+MOST_COUNTERS = 8
+# The last part of a reading's key, longest first, and the unit as it is spelled.
+UNITS: Mapping[str, str] = {
+    "bytes_per_s": "bytes per second",
+    "bytes": "bytes",
+    "mhz": "MHz",
+    "us": "microseconds",
+    "s": "seconds",
+    "c": "°C",
+}
 
 
 @dataclass(frozen=True)
@@ -36,20 +50,6 @@ class Entry:
     def copy_share(self) -> float | None:
         """The fast side's share of the measured copy bandwidth, 0 to about 1; None if unknown."""
         return self.best.environment.copy_fraction if self.best else None
-
-    @property
-    def roofline(self) -> tuple[float, float, float] | None:
-        """The fast side's operations per byte of device memory and per second, and the GPU's copy bandwidth
-        in bytes per second; None if one is unknown, or the side has no floating-point operations."""
-        device = self.best.environment.device if self.best else ""
-        profile = self.profiles.get(device, {}).get("fast")
-        roof = self.best.environment.details.get("copy_bytes_per_s") if self.best else None
-        if profile is None or not isinstance(roof, int | float):
-            return None
-        counted = profile.counters
-        moved = counted.get("dram_read_bytes", 0.0) + counted.get("dram_write_bytes", 0.0)
-        flops, us = counted.get("flops", 0.0), counted.get("time_us", 0.0)
-        return (flops / moved, flops / us * 1e6, float(roof)) if flops and moved and us else None
 
 
 def entry(candidate: Candidate, verdicts: Sequence[Verdict], profiles: Profiles | None = None) -> Entry:
@@ -80,7 +80,7 @@ def line(entry: Entry) -> dict[str, Any]:
         "slow_us": _rounded(best.slow.median_us if best and best.slow else None),
         "fast_us": _rounded(best.fast.median_us if best and best.fast else None),
         "copy": _rounded(entry.copy_share),
-        **({"roofline": [_rounded(value) for value in entry.roofline]} if entry.roofline else {}),
+        "why": best.detail if best and not best.outcome.correct else "",
         "text": pair.description,
     }
 
@@ -96,8 +96,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def part(entry: Entry) -> dict[str, Any]:
-    """What the details add to the line: codes, plans, problem, origin, verdicts."""
-    pair, best = entry.candidate, entry.best.key if entry.best else None
+    """What the details add to the line: codes, plans, problem, origin, verdicts, counters."""
+    pair, best = entry.candidate, entry.best
+    sides = entry.profiles.get(best.environment.device, {}) if best else {}
     return {
         "slow": pair.slow.code,
         "fast": pair.fast.code,
@@ -105,9 +106,72 @@ def part(entry: Entry) -> dict[str, Any]:
         "fast_plan": _launch(pair.fast),
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
         "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
-        "verdicts": [_verdict(verdict, current=verdict.key == best) for verdict in entry.verdicts[::-1]],
-        "profiles": {device: compared(sides) for device, sides in entry.profiles.items()},
+        "why": _evidence(pair.techniques, sides) if len(sides) == len(SIDES) else [],
+        "verdicts": [
+            {
+                **_verdict(verdict),
+                "current": bool(best and verdict.key == best.key),
+                "standing": verdict is best,
+            }
+            for verdict in entry.verdicts[::-1]
+        ],
+        "profiles": {
+            device: [(_meaning(name), _spelled(slow), _spelled(fast)) for name, slow, fast in compared(sides)]
+            for device, sides in entry.profiles.items()
+        },
     }
+
+
+def _evidence(techniques: Sequence[str], sides: Mapping[SideName, Profile]) -> list[tuple[str, ...]]:
+    """The counters that changed as a technique predicts, most changed first.
+
+    Each row: the counter's meaning, its value on the slow and on the fast side, its change, the techniques.
+    """
+    speaks_for: dict[str, list[str]] = {}
+    changed: dict[str, Move] = {}
+    for technique in techniques:
+        shifted = {
+            move.counter: move for move in moves(technique, sides["slow"], sides["fast"]) if move.right
+        }
+        changed |= shifted
+        for counter in shifted:
+            speaks_for.setdefault(counter, []).append(technique)
+    by_change = sorted(changed.values(), key=lambda move: -_factor(move))[:MOST_COUNTERS]
+    return [
+        (
+            _meaning(move.counter),
+            *(_spelled(shown(move.counter, value)) for value in (move.slow, move.fast)),
+            _change(move),
+            ", ".join(speaks_for[move.counter]),
+        )
+        for move in by_change
+    ]
+
+
+def _factor(move: Move) -> float:
+    low, high = sorted((move.slow, move.fast))
+    return high / low if low else float("inf")
+
+
+def _change(move: Move) -> str:
+    way = "less" if move.fast < move.slow else "more"
+    if move.counter.endswith("_pct"):
+        return f"{three(abs(move.fast - move.slow))} points {way}"
+    return f"{three(_factor(move))} times {way}" if min(move.slow, move.fast) else f"none on one side ({way})"
+
+
+def _meaning(counter: str) -> str:
+    known = {"conflict_pct": "passes of shared memory caused by bank conflicts"}
+    return BY_NAME[counter].text if counter in BY_NAME else known.get(counter, counter)
+
+
+def _spelled(value: str) -> str:
+    return f"{value.removesuffix(' us')} microseconds" if value.endswith(" us") else value
+
+
+def three(value: float) -> str:
+    """A number to three significant digits, without an exponent: 0.0352, 6.10, 805, 12,300."""
+    return format(Decimal(f"{value:#.3g}"), ",f") if value else "0"
 
 
 def _launch(side: Side) -> str:
@@ -118,7 +182,7 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _verdict(verdict: Verdict, *, current: bool) -> dict[str, Any]:
+def _verdict(verdict: Verdict) -> dict[str, Any]:
     speedup, environment = verdict.speedup, verdict.environment
     named = {
         "backend": environment.backend,
@@ -126,22 +190,39 @@ def _verdict(verdict: Verdict, *, current: bool) -> dict[str, Any]:
         "driver": environment.driver,
         "compiler": environment.compiler,
         "kcurate": environment.kcurate,
+        "protocol": verdict.protocol,
         **environment.details,
     }
     return {
-        "current": current,
         "outcome": verdict.outcome.value,
+        "sentence": verdict.outcome.sentence,
         "detail": verdict.detail,
+        "side": verdict.side or "",
         "log": verdict.log or "",
         "device": environment.device,
+        "emulated": environment.backend == "emulator",
         "speedup": [speedup.ratio, speedup.low, speedup.high] if speedup else None,
         "confidence": speedup.confidence if speedup else None,
         "slow": _side(verdict.slow),
         "fast": _side(verdict.fast),
-        "method": verdict.timing_method or "",
-        "checks": list(verdict.checks),
-        "environment": {key: str(value) for key, value in named.items() if value not in (None, "")},
+        "checks": [name.replace("_", " ") for name in verdict.checks],
+        "environment": dict(_reading(key, value) for key, value in named.items() if value not in (None, "")),
     }
+
+
+def _reading(key: str, value: Any) -> tuple[str, str]:
+    """A reading with a name that people read, and its unit spelled."""
+    unit = next((unit for unit in UNITS if key.endswith(f"_{unit}")), "")
+    words = key.removesuffix(f"_{unit}").replace("_", " ").split()
+    name = " ".join(word.upper() if word in ("sm", "l2", "cuda") else word for word in words)
+    if isinstance(value, bool):
+        return name, "yes" if value else "no"
+    if isinstance(value, int | float):
+        return (
+            name,
+            f"{f'{value:,}' if isinstance(value, int) else three(value)} {UNITS.get(unit, '')}".strip(),
+        )
+    return name, str(value)
 
 
 def _side(report: SideReport | None) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Assembles the file from `assets/`, data and plots; the page fetches nothing.
+"""Assembles the file from `assets/`, data and headline figures; the page fetches nothing.
 
 Data is JSON in script elements, with every `<` escaped, so that no text can end its element. The details of
 pairs are compressed, so that thousands of pairs load quickly.
@@ -10,26 +10,25 @@ import json
 import zlib
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from statistics import median
 from typing import Any
 
-from kcurate.report import plots
-from kcurate.report.entries import Entry, line, part
+from kcurate.report.entries import Entry, line, part, three
 
 # Pairs compressed together. Neighbours share code: larger groups compress better, and take longer to inflate.
 GROUP = 16
-_SCRIPTS = ("table.js", "diff.js", "pair.js")
+_SCRIPTS = ("table.js", "plot.js", "diff.js", "pair.js")
 
 
-def render(entries: Sequence[Entry]) -> str:
-    """The whole page as HTML."""
+def render(entries: Sequence[Entry], about: Mapping[str, str] | None = None) -> str:
+    """The whole page as HTML; `about`: further facts for its head, such as the date."""
     lines = [line(entry) for entry in entries]
     filled = {
         "/*STYLE*/": _asset("style.css"),
-        "<!--LEAD-->": _lead(lines),
-        "<!--PLOTS-->": _plots(lines),
+        "<!--FIGURES-->": _figures(entries, lines, about or {}),
         "<!--LINES-->": _embedded(lines),
         "<!--PARTS-->": _embedded({"group": GROUP, "packed": packed([part(entry) for entry in entries])}),
         "/*SCRIPT*/": "\n".join(_asset(name) for name in _SCRIPTS),
@@ -56,34 +55,60 @@ def _embedded(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence: the number of pairs, the devices that judged them, and the counts of outcomes."""
-    families, domains = (len({line[key] for line in lines}) for key in ("family", "domain"))
-    counted = (
-        f"{_of(len(lines), 'pair')} in {_of(families, 'family', 'families')} and {_of(domains, 'domain')}"
+def _figures(entries: Sequence[Entry], lines: Sequence[Mapping[str, Any]], about: Mapping[str, str]) -> str:
+    """The headline: four figures, then how they were measured, and `about`."""
+    figures = "".join(
+        f"<div><dt>{escape(label)}</dt><dd><strong>{escape(value)}</strong> "
+        f"<small>{escape(note)}</small></dd></div>"
+        for label, value, note in _tiles(lines)
     )
-    devices = ", ".join(sorted({line["device"] for line in lines if line["device"]}))
-    outcomes = Counter(line["outcome"] for line in lines).most_common()
-    ended = ", ".join(f"{number} {outcome.replace('_', ' ')}" for outcome, number in outcomes)
-    return escape(f"{counted}{f' ({devices})' if devices else ''}: {ended}.")
+    standing = [entry.best for entry in entries if entry.best]
+    facts = {
+        "driver": _some({verdict.environment.driver for verdict in standing}),
+        "compiler": _some({verdict.environment.compiler for verdict in standing}),
+        "kcurate": _some({verdict.environment.kcurate for verdict in standing}),
+        "protocol": _some({verdict.protocol for verdict in standing}),
+        **about,
+    }
+    measured_by = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>"
+        for label, value in facts.items()
+        if value
+    )
+    return f'<dl id="figures">{figures}</dl><dl id="facts">{measured_by}</dl>'
+
+
+def _tiles(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Label, value and remark: how many pairs, how much faster, with which outcomes, on which devices."""
+    families, domains = (len({line[key] for line in lines}) for key in ("family", "domain"))
+    yield "pairs", f"{len(lines):,}", f"{_of(families, 'family', 'families')} in {_of(domains, 'domain')}"
+    ratios = [line["speedup"] for line in lines if line["outcome"] == "confirmed" and line["speedup"]]
+    if ratios:
+        span = f"from {three(min(ratios))} to {three(max(ratios))} times as fast"
+        yield "median speedup", f"{three(median(ratios))} times", span
+    else:
+        yield "speedup", "not measured", "that needs a GPU (kcurate validate)"
+    outcomes = Counter(line["outcome"].replace("_", " ") for line in lines).most_common()
+    devices = Counter(line["device"] or "no device" for line in lines).most_common()
+    yield "outcomes", *_first(f"{number:,} {outcome}" for outcome, number in outcomes)
+    yield (
+        "judged on",
+        *_first(device if len(devices) == 1 else f"{device} ({number:,})" for device, number in devices),
+    )
+
+
+def _first(texts: Iterable[str]) -> tuple[str, str]:
+    """The first one, and all others."""
+    first, *others = [*texts] or ["none"]
+    return first, ", ".join(others)
+
+
+def _some(values: Collection[str | None]) -> str:
+    """Up to three of the values that are known, in order, and how many more there are."""
+    known = sorted(value for value in values if value)
+    first, further = known[:3], len(known) - 3
+    return ", ".join([*first, *([f"{further} more"] if further > 0 else [])])
 
 
 def _of(number: int, noun: str, plural: str = "") -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
-def _plots(lines: Sequence[Mapping[str, Any]]) -> str:
-    measured = [line for line in lines if line["outcome"] == "confirmed" and line["speedup"]]
-    if not measured:
-        return "<p>No speedup has been measured; that needs a GPU (<code>kcurate validate</code>).</p>"
-    counted = [line for line in measured if "roofline" in line]
-    plotted = {
-        "Speedups and their intervals": plots.ladder(measured),
-        "Copy bandwidth reached by the fast sides": plots.bandwidth(measured),
-        **({"Roofline of the fast sides": plots.roofline(counted)} if counted else {}),
-        "Speedup by domain": plots.by_group(measured, "domain", lambda line: [line["domain"]]),
-        "Speedup by technique": plots.by_group(measured, "technique", lambda line: line["techniques"]),
-    }
-    return "\n".join(
-        f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in plotted.items()
-    )
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
 
 from kcurate.core import names, progress, store
 from kcurate.core.notes import Note, silent
@@ -49,6 +50,7 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
             record.add(items.standing("pairs", outcome, row.best, reading, workspace))
             entries.setdefault(candidate.id, row)
         with progress.bar("write the page"):
-            page = render([entries[key] for key in sorted(entries)])
+            about = {"written": date.today().isoformat(), "workspace": str(config.workspace)}
+            page = render([entries[key] for key in sorted(entries)], about)
         store.write_bytes(config.path, page.encode("utf-8", "replace"))
         return record.finish({"pairs": dict(sorted(counts.items()))})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kcurate import backends
 from kcurate.backends.choice import require_gpus
-from kcurate.errors import InputError, MissingDependencyError, OptionError
+from kcurate.errors import MissingDependencyError, OptionError
 from kcurate.problem import lessons
 from kcurate.reward.settings import JudgeSettings
 
@@ -76,12 +76,12 @@ def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
     """The GPUs on which one process judges: every `size`-th of `gpus`, or its own GPU if `gpus` is empty.
 
     Raises:
-        InputError: fewer GPUs than processes.
+        OptionError: fewer GPUs than processes.
     """
     if not gpus:
         return (rank,)
     if len(gpus) < size:
-        raise InputError(
+        raise OptionError(
             f"too few GPUs: {len(gpus)} for {size} processes", where="--judge-gpus", hint="one per process"
         )
     return tuple(gpus[rank::size])

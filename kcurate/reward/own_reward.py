@@ -47,6 +47,17 @@ def chosen(name: str, values: Mapping[str, Any]) -> Scheme:
     return partial(_terms, name, partial(function, **values))
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that neither a scheme nor a plugin has.
+
+    Raises:
+        InputError: it is such a name.
+    """
+    others = plugins.names(plugins.REWARDS)
+    if ":" not in name and name not in others:
+        schemes.make(name, others=others)
+
+
 def _imported(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     if (here := str(Path.cwd())) not in sys.path:

@@ -207,7 +207,12 @@ class CallOptions:
     ] = 0.0
     yes: Annotated[bool, Option("Download the default model without --model.")] = False
     push: Annotated[
-        str | None, Option("Publish card and adapters on the Hub at the end.", metavar="USER/NAME")
+        str | None,
+        Option(
+            "Publish card and adapters on the Hub at the end.",
+            metavar="USER/NAME",
+            check="kcurate.hub.repository:check_name",
+        ),
     ] = None
     private: Annotated[bool, Option("Create the repository on the Hub as private.")] = False
 

@@ -314,8 +314,6 @@ def test_bad_commands_are_one_line(built: Build, tmp_path: Path) -> None:
         captured(tmp_path / "absent", tmp_path)
     with pytest.raises(InputError, match="not a regular expression"):
         captured(quiet, tmp_path, kernel="(")
-    with pytest.raises(InputError, match="no such recorder"):
-        stage.run(CaptureConfig((str(quiet),), workspace=tmp_path, recorder="gdb"))
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF nothing")
     broken.chmod(0o755)

@@ -35,9 +35,7 @@ from kcurate.profiling import profiler as profiling
 from kcurate.profiling.counters import metrics
 from kcurate.profiling.profiler import Profiler, hanging, read_log
 from kcurate.records import SIDES, Candidate, Outcome, Profile, SideName
-from kcurate.report.entries import entry, line, part
-from kcurate.report.page import render
-from kcurate.report.plots import roofline
+from kcurate.report.entries import entry, part
 
 # Prints one launch of our own and three of each side; `broken` sides end it, as `mode` says.
 NCU = """#!{python}
@@ -317,21 +315,35 @@ def test_profiles_are_shown_reported_and_published(
     assert "of other code than this: run kcurate profile again" in capsys.readouterr().out
 
 
-def test_the_report_has_counters_and_a_roofline() -> None:
-    one = pair("demo/a")
-    values = {"dram_read_bytes": 3e6, "dram_write_bytes": 1e6, "flops": 8e6, "time_us": 10.0}
+def test_the_report_names_the_counters_that_changed_as_the_techniques_predict() -> None:
+    one = replace(pair("demo/a"), techniques=("vectorized-access", "atomics-reduction", "kernel-fusion"))
+    values = {"time_us": 10.0, "instructions": 8e6, "atomics": 5e3, "load_sectors": 4.0}
+    after = {"time_us": 5.0, "instructions": 2e6, "atomics": 0.0, "load_sectors": 4.0}
     both = on_file.Profiles(
-        Profile("demo/a", side, on_file.side_key(one, side), "NVIDIA H200", "ncu 1", 1, 1, values)
-        for side in SIDES
+        Profile("demo/a", side, on_file.side_key(one, side), "NVIDIA H200", "ncu 1", 1, 1, counted)
+        for side, counted in (("slow", values), ("fast", after))
     )
-    known = replace(verdict(one), environment=replace(H200, details={"copy_bytes_per_s": 4e12}))
-    made = entry(one, [known], both)
-    assert made.roofline == (2.0, 8e11, 4e12)
-    shown = part(made)["profiles"]["NVIDIA H200"]
-    assert ("flops", "8M operations", "8M operations") in shown
-    page = render([made])
-    assert "Roofline of the fast sides" in page and "2 operations a byte, 800 Gflop/s" in page
-    assert "nan" not in roofline([line(made)]) and "Roofline" not in render([entry(one, [known])])
+    shown = part(entry(one, [verdict(one)], both))
+    assert shown["why"] == [
+        (
+            "global atomics of warps",
+            "5k requests",
+            "0 requests",
+            "none on one side (less)",
+            "atomics-reduction",
+        ),
+        (
+            "warp instructions executed",
+            "8M instructions",
+            "2M instructions",
+            "4.00 times less",
+            "vectorized-access",
+        ),
+    ]
+    assert ("duration under the profiler", "10 microseconds", "5 microseconds") in shown["profiles"][
+        "NVIDIA H200"
+    ]
+    assert part(entry(one, [verdict(one)]))["why"] == []
 
 
 def test_a_search_counts_what_it_may_and_says_once_that_it_cannot(tmp_path: Path, mode: Path) -> None:

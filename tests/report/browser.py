@@ -74,13 +74,16 @@ class Page:
         elif event["method"] == "Network.requestWillBeSent":
             self.fetched.append(params["request"]["url"])
 
-    def open(self, path: Path, *, dark: bool = False, width: int = 1400, height: int = 1000) -> float:
-        """Open a file; the seconds from the start of its loading to its end, by the page's own clock."""
+    def open(
+        self, path: Path, part: str = "", *, dark: bool = False, width: int = 1400, height: int = 1000
+    ) -> float:
+        """Open a file anew, at a `part` ("#..."); the seconds that loading took, by the page's clock."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._call("Emulation.setEmulatedMedia", {"features": scheme})
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._call("Emulation.setDeviceMetricsOverride", size)
-        self._call("Page.navigate", {"url": path.as_uri()})
+        for address in ("about:blank", path.as_uri() + part):
+            self._call("Page.navigate", {"url": address})
         while not self.run("document.readyState === 'complete' && performance.timing.loadEventEnd > 0"):
             time.sleep(0.02)
         return float(self.run("performance.timing.loadEventEnd - performance.timing.navigationStart")) / 1e3

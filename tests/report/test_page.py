@@ -17,10 +17,10 @@ from dataset.making import H200, pair, verdict, workspace
 from kcurate.core import store
 from kcurate.errors import InputError
 from kcurate.records import Outcome
-from kcurate.report.entries import entry, line, part
+from kcurate.report.entries import entry, line, part, three
 from kcurate.report.page import render
-from kcurate.report.plots import MAX_WHISKERS, bandwidth, by_group, ladder, log_scale
 from kcurate.report.stage import ReportConfig, run
+from kcurate.verdicts.keys import PROTOCOL
 
 HOSTILE = "</script><script>window.owned = 1</script><img src=x onerror=owned=1> <!-- /*SCRIPT*/ <!--PARTS-->"
 
@@ -33,20 +33,36 @@ class Reader(HTMLParser):
         self.tags: list[str] = []
         self.addresses: list[str] = []
         self.texts: dict[str, str] = {}
+        self._terms: list[tuple[str, str]] = []
+        self._tag = ""
         self._inside = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self._tag = tag if tag in ("dt", "dd") else self._tag
         given = dict(attrs)
         self._inside = given.get("id") or ""
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action")]
 
     def handle_data(self, data: str) -> None:
         self.texts[self._inside] = self.texts.get(self._inside, "") + data
+        if self._tag:
+            self._terms.append((self._tag, data))
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = ""
+        self._tag = "" if tag in ("dt", "dd") else self._tag
+
+    def pairs(self) -> dict[str, str]:
+        """The terms of the page's lists and what stands beside each."""
+        found: dict[str, str] = {}
+        for tag, text in self._terms:
+            if tag == "dt":
+                name = text
+            else:
+                found[name] = " ".join([*found.get(name, "").split(), *text.split()])
+        return found
 
 
 def unpacked(page: Reader) -> list[dict[str, Any]]:
@@ -55,14 +71,22 @@ def unpacked(page: Reader) -> list[dict[str, Any]]:
     return [one for group in groups for one in json.loads(zlib.decompress(b64decode(group)))]
 
 
-def test_the_headline_says_how_many_on_what_and_with_which_outcome() -> None:
+def test_the_headline_says_how_many_how_much_faster_on_what_and_measured_with_what() -> None:
     bad = replace(verdict(pair("demo/b", 2)), outcome=Outcome.MISMATCH)
     bad = replace(bad, environment=replace(bad.environment, device="<b>GPU</b>"))
-    entries = [entry(pair("demo/a", 1), [verdict(pair("demo/a", 1))]), entry(pair("demo/b", 2), [bad])]
-    said = (
-        "2 pairs in 2 families and 1 domain (&lt;b&gt;GPU&lt;/b&gt;, NVIDIA H200): 1 confirmed, 1 mismatch."
-    )
-    assert said in render(entries)
+    good = [
+        entry(pair(f"demo/{i}", i + 5), [verdict(pair(f"demo/{i}", i + 5), ratio=i)]) for i in (2, 3, 900)
+    ]
+    read = Reader(render([*good, entry(pair("demo/b", 2), [bad])], {"written": "2026-01-02"}))
+    assert read.pairs() == {
+        "pairs": "4 4 families in 1 domain",
+        "median speedup": "3.00 times from 2.00 to 900 times as fast",
+        "outcomes": "3 confirmed 1 mismatch",
+        "judged on": "NVIDIA H200 (3) <b>GPU</b> (1)",
+        "driver": "580.1",
+        "protocol": PROTOCOL,
+        "written": "2026-01-02",
+    }
 
 
 def test_a_pair_that_cannot_be_read_is_counted_and_not_shown(tmp_path: Path) -> None:
@@ -122,34 +146,40 @@ def test_history_keeps_verdicts_of_other_devices_and_of_other_code() -> None:
 
 def test_a_page_without_a_measured_speedup_says_so() -> None:
     one = pair("demo/a")
-    assert "No speedup has been measured" in render([entry(one, [verdict(one, Outcome.CORRECT)])])
+    read = Reader(render([entry(one, [verdict(one, Outcome.CORRECT)])])).pairs()
+    assert read["speedup"] == "not measured that needs a GPU (kcurate validate)"
+    assert (read["outcomes"], read["judged on"]) == ("1 correct", "CPU")
+    assert Reader(render([])).pairs()["outcomes"] == "none"
 
 
-@pytest.mark.parametrize("count", [1, 2, 50, 3 * MAX_WHISKERS])
-def test_plots_hold_any_number_of_pairs(count: int) -> None:
-    first = line(entry(pair("demo/a"), [verdict(pair("demo/a"))]))
-    lines = [
-        {
-            **first,
-            "id": f"demo/{i}",
-            "speedup": 1.2 + i,
-            "low": 1.1 + i,
-            "high": 1.3 + i,
-            "domain": f"d{i % 60}",
-        }
-        for i in range(count)
-    ]
-    dots = ladder(lines).count('class="dot"')
-    assert dots == count if count <= MAX_WHISKERS else 0 < dots <= MAX_WHISKERS
-    grouped = by_group(lines, "domain", lambda one: (str(one["domain"]),))
-    assert grouped.count('class="half"') == min(count, 40)
-    assert bandwidth(lines).count('class="dot"') == count
-    assert "nan" not in grouped + ladder(lines)
+def test_a_pair_that_failed_says_what_was_found() -> None:
+    one = pair("demo/a")
+    bad = replace(verdict(one, Outcome.MISMATCH), detail="y[3] is 1 instead of 2", side="fast")
+    assert line(entry(one, [bad]))["why"] == "y[3] is 1 instead of 2"
+    (shown,) = part(entry(one, [bad]))["verdicts"]
+    assert (shown["sentence"], shown["side"], shown["emulated"]) == ("Its results are wrong", "fast", True)
+    assert line(entry(one, [verdict(one)]))["why"] == ""
 
 
-def test_a_scale_keeps_what_is_outside_at_its_ends() -> None:
-    place = log_scale([1.0, 100.0], 0, 10)
-    assert place(0.001) == 0 and place(1e9) == 10 and place.ticks() == [1, 2, 5, 10, 20, 50, 100]
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(804.81, "805"), (6.1, "6.10"), (0.03524, "0.0352"), (12345, "12,300"), (1e-5, "0.0000100"), (0, "0")],
+)
+def test_three_digits_and_no_exponent(value: float, text: str) -> None:
+    assert three(value) == text
+
+
+def test_the_environment_has_names_and_units_that_people_read() -> None:
+    one = pair("demo/a")
+    details = {"sm_clock_mhz": 1980, "copy_bytes_per_s": 4.26e12, "temperature_c": 40, "timing_settled": True}
+    known = replace(verdict(one), environment=replace(H200, details=details))
+    (shown,) = part(entry(one, [known]))["verdicts"]
+    assert {
+        "SM clock": "1,980 MHz",
+        "copy": "4,260,000,000,000 bytes per second",
+        "temperature": "40 °C",
+        "timing settled": "yes",
+    }.items() <= shown["environment"].items()
 
 
 def test_the_page_goes_where_it_is_told(tmp_path: Path) -> None:

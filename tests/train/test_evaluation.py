@@ -319,7 +319,7 @@ def test_bad_input_is_one_line(
     given = [text.replace("{empty}", str(empty)) for text in more]
     begins = given[0] not in ("judge", "compare")
     out = ("--out", str(tmp_path / "out"), "--dataset", str(pairs), "--untimed") if begins else ()
-    other = ("no evaluation here", "no such folder", "unknown reward", "no price is known")
+    other = ("no evaluation here", "no such folder", "no price is known")
     code = 1 if said.startswith(other) else 2
     assert command(["eval", *given, *out, "--backend", "emulator"]) == code
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]

@@ -167,19 +167,24 @@ def test_an_answer_harms_nothing_outside_its_process(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "said", "code"),
     [
-        (("--tasks", "pairs"), "is for KernelBench's tasks"),
-        (("--tasks", "kernelbench"), "needs its evaluator"),
-        (("--tasks", "kernelbench:TREE", "--turns", "2"), "has one turn"),
+        (("--tasks", "pairs"), "is for KernelBench's tasks", 2),
+        (("--tasks", "kernelbench"), "needs its evaluator", 1),
+        (("--tasks", "kernelbench:TREE", "--turns", "2"), "has one turn", 2),
     ],
 )
 def test_what_the_protocol_does_not_have_is_one_line(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], said: str
+    tree: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    said: str,
+    code: int,
 ) -> None:
     given = [one.replace("TREE", str(tree)) for one in more]
     command = ["eval", "--model", "none", "--protocol", "kernelbench", "--out", str(tmp_path / "out"), *given]
-    assert cli(command) == 1
+    assert cli(command) == code
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert said in line
 

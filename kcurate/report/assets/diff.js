@@ -13,7 +13,7 @@ function highlight(cell, text) {
     const kind = match[1] ? "remark" : match[2] ? "string" : match[3] ? "num" : match[5] ? "rule" : KINDS.get(match[4]);
     if (!kind) continue;
     if (match.index > at) cell.append(text.slice(at, match.index));
-    cell.append(make("span", match[0], { class: kind }));
+    cell.append(make("span", { class: kind }, match[0]));
     at = match.index + match[0].length;
   }
   cell.append(text.slice(at));
@@ -62,26 +62,63 @@ function between(a, b, first, n, m) {
 const range = (from, count) => Array.from({ length: count }, (_, i) => from + i);
 const pair = (gone, made) => range(0, Math.max(gone.length, made.length)).map((k) => [gone[k] ?? -1, made[k] ?? -1, false]);
 
-function diffTable(slow, fast) {
-  const [left, right] = [slow.replace(/\n$/, "").split("\n"), fast.replace(/\n$/, "").split("\n")];
-  const table = make("table", null, { class: "diff" });
-  const columns = document.createElement("colgroup");
-  for (const kind of ["at", "", "at", ""]) columns.append(make("col", null, { class: kind }));
-  const head = make("thead");
-  head.append(make("tr"));
-  for (const name of ["slow", "fast"]) head.firstChild.append(make("th", name, { scope: "colgroup", colspan: "2" }));
-  const body = make("tbody");
-  for (const [i, j, same] of align(left, right)) {
-    const made = make("tr");
-    for (const [at, text, kind] of [[i, left[i], "gone"], [j, right[j], "new"]]) {
-      const mark = at < 0 ? "none" : same ? "" : kind;
-      made.append(make("td", at < 0 ? "" : String(at + 1), { class: `at ${mark}` }));
-      const cell = make("td", null, { class: `code ${mark}` });
-      if (at >= 0) highlight(cell, text);
-      made.append(cell);
-    }
-    body.append(made);
+// Longer runs of equal lines are folded, with `CONTEXT` lines beside each change; a longer table is cut.
+const CONTEXT = 3, MOST_LINES = 60, NARROW = "(max-width: 760px)";
+
+// In one column a run of lines that are gone stands before those that are new.
+function inOneColumn(rows) {
+  const ordered = [];
+  for (let at = 0; at < rows.length; ) {
+    let end = at;
+    while (end < rows.length && !rows[end][2]) end += 1;
+    ordered.push(...rows.slice(at, end).filter(([i]) => i >= 0).map(([i]) => [i, -1, false]));
+    ordered.push(...rows.slice(at, end).filter(([, j]) => j >= 0).map(([, j]) => [-1, j, false]));
+    if (end < rows.length) ordered.push(rows[end]);
+    at = end + 1;
   }
-  table.append(make("caption", "The two codes side by side", { class: "quiet" }), columns, head, body);
-  return table;
+  return ordered;
+}
+
+// Rows, and in place of a long run of equal ones the rows that it hides, as one array.
+function folded(rows) {
+  const near = rows.map(() => false);
+  rows.forEach(([, , same], at) => same || near.fill(true, Math.max(0, at - CONTEXT), at + CONTEXT + 1));
+  const shown = [];
+  for (let at = 0; at < rows.length; at += 1) {
+    if (near[at]) shown.push(rows[at]);
+    else if (at && !near[at - 1]) shown[shown.length - 1].hides.push(rows[at]);
+    else shown.push({ hides: [rows[at]] });
+  }
+  return shown.flatMap((row) => (row.hides && row.hides.length <= CONTEXT ? row.hides : [row]));
+}
+
+function diffTable(slow, fast) {
+  const [left, right] = [slow, fast].map((code) => code.replace(/\n$/, "").split("\n"));
+  const single = matchMedia(NARROW).matches;
+  const rows = align(left, right);
+  const body = make("tbody");
+  const line = ([i, j, same]) => make("tr", {}, single ? lineOf(i, j, same) : [...half(i, left, same ? "" : "gone"), ...half(j, right, same ? "" : "new")]);
+  const lineOf = (i, j, same) => (i >= 0 ? half(i, left, same ? "" : "gone", same ? "" : "\u2212") : half(j, right, "new", "+"));
+  const width = single ? 2 : 4;
+  const opener = (hidden, text) => {
+    const button = make("button", { type: "button" }, text);
+    const place = make("tr", { class: "fold" }, make("td", { colspan: width }, button));
+    button.addEventListener("click", () => place.replaceWith(...hidden.flatMap(rowsOf)));
+    return place;
+  };
+  const rowsOf = (row) => [row.hides ? opener(row.hides, `${row.hides.length} equal lines`) : line(row)];
+  const shown = folded(single ? inOneColumn(rows) : rows);
+  const end = shown.length > MOST_LINES + 20 ? MOST_LINES : shown.length;
+  body.append(...shown.slice(0, end).flatMap(rowsOf));
+  if (end < shown.length) body.append(opener(shown.slice(end), `Show the other ${shown.length - end} lines`));
+  const columns = make("colgroup", {}, (single ? ["at", ""] : ["at", "", "at", ""]).map((kind) => make("col", { class: kind })));
+  const heads = single ? ["\u2212 slow, + fast"] : ["slow", "fast"];
+  return make("table", { class: "diff" }, columns, make("thead", {}, make("tr", {}, heads.map((name) => make("th", { scope: "colgroup", colspan: "2" }, name)))), body);
+}
+
+function half(at, code, kind, sign) {
+  const mark = at < 0 ? "none" : kind;
+  const cell = make("td", { class: `code ${mark}` });
+  if (at >= 0) highlight(cell, code[at]);
+  return [make("td", { class: `at ${mark}` }, at < 0 ? "" : `${sign ?? ""}${at + 1}`), cell];
 }

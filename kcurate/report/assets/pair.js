@@ -1,35 +1,39 @@
-// A pair's own part, routing by #pair=ID, keyboard shortcuts, and start-up.
+// A pair's own page, opened by `pair=ID` in the address; keyboard shortcuts, and start-up.
 let parts = null;
-let back = null;
+let opened = "";
 
 // Parts are deflated in groups, in the order of the lines.
 async function partOf(at) {
   parts = parts || JSON.parse(byId("parts").textContent);
-  const bytes = Uint8Array.from(atob(parts.packed[Math.floor(at / parts.group)]), (one) => one.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(parts.packed[Math.floor(at / parts.group)]), (letter) => letter.charCodeAt(0));
   const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(inflated).text())[at % parts.group];
 }
 
 async function open(id) {
-  const at = lines.findIndex((one) => one.id === id);
+  const at = lines.findIndex((line) => line.id === id);
   if (at < 0) return close();
-  const asked = location.hash;
   const [line, part] = [lines[at], await partOf(at)];
-  if (location.hash !== asked) return;
+  if (asked().get("pair") !== id) return;
+  opened = id;
   const article = byId("pair");
-  article.replaceChildren();
-  const again = make("a", "Back to the table", { href: "#" });
-  const heading = make("h2", line.id, { id: "pair-heading", tabindex: "-1" });
-  article.append(again, heading, make("p", line.text), facts(line, part));
-  section(article, "Code", diffTable(part.slow, part.fast));
-  section(article, "Plans", two(part.slow_plan, part.fast_plan));
-  section(article, "Problem", make("pre", part.problem, { tabindex: "0", "aria-label": "problem" }));
-  section(article, "Verdicts", ...verdicts(part.verdicts));
-  const profiles = Object.entries(part.profiles);
-  if (profiles.length) section(article, "Profiles", ...profiles.map(([device, rows]) => profile(device, rows)));
+  const best = part.verdicts.find((verdict) => verdict.standing) || null;
+  const sections = [
+    ["why", best && !best.speedup && !best.emulated ? "Why" : "Why it is faster", why(line, part, best)],
+    ["diff", "What differs", [diffTable(part.slow, part.fast)]],
+    ["code", "Code", ["slow", "fast"].map((side) => folder(`${side} side`, source(part[side])))],
+    ["launches", "Launches and problem", [folder("slow side's launches", text(part.slow_plan)), folder("fast side's launches", text(part.fast_plan)), folder("problem", text(part.problem))]],
+    ["verdicts", "Verdicts", verdicts(part.verdicts)],
+    ["counters", "Counters", Object.entries(part.profiles).map(([device, rows]) => folder(`all counters on ${device}`, table(["counter", "slow", "fast"], rows)))],
+    ["origin", "Origin", [terms({ family: line.family, domain: line.domain, techniques: line.techniques.join(", "), licence: line.license, ...part.origin })]],
+  ].filter(([, , inside]) => inside.length);
+  const contents = make("nav", { class: "contents", "aria-label": "Contents" }, make("ul", {}, sections.map(([key, name]) => make("li", {}, make("a", { href: address({ pair: id, part: key }) }, name)))));
+  const heading = make("h2", { id: "pair-heading", tabindex: "-1" }, id);
+  article.replaceChildren(make("a", { id: "back", href: address() }, "Back to the table"), heading, said(line, best), make("p", {}, line.text), contents,
+    ...sections.map(([key, name, inside]) => make("section", { "aria-labelledby": `part-${key}` }, make("h3", { id: `part-${key}`, tabindex: "-1" }, name), make("div", { class: "wide" }, inside))));
   byId("overview").hidden = true;
   article.hidden = false;
-  document.title = `${line.id}: kcurate`;
+  document.title = `${id}: kcurate`;
   window.scrollTo(0, 0);
   heading.focus();
 }
@@ -38,116 +42,128 @@ function close() {
   byId("pair").hidden = true;
   byId("overview").hidden = false;
   document.title = "kcurate: CUDA kernel pairs";
-  const link = [...document.querySelectorAll("#table a")].find((one) => one.getAttribute("href") === back);
-  if (link) link.focus();
+  drawPlot(); // its width was unknown while it was hidden
+  const back = [...document.querySelectorAll("#table tbody a")].find((anchor) => anchor.textContent === opened);
+  if (back && document.activeElement !== byId("search")) back.focus();
+  opened = "";
 }
 
-function section(article, name, ...inside) {
-  const wide = make("div", null, { class: "wide" });
-  wide.append(...inside);
-  article.append(make("h3", name), wide);
+// The verdict in words, then the speedup with its interval and both times.
+function said(line, best) {
+  const badge = make("strong", { class: line.outcome.replace(" ", "_") }, words(line.outcome));
+  if (!best) return make("p", { class: "said" }, badge, make("span", {}, line.outcome === "stale" ? "The pair has changed since it was judged: kcurate validate judges it again." : "kcurate validate judges it."));
+  if (!best.speedup) {
+    const times = best.emulated && best.outcome === "correct" ? "Both sides give the same results on the emulator, which takes no times: kcurate validate on a GPU measures the speedup." : `${best.sentence}${best.side ? ` (${best.side} side)` : ""}: ${best.detail}`;
+    return make("p", { class: "said" }, badge, make("span", {}, times), make("span", {}, best.device));
+  }
+  const [ratio, low, high] = best.speedup;
+  return make("p", { class: "said" }, badge, make("strong", {}, `${three(ratio)} times as fast`), make("span", {}, `${three(low)} to ${three(high)} with ${three(best.confidence * 100).replace(/\.0+$/, "")}% confidence`),
+    make("span", {}, `${three(best.slow.us)} \u2192 ${three(best.fast.us)} microseconds on ${best.device}`));
+}
+
+function why(line, part, best) {
+  const inside = [];
+  if (part.why.length) inside.push(table(["counter", "slow", "fast", "change", "expected from"], part.why));
+  if (line.copy !== null) inside.push(make("p", {}, `The fast side reaches ${percent(line.copy)} of the bandwidth that a copy has on this GPU.`));
+  if (best && best.log) inside.push(text(best.log));
+  if (best && best.speedup && !part.why.length) inside.push(make("p", {}, "No counter of both sides is on file that changed as the techniques predict; kcurate profile counts them on a GPU."));
+  return inside;
+}
+
+function table(heads, rows) {
+  return make("table", { class: "list" }, make("thead", {}, make("tr", {}, heads.map((name) => make("th", { scope: "col" }, name)))),
+    make("tbody", {}, rows.map(([first, ...others]) => make("tr", {}, make("th", { scope: "row" }, first), others.map((value, at) => make("td", { "data-label": heads[at + 1] }, value))))));
+}
+
+const folder = (name, ...inside) => make("details", {}, make("summary", {}, name), inside);
+const text = (content) => make("pre", { tabindex: "0" }, content);
+
+function source(code) {
+  const shown = text("");
+  code.split("\n").forEach((line) => {
+    highlight(shown, line);
+    shown.append("\n");
+  });
+  return shown;
 }
 
 function terms(data) {
-  const list = make("dl");
-  for (const [name, value] of Object.entries(data)) if (value !== "") list.append(make("dt", name.replaceAll("_", " ")), make("dd", value));
-  return list;
-}
-
-function facts(line, part) {
-  const speedup = line.speedup === null ? "not measured" : `${digits(line.speedup, 3)}x (${digits(line.low, 3)} to ${digits(line.high, 3)})`;
-  const origin = Object.entries(part.origin).map(([name, value]) => `${name} ${value}`).join("; ");
-  return terms({ outcome: line.outcome, speedup, family: line.family, domain: line.domain, techniques: line.techniques.join(", "),
-    "fast side, of copy bandwidth": share(line.copy), licence: line.license, origin });
-}
-
-function two(slow, fast) {
-  const made = make("div", null, { class: "two" });
-  for (const [name, text] of [["slow", slow], ["fast", fast]]) {
-    const half = make("div");
-    half.append(make("strong", name), make("pre", text, { tabindex: "0", "aria-label": `${name} plan` }));
-    made.append(half);
-  }
-  return made;
+  return make("dl", {}, Object.entries(data).filter(([, value]) => value !== "").map(([name, value]) => [make("dt", {}, words(name)), make("dd", {}, value)]));
 }
 
 function verdicts(all) {
-  if (!all.length) return [make("p", "This pair has not been judged yet.")];
-  const table = make("table");
-  const head = make("tr");
-  for (const name of ["device", "outcome", "speedup", "slow (us)", "fast (us)", "found"]) head.append(make("th", name, { scope: "col" }));
-  const body = make("tbody");
-  for (const one of all) {
-    const made = make("tr");
-    const ratio = one.speedup ? `${digits(one.speedup[0], 3)}x (${digits(one.speedup[1], 3)} to ${digits(one.speedup[2], 3)}, ${one.confidence * 100}%)` : "";
-    const outcome = make("td", one.current ? one.outcome : `${one.outcome} (on other code)`, { class: one.outcome });
-    made.append(make("td", one.device), outcome, make("td", ratio), make("td", one.slow ? one.slow.us : ""), make("td", one.fast ? one.fast.us : ""), make("td", one.detail));
-    body.append(made);
-  }
-  const top = make("thead");
-  top.append(head);
-  table.append(top, body);
-  return [table, ...all.map((one, number) => details(one, number === 0))];
+  if (!all.length) return [make("p", {}, "This pair has not been judged yet.")];
+  const rows = all.map((verdict) => [
+    verdict.device,
+    make("span", { class: verdict.outcome }, words(verdict.outcome), verdict.current ? "" : " (earlier code or rules)"),
+    verdict.speedup ? `${three(verdict.speedup[0])} (${three(verdict.speedup[1])} to ${three(verdict.speedup[2])})` : "",
+    ...["slow", "fast"].map((side) => (verdict[side] ? three(verdict[side].us) : "")),
+    verdict.speedup ? "" : verdict.detail,
+  ]);
+  const heads = ["device", "outcome", "speedup", "slow, microseconds", "fast, microseconds", "what was found"];
+  const used = heads.map((_, at) => rows.some((row) => row[at] !== ""));
+  const [first, ...others] = [heads, ...rows].map((row) => row.filter((_, at) => used[at]));
+  return [table(first, others), ...all.map(details)];
 }
 
-function details(one, first) {
-  const made = make("details", null, first ? { open: "" } : {});
-  made.append(make("summary", `${one.device}: checks, kernels, environment`));
-  made.append(make("p", `Checks: ${one.checks.join(", ") || "none"}`));
-  for (const name of ["slow", "fast"]) {
-    for (const kernel of (one[name] && one[name].kernels) || []) {
-      const used = Object.entries(kernel).filter(([key]) => key !== "kernel").map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`);
-      made.append(make("p", `${name}, ${kernel.kernel}: ${used.join(", ")}`));
-    }
-  }
-  if (one.log) made.append(make("pre", one.log, { tabindex: "0", "aria-label": "log" }));
-  made.append(terms(one.environment));
-  return made;
+function details(verdict) {
+  const used = ["slow", "fast"].flatMap((side) => ((verdict[side] && verdict[side].kernels) || []).map(({ kernel, ...rest }) =>
+    [`${side}: ${kernel}`, Object.entries(rest).map(([name, value]) => (name.endsWith("_bytes") ? `${value.toLocaleString("en-US")} bytes ${name.replace("_bytes", "")}` : `${value} ${words(name)}`)).join(", ") || "resources unknown"]));
+  return folder(`${verdict.device}${verdict.current ? "" : ", earlier"}: checks, kernels, environment`, make("p", {}, `Checks: ${verdict.checks.join(", ") || "none"}`),
+    used.length ? table(["kernel", "resources of a block or thread"], used) : null, verdict.log ? text(verdict.log) : null, terms(verdict.environment));
 }
 
-function profile(device, rows) {
-  const table = make("table"), top = make("thead"), head = make("tr"), body = make("tbody");
-  for (const name of [`counter on ${device}`, "slow", "fast"]) head.append(make("th", name, { scope: "col" }));
-  for (const [name, slow, fast] of rows) {
-    const made = make("tr");
-    made.append(make("th", name.replaceAll("_", " "), { scope: "row" }), make("td", slow), make("td", fast));
-    body.append(made);
-  }
-  top.append(head);
-  table.append(top, body);
-  return table;
+// Links that were made before the theme was chosen do not name it.
+function keepTheme(values) {
+  if (!state.theme || values.get("theme") === state.theme) return;
+  values.set("theme", state.theme);
+  history.replaceState(null, "", `#${values}`);
 }
 
 function route() {
-  const match = /^#pair=(.*)$/.exec(location.hash);
-  if (match) {
-    back = location.hash;
-    open(decodeURIComponent(match[1]));
-  } else if (!byId("pair").hidden) close();
+  const values = asked(), id = values.get("pair");
+  restore();
+  keepTheme(values);
+  if (!id) {
+    if (!byId("pair").hidden) close();
+    return;
+  }
+  Promise.resolve(opened === id && !byId("pair").hidden ? null : open(id)).then(() => {
+    const heading = values.get("part") && byId(`part-${values.get("part")}`);
+    if (!heading) return;
+    for (const folded of heading.parentElement.querySelectorAll("details")) folded.open = true;
+    heading.scrollIntoView();
+    heading.focus();
+  });
 }
 
 document.addEventListener("keydown", (event) => {
+  const reading = !byId("pair").hidden;
   if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
     event.preventDefault();
-    if (!byId("pair").hidden) location.hash = "";
+    if (reading) location.hash = address();
+    byId("overview").hidden = false;
     byId("search").focus();
-  } else if (event.key === "Escape" && !byId("pair").hidden) location.hash = "";
-});
-document.addEventListener("click", (event) => {
-  const dot = event.target.closest && event.target.closest("svg .dot");
-  if (dot) location.hash = `#pair=${encodeURIComponent(dot.dataset.id)}`;
+  } else if (event.key === "Escape" && reading) location.hash = address();
 });
 byId("filters").addEventListener("input", update);
+byId("axes").addEventListener("input", update);
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("filters").addEventListener("reset", () => setTimeout(update, 0));
 byId("previous").addEventListener("click", () => turn(-1));
 byId("next").addEventListener("click", () => turn(1));
 byId("theme").addEventListener("click", () => {
-  const dark = getComputedStyle(document.body).backgroundColor !== "rgb(255, 255, 255)";
-  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  const dark = getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
+  document.documentElement.dataset.theme = state.theme = dark ? "light" : "dark";
+  keepTheme(asked());
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("table-heading").focus();
 });
 window.addEventListener("hashchange", route);
+window.addEventListener("resize", () => byId("overview").hidden || drawPlot());
 options();
+plotOptions();
 head();
-update();
 route();

@@ -11,7 +11,7 @@ import pytest
 from deopt.models import server
 from deopt.models.server import serving
 
-from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.errors import MissingDependencyError, OptionError, RemoteError
 from kcurate.models import asking as asking_module
 from kcurate.models.asking import Asking
 from kcurate.models.budget import Budget
@@ -168,13 +168,13 @@ def test_a_silent_server_is_mentioned(tmp_path: Path, monkeypatch: pytest.Monkey
     ids=["claude", "local"],
 )
 def test_a_model_without_effort_levels_takes_none(tmp_path: Path, name: ModelName) -> None:
-    with pytest.raises(InputError, match=r"--effort: .* has no effort levels"):
+    with pytest.raises(OptionError, match=r"--effort: .* has no effort levels"):
         open_asking(name, tmp_path, Spending(), options={"effort": "high"})
 
 
 def test_claude_takes_no_sampling_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    with pytest.raises(InputError, match=r"--temperature and --top-p: Claude's API has no such option"):
+    with pytest.raises(OptionError, match=r"--temperature and --top-p: Claude's API has no such option"):
         open_asking(
             ModelName("anthropic", "claude-sonnet-5-5"),
             tmp_path,
