@@ -74,6 +74,7 @@ class Repository:
     """A repository's objects, read through `folder`, a git folder of our own. A context manager.
 
     `name` is that of its folder, `url` its `origin` without credentials. `shallow`: its history was cut off.
+    `hash_length`: of its names of objects.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Repository:
     folder: Path
     url: str | None = None
     shallow: bool = False
+    hash_length: int = 40
     _reader: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @classmethod
@@ -111,7 +113,14 @@ class Repository:
         work = path.resolve().parent if path.name == ".git" else path.resolve()
         name = re.sub(r"[^A-Za-z0-9._+-]+", "_", work.name.removesuffix(".git")).strip("._-")
         objects = (common / "objects").resolve()
-        return cls(name or "repository", objects, folder, _origin(common), (folder / "shallow").is_file())
+        return cls(
+            name or "repository",
+            objects,
+            folder,
+            _origin(common),
+            (folder / "shallow").is_file(),
+            64 if long else 40,
+        )
 
     def __enter__(self) -> Repository:
         return self
@@ -148,7 +157,10 @@ class Repository:
         return listed[::-1], _last_line(done) if done.returncode else None
 
     def changes(self, commits: Sequence[str]) -> Iterator[Changed]:
-        """What each commit changes, renames followed; commits that change nothing are left out."""
+        """What each commit changes, renames followed, as far as it may be written below a folder.
+
+        Commits that change nothing are left out.
+        """
         for at in range(0, len(commits), COMMITS_TOGETHER):
             chunk = commits[at : at + COMMITS_TOGETHER]
             try:
@@ -186,7 +198,7 @@ class Repository:
                 after = os.fsdecode(next(words))
             # 120000 is a symbolic link, 160000 a submodule.
             plain = [mode.lstrip(":") in ("100644", "100755", "000000") for mode in modes[:2]]
-            if all(plain):
+            if all(plain) and _safe(before) and _safe(after):
                 pair = None if kind == "A" else before, None if kind == "D" else after
                 changed.setdefault(commit, []).append(FileChange(*pair, (modes[2], modes[3])))
         return [Changed(name, tuple(files)) for name, files in changed.items()]
@@ -198,16 +210,9 @@ class Repository:
             BrokenObject: a folder cannot be read.
         """
         entries = self._git("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")
-        listed = {}
-        for entry in filter(None, entries):
-            head, _, name = entry.partition(b"\t")
-            mode, _, blob = head.decode().split()
-            path = os.fsdecode(name)
-            parts = path.split("/")
-            fits = max(map(len, map(os.fsencode, parts))) <= MAX_NAME_BYTES and len(parts) <= MAX_DEPTH
-            if mode.startswith("100") and fits and ".git" not in parts and not own_files.not_below(path):
-                listed[path] = blob
-        return listed
+        heads = (entry.partition(b"\t") for entry in entries if entry.startswith(b"100"))
+        listed = ((os.fsdecode(name), head[-self.hash_length :].decode()) for head, _, name in heads)
+        return {path: blob for path, blob in listed if _safe(path)}
 
     def read(self, name: str) -> bytes | None:
         """The content of an object; None if it is larger than `MAX_BLOB_BYTES`.
@@ -290,6 +295,13 @@ class Repository:
             cwd=self.folder,
             preexec_fn=partial(_confine, self.folder, self.objects),
         )
+
+
+def _safe(path: str) -> bool:
+    """Whether a file of a tree may be written below a folder."""
+    parts = path.split("/")
+    fits = max(len(os.fsencode(part)) for part in parts) <= MAX_NAME_BYTES and len(parts) <= MAX_DEPTH
+    return fits and ".git" not in parts and not own_files.not_below(path)
 
 
 def _last_line(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -4,7 +4,7 @@ A commit is read if it changes a kernel, or device code in the kernel's file. Of
 only what is needed to read that kernel is written, as a *snapshot* in the workspace; equal snapshots are one.
 The side before the commit is the slow one: whether it is, the judge finds out, and a commit that made its
 kernel slower stays a pair that is `not_faster`. Not covered: device code in files that hold no kernel, units
-in other folders than the kernel's, merges (what they join is read commit by commit).
+that are neither in the kernel's folder nor in one above it, merges (what they join is read commit by commit).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kcurate.extract import compiling
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license, merged_with_earlier
 from kcurate.extract.flags import FlagFinder, given_flags
 from kcurate.extract.git_objects import BrokenObject, Changed, FileChange, Repository
-from kcurate.extract.includes import Reader, by_ending, include_graph
+from kcurate.extract.includes import Reader, by_ending, include_graph, reachable
 from kcurate.extract.merge import merge
 from kcurate.extract.pairs import PairOutcome
 from kcurate.extract.settings import ExtractConfig
@@ -44,8 +44,9 @@ from kcurate.records import Candidate, Kernel, Origin, Side, Summary
 from kcurate.suites.manifest import GENERIC
 
 PRELOAD = ("kcurate.extract.history",)
-# A folder with more sources is a collection of programs: only those that include the kernel's file count.
-MAX_SIBLINGS = 24
+# A folder with more sources is a collection of programs: only those that include the kernel's file count, and
+# beyond the second number not even those.
+MAX_SIBLINGS, MAX_COLLECTED = 24, 100
 # A snapshot has at most so many files, an honest unit a few dozen.
 MAX_SNAPSHOT_FILES = 400
 # More text is a generated table, or made to be slow to parse.
@@ -494,8 +495,7 @@ class _TreeReader(Reader):
     """Reads the files of a repository at one revision."""
 
     def __init__(self, repository: Repository, listing: Mapping[str, str]) -> None:
-        sources = [path for path in listing if Path(path).suffix.lower() in SOURCE_SUFFIXES]
-        super().__init__(Path(), locate=by_ending(sources))
+        super().__init__(Path(), locate=by_ending(filter(_is_source, listing)))
         self.repository, self.listing = repository, listing
 
     def read(self, path: str) -> bytes | None:
@@ -513,26 +513,23 @@ def _snapshot(repository: Repository, commit: str, path: str, snapshots: Path) -
     """Write what reading a file at a revision takes; the folder, named after the repository and content."""
     listing = repository.files(commit)
     reader = _TreeReader(repository, listing)
-    folder, name = posixpath.split(path)
-    siblings = [
-        other
-        for other in listing
-        if posixpath.dirname(other) == folder and Path(other).suffix.lower() in SOURCE_SUFFIXES
-    ]
-    if len(siblings) > MAX_SIBLINGS:
-        siblings = [other for other in siblings if name in map(posixpath.basename, reader.names(other))][
-            :MAX_SIBLINGS
-        ]
-    paths = set(include_graph(reader, [path, *siblings]))
+    folder = posixpath.dirname(path)
     above = [folder]
     while above[-1]:
         above.append(posixpath.dirname(above[-1]))
-    paths |= {
-        other
-        for other in listing
-        if posixpath.dirname(other) in above
-        and (posixpath.basename(other) in _BUILD_FILES or _LICENCE_FILE.match(posixpath.basename(other)))
-    }
+    sources: dict[str, list[str]] = {each: [] for each in above}
+    paths = set()
+    for other in listing:
+        place, name = posixpath.split(other)
+        if place in sources and _is_source(name):
+            sources[place].append(other)
+        elif place in sources and (name in _BUILD_FILES or _LICENCE_FILE.match(name)):
+            paths.add(other)
+    roots = {path, *(sources[folder] if len(sources[folder]) <= MAX_SIBLINGS else ())}
+    near = [other for place in above if len(sources[place]) <= MAX_COLLECTED for other in sources[place]]
+    graph = include_graph(reader, [path, *near])
+    roots |= {other for other in near if path in reachable(graph, other)}
+    paths |= {other for root in roots for other in reachable(graph, root)}
     chosen = sorted(other for other in paths if not any(part in listing for part in _parents(other)))
     digest = store.content_id(*(f"{other} {listing[other]}" for other in chosen))[:12]
     root = snapshots / f"{repository.name}-{digest}"
@@ -540,6 +537,10 @@ def _snapshot(repository: Repository, commit: str, path: str, snapshots: Path) -
         if not (root / other).exists() and (data := repository.read(listing[other])) is not None:
             store.write_bytes(root / other, data, durable=False)
     return root
+
+
+def _is_source(path: str) -> bool:
+    return posixpath.splitext(path)[1].lower() in SOURCE_SUFFIXES
 
 
 def _parents(path: str) -> list[str]:
