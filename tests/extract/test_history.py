@@ -1,4 +1,4 @@
-"""`extract --history`: which commits give pairs, what the pairs say, and repositories that are damaged or hostile."""
+"""`extract --history`: which commits give pairs, what pairs say, damaged and hostile repositories."""
 
 from __future__ import annotations
 
@@ -235,8 +235,12 @@ def test_nothing_of_a_hostile_repository_runs_or_leaves_the_workspace(
     tree = repository.git("hash-object", "-t", "tree", "--literally", "-w", "--stdin", data=entries)
     head = repository.git("commit-tree", tree, "-p", "HEAD", "-m", "lead out")
     (repository.root / ".git" / "refs" / "heads" / "main").write_text(f"{head}\n")
-    for key, value in (("extensions.partialClone", "origin"), ("remote.origin.promisor", "true"),
-                       ("remote.origin.url", f"ext::sh -c touch% {canary}"), ("protocol.ext.allow", "always")):  # fmt: skip
+    for key, value in (
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", f"ext::sh -c touch% {canary}"),
+        ("protocol.ext.allow", "always"),
+    ):
         repository.git("config", key, value)
     lost = repository.root / ".git" / "objects" / blob[:2] / blob[2:]
     lost.unlink()
