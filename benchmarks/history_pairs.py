@@ -3,7 +3,7 @@
     kcurate extract REPOSITORY.git --history --no-compile -w WORKSPACE     one workspace a repository
     kcurate problem draft -w WORKSPACE
     python benchmarks/history_pairs.py count WORKSPACE...                  what came of them, without a GPU
-    python benchmarks/history_pairs.py pack OUT WORKSPACE...               their pairs with a problem, to judge
+    python benchmarks/history_pairs.py pack OUT WORKSPACE...               their pairs with a problem
     python benchmarks/history_pairs.py judge OUT --gpus 0 --seconds 180    needs a GPU
     python benchmarks/history_pairs.py table                               docs/results/history.md
 
@@ -132,14 +132,14 @@ def page(counts: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> st
         "# Pairs from the history of public repositories",
         "",
         "`kcurate extract --history` ([extraction.md](../extraction.md#history)) on the commits of public",
-        "repositories, then `problem draft` on the emulator; the pairs with an admitted problem were judged on an",
-        f"{rows[0]['device'] if rows else 'H200'}. Made by `benchmarks/history_pairs.py table` from",
+        "repositories, then `problem draft` on the emulator; pairs with an admitted problem were judged on",
+        f"{rows[0]['device'] if rows else 'a GPU'}. Made by `benchmarks/history_pairs.py table` from",
         "[history-counts.jsonl](../data/history-counts.jsonl) and",
-        "[history.jsonl](../data/nvidia-h200/history.jsonl). A ratio is the time before the commit over the time",
-        "after it, with its interval.",
+        "[history.jsonl](../data/nvidia-h200/history.jsonl). A ratio is the time before the commit over the",
+        "time after it, with its interval.",
         "",
-        "| repository | commits read | that change a kernel | kernels changed | other interface | made before "
-        "| not read | pairs | drafted | with a problem | confirmed | not faster | other |",
+        "| repository | commits read | that change a kernel | kernels changed | other interface "
+        "| made before | not read | pairs | drafted | with a problem | confirmed | not faster | other |",
         "|---|" + "---:|" * 12,
     ]
     sums = Counter[int]()

@@ -13,7 +13,7 @@ import pytest
 from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.errors import InputError, OptionError
-from kcurate.extract.history import claim_in
+from kcurate.extract.commit_changes import claim_in
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import run
 from kcurate.records import Candidate, Kernel, Summary
