@@ -3,7 +3,7 @@
 Only plumbing runs, sandboxed, in a git folder of our own with our own settings: of the repository it sees
 the objects, and copies of HEAD, refs and `shallow`. So no hook, filter, external diff, alias, replacement or
 remote of the repository has any effect, and nothing is fetched. Not covered: what a change means
-(`kcurate.extract.history`).
+(`kcurate.extract.commit_changes`).
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Repository:
         (folder / "objects").mkdir(parents=True)
         _copy_refs(common, folder)
         (folder / "HEAD").write_bytes(head)
-        if (common / "shallow").is_file():
-            shutil.copyfile(common / "shallow", folder / "shallow")
+        if (shallow := _small(common / "shallow", MAX_PACKED_REFS_BYTES)) is not None:
+            (folder / "shallow").write_bytes(shallow)
         # Names of one repository have one length; HEAD is a name, or the name of a file with one.
         sample = head + b" " + b" ".join(_small(file) or b"" for file in sorted(folder.glob("refs/heads/*")))
         sample += (_small(folder / "packed-refs", MAX_PACKED_REFS_BYTES) or b"")[:4096]
@@ -118,7 +118,7 @@ class Repository:
             objects,
             folder,
             _origin(common),
-            (folder / "shallow").is_file(),
+            shallow is not None,
             64 if long else 40,
         )
 

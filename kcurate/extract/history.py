@@ -123,7 +123,7 @@ class _History:
         workspace = Workspace(self.config.workspace)
         settings = repr((self.config.include, self.config.exclude, self.config.define, self.compiler))
         marks = workspace.history / f"{self.repository.name}-{store.content_id(settings)}.jsonl"
-        finished = self._finished(marks)
+        finished = self._finished(marks, frozenset(commits))
         left = [commit for commit in commits if commit not in finished]
         changed = [change for commit in self.repository.changes(left) if (change := self._selected(commit))]
         tasks = [
@@ -158,8 +158,8 @@ class _History:
         kept = {file.before for file in files} != {None} and {file.after for file in files} != {None}
         return replace(changed, files=files) if changed.broken or (files and kept) else None
 
-    def _finished(self, marks: Path) -> set[str]:
-        """The commits that an earlier run finished; what became of them counts in this one."""
+    def _finished(self, marks: Path, wanted: frozenset[str]) -> set[str]:
+        """The commits that an earlier run finished; what became of those that are `wanted` counts in this."""
         finished = set()
         try:
             lines = marks.read_bytes().splitlines()
@@ -172,10 +172,12 @@ class _History:
                 pairs, keys = Counter[str](mark["pairs"]), set(map(str, mark["keys"]))
             except (ValueError, KeyError, TypeError):
                 continue  # a killed run left half a line
+            self.keys |= keys
+            if commit not in wanted:
+                continue
             finished.add(commit)
             self.counts["commits"][outcome] += 1
             self.counts["pairs"].update(pairs)
-            self.keys |= keys
         return finished
 
     def _finish(self, marks: Path, commit: str, report: CommitReport) -> None:

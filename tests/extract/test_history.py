@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kcurate import cli
 from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.errors import InputError, OptionError
@@ -196,7 +197,7 @@ def test_a_shallow_history_says_where_it_ends(repository: Repository, tmp_path: 
     assert (len(pairs), summary.counts["repositories"]) == (1, {"shallow": 1})
 
 
-def test_a_broken_object_costs_its_commits_alone(repository: Repository) -> None:
+def test_a_broken_object_costs_its_commits_alone(repository: Repository, tmp_path: Path) -> None:
     for value in (FLOAT, "in[i] + in[i]", "ldexpf(in[i], 1)", "in[i] * 2"):
         repository.commit(scale=kernel(value))
     blob = repository.git("rev-parse", "HEAD~2:scale.cu")
@@ -206,6 +207,9 @@ def test_a_broken_object_costs_its_commits_alone(repository: Repository) -> None
     summary, pairs = extract(repository)
     assert summary.counts["commits"] == {"broken_object": 2, "no_kernel": 1, "read": 1}
     assert len(pairs) == 1
+    words = ["extract", str(repository.root), "--history", "--no-compile", "-w", str(tmp_path / "work"), "-q"]
+    assert cli.run([*words, "--fail-on", "broken_object"]) == 1  # it is tried again, and still broken
+    assert cli.run(words) == 0
     assert all("git fetch" in str(item.why) for item in summary.results if item.outcome == "broken_object")
 
 
