@@ -46,17 +46,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def count(folder: Path) -> dict[str, Any]:
-    """What became of one repository's history."""
-    workspace = Workspace(folder)
+def count(folders: Sequence[Path]) -> dict[str, Any]:
+    """What became of one repository's history, in one workspace or several with different paths."""
     commits, changes = Counter[str](), Counter[str]()
-    for marks in workspace.history.glob("*.jsonl"):
-        for mark in read_lines(marks):
+    pairs: list[Candidate] = []
+    drafted: set[str] = set()
+    for workspace in map(Workspace, folders):
+        for mark in (line for marks in workspace.history.glob("*.jsonl") for line in read_lines(marks)):
             commits[mark["outcome"]] += 1
             changes.update(mark["pairs"])
-    pairs = [store.read_candidate(path) for path in store.find_candidates(workspace.pairs)]
-    runs = [json.loads(path.read_text()) for path in folder.glob("runs/problem-draft-*/summary.json")]
-    drafted = {item["id"] for run in runs for item in run["results"] if item["kind"] == "pairs"}
+        pairs += map(store.read_candidate, store.find_candidates(workspace.pairs))
+        for path in workspace.root.glob("runs/problem-draft-*/summary.json"):
+            results = json.loads(path.read_text())["results"]
+            drafted |= {item["id"] for item in results if item["kind"] == "pairs"}
     return {
         "repository": pairs[0].origin.suite,
         "url": pairs[0].origin.url,
@@ -65,6 +67,15 @@ def count(folder: Path) -> dict[str, Any]:
         "drafted": len(drafted),
         "with_problem": sum(pair.problem is not None for pair in pairs),
     }
+
+
+def repositories(folders: Sequence[Path]) -> list[list[Path]]:
+    """The workspaces, those of one repository together."""
+    groups: dict[str | None, list[Path]] = {}
+    for folder in folders:
+        first = store.read_candidate(store.find_candidates(Workspace(folder).pairs)[0])
+        groups.setdefault(first.origin.url, []).append(folder)
+    return list(groups.values())
 
 
 def pack(out: Path, folders: Sequence[Path]) -> int:
@@ -103,13 +114,23 @@ def row_of(pair: Candidate, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def in_turn(pairs: Sequence[Candidate]) -> list[Candidate]:
+    """The pairs of all repositories in turn, so that each has some when time is up."""
+    places: Counter[str | None] = Counter()
+    turns = []
+    for pair in pairs:
+        turns.append(places[pair.origin.suite])
+        places[pair.origin.suite] += 1
+    return [pairs[index] for index in sorted(range(len(pairs)), key=turns.__getitem__)]
+
+
 def judge(folder: Path, gpus: tuple[int, ...], seconds: float) -> None:
     """Append a row for each pair that has none, until time is up."""
     with contextlib.closing(open_device("cuda", gpus[0])) as device:
         path = DATA / "-".join(device.environment().device.lower().split()[:2]) / "history.jsonl"
     known = {row["key"] for row in read_lines(path)}
     pairs = [store.read_candidate(place) for place in store.find_candidates(folder)]
-    pairs = [pair for pair in pairs if pair.problem is not None and verdict_key(pair) not in known]
+    pairs = in_turn([pair for pair in pairs if pair.problem is not None and verdict_key(pair) not in known])
     end, outcomes = time.monotonic() + seconds, Counter[str]()
     path.parent.mkdir(parents=True, exist_ok=True)
     judged = judge_many(enumerate(pairs), JudgeConfig("cuda", gpus[0]), gpus=gpus)
@@ -136,7 +157,8 @@ def page(counts: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> st
         f"{rows[0]['device'] if rows else 'a GPU'}. Made by `benchmarks/history_pairs.py table` from",
         "[history-counts.jsonl](../data/history-counts.jsonl) and",
         "[history.jsonl](../data/nvidia-h200/history.jsonl). A ratio is the time before the commit over the",
-        "time after it, with its interval.",
+        "time after it, with its interval. Drafting went on while there was time, short kernels",
+        "first.",
         "",
         "| repository | commits read | that change a kernel | kernels changed | other interface "
         "| made before | not read | pairs | drafted | with a problem | confirmed | not faster | other |",
@@ -183,7 +205,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0)
     options = parser.parse_intermixed_args()
     if options.step == "count":
-        lines = [json.dumps(count(folder)) for folder in options.folders]
+        lines = [json.dumps(count(group)) for group in repositories(options.folders)]
         COUNTS.write_text("".join(f"{line}\n" for line in lines))
     elif options.step == "pack":
         print(pack(options.folders[0], options.folders[1:]), "pairs")

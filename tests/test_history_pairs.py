@@ -27,7 +27,7 @@ def test_counts_rows_and_page_of_a_repository(tmp_path: Path, monkeypatch: pytes
     marks = tmp_path / "work" / "history" / "demo-0.jsonl"
     marks.parent.mkdir()
     marks.write_text(json.dumps({"commit": "b", "outcome": "read", "pairs": {"pair": 2}, "keys": []}) + "\n")
-    counts = history_pairs.count(tmp_path / "work")
+    counts = history_pairs.count(*history_pairs.repositories([tmp_path / "work"]))
     assert (counts["repository"], counts["with_problem"], counts["changes"]) == ("demo", 1, {"pair": 2})
     assert history_pairs.pack(tmp_path / "out", [tmp_path / "work"]) == 1
     verdict = Verdict(pair.id, "key", Outcome.COMPILE_ERROR, ENVIRONMENT, "float secret_name")
