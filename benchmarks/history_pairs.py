@@ -124,21 +124,23 @@ def in_turn(pairs: Sequence[Candidate]) -> list[Candidate]:
     return [pairs[index] for index in sorted(range(len(pairs)), key=turns.__getitem__)]
 
 
-def judge(folder: Path, gpus: tuple[int, ...], seconds: float) -> None:
-    """Append a row for each pair that has none, until time is up."""
+def judge(folder: Path, gpus: tuple[int, ...], seconds: float, jobs: int, out: Path | None) -> None:
+    """Append a row for each pair that has none, until time is up; `out` None: in docs/data."""
     with contextlib.closing(open_device("cuda", gpus[0])) as device:
-        path = DATA / "-".join(device.environment().device.lower().split()[:2]) / "history.jsonl"
-    known = {row["key"] for row in read_lines(path)}
+        model = "-".join(device.environment().device.lower().split()[:2])
+    kept = DATA / model / "history.jsonl"
+    path = out or kept
+    known = {row["key"] for row in (*read_lines(kept), *read_lines(path))}
     pairs = [store.read_candidate(place) for place in store.find_candidates(folder)]
     pairs = in_turn([pair for pair in pairs if pair.problem is not None and verdict_key(pair) not in known])
     end, outcomes = time.monotonic() + seconds, Counter[str]()
     path.parent.mkdir(parents=True, exist_ok=True)
-    judged = judge_many(enumerate(pairs), JudgeConfig("cuda", gpus[0]), gpus=gpus)
-    with contextlib.closing(judged), path.open("a") as out:
+    judged = judge_many(enumerate(pairs), JudgeConfig("cuda", gpus[0]), gpus=gpus, jobs=jobs)
+    with contextlib.closing(judged), path.open("a") as lines:
         for index, verdict in judged:
             row = row_of(pairs[index], verdict)
-            out.write(json.dumps(row) + "\n")
-            out.flush()
+            lines.write(json.dumps(row) + "\n")
+            lines.flush()
             outcomes[row["outcome"]] += 1
             print(pairs[index].id, row["outcome"], row["ratio"], row["reason"], flush=True)
             if time.monotonic() > end:
@@ -203,6 +205,8 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--jobs", type=int, default=0, help="0: as suits the machine")
+    parser.add_argument("--out", type=Path, help="the rows; default: docs/data/MODEL/history.jsonl")
     options = parser.parse_intermixed_args()
     if options.step == "count":
         lines = [json.dumps(count(group)) for group in repositories(options.folders)]
@@ -210,7 +214,8 @@ def main() -> None:
     elif options.step == "pack":
         print(pack(options.folders[0], options.folders[1:]), "pairs")
     elif options.step == "judge":
-        judge(options.folders[0], tuple(map(int, options.gpus.split(","))), options.seconds)
+        gpus = tuple(map(int, options.gpus.split(",")))
+        judge(options.folders[0], gpus, options.seconds, options.jobs, options.out)
     else:
         rows = read_lines(DATA / "nvidia-h200" / "history.jsonl")
         PAGE.write_text(page(read_lines(COUNTS), rows))
