@@ -39,6 +39,9 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
         "kcurate.extract.walk:FileOutcome",
         "kcurate.extract.reporting:KernelOutcome",
         "kcurate.extract.pairs:PairOutcome",
+        "kcurate.extract.history:RepositoryOutcome",
+        "kcurate.extract.commit_changes:CommitOutcome",
+        "kcurate.extract.commit_changes:ChangeOutcome",
         "unevaluated",
     ),
     "deopt": (

@@ -1,6 +1,7 @@
 """The layout of the folder that a command works in. Not covered: the record of a run (`kcurate.core.runs`).
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
+history/<repository>-<content>/, history/<repository>-<settings>.jsonl
 captures/<program>/<id>.json   verdicts/<device>.jsonl   profiles/<device>.jsonl
 transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
 runs/<stage>-<time>/{config.json,summary.json,log}   .kcurate-workspace
@@ -42,6 +43,9 @@ class Workspace:
 
     kernels = Inside("kernels")  # as extracted
     pairs = Inside("pairs")  # pairs and candidates
+    history = Inside(
+        "history"
+    )  # revisions of repositories, as far as kernels need them; commits that are read
     captures = Inside("captures")  # what running programs did
     verdicts = Inside("verdicts")  # JSON lines, one file per device
     profiles = Inside("profiles")  # likewise: counters of sides

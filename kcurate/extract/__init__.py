@@ -15,6 +15,8 @@
 | `joining` | one code from the files of a pipeline |
 | `pairs`, `versions` | which kernels make a natural pair: by variant folder, by name |
 | `candidates` | writes natural pairs as candidates |
+| `history`, `commit_changes` | pairs from the commits of a repository: the stage, and one commit |
+| `git_objects`, `snapshots` | reads git repositories; what of a revision is written to read a kernel |
 | `reasons`, `reporting` | why a file gives no kernel; outcomes and their counts |
 | `settings` | the settings of `kcurate extract` |
 

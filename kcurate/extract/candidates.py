@@ -48,13 +48,17 @@ def write_candidates(
     candidates = []
     for name, pair in zip(names, pairs, strict=True):
         candidate = _candidate(name, tree, pair)
-        place = folder / name
-        earlier = _earlier(place, note)
-        merged = _merged(earlier, candidate)
-        if earlier != merged:
-            store.write_candidate(place, merged)
-        candidates.append(merged)
+        candidates.append(merged_with_earlier(folder / name, candidate, note))
     return candidates
+
+
+def merged_with_earlier(place: Path, candidate: Candidate, note: Note) -> Candidate:
+    """Write a candidate to its folder; one that is there keeps its problem."""
+    earlier = _earlier(place, note)
+    merged = _merged(earlier, candidate)
+    if earlier != merged:
+        store.write_candidate(place, merged)
+    return merged
 
 
 def _earlier(folder: Path, note: Note) -> Candidate | None:

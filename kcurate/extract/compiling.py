@@ -100,10 +100,15 @@ def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
 
 def finish_kernel(task: KernelTask) -> Kernel:
     """Compile (unless an earlier run did so with the same compiler), write the folder, return the record."""
-    compiled = _known(task)
-    if compiled is None and task.compiler is not None and task.kernel.language == "cuda":
-        compiled = compile_kernel(task.code, task.kernel)
-    return write_kernel(task, compiled)
+    return write_kernel(task, compiled(task))
+
+
+def compiled(task: KernelTask) -> CompiledKernel | None:
+    """What compiling it gives, now or in an earlier run; None: no compiler."""
+    earlier = _known(task)
+    if earlier is None and task.compiler is not None and task.kernel.language == "cuda":
+        return compile_kernel(task.code, task.kernel)
+    return earlier
 
 
 def finish_kernels(tasks: Sequence[KernelTask]) -> list[CompiledKernel | None]:

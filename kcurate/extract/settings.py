@@ -32,7 +32,9 @@ class ExtractConfig:
         ),
     ] = "auto"
     jobs: JobsOption = 1
-    include: Annotated[tuple[str, ...], Option("Only matching files; may be repeated.", metavar="GLOB")] = ()
+    include: Annotated[
+        tuple[str, ...], Option("Only matching files; may be repeated.", "--include --path", "GLOB")
+    ] = ()
     exclude: Annotated[tuple[str, ...], Option("No matching files; may be repeated.", metavar="GLOB")] = ()
     define: Annotated[
         tuple[str, ...],
@@ -65,6 +67,13 @@ class ExtractConfig:
     compile: Annotated[
         bool | None,
         Option("Compile-check each kernel; default: if NVRTC works.", "--compile/--no-compile"),
+    ] = None
+    history: Annotated[
+        bool, Option("PATHs are git repositories: kernels before and after a commit become natural pairs.")
+    ] = False
+    since: Annotated[
+        str | None,
+        Option("With --history: only commits after this revision, or this date (2025-01-31).", metavar="REV"),
     ] = None
     root: Path | None = None
     pairs: bool = True

@@ -17,7 +17,7 @@ from kcurate.core.runs import recorded
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import UnitReport
-from kcurate.errors import InputError
+from kcurate.errors import InputError, OptionError
 from kcurate.extract import compiling, plugin_readers
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
@@ -48,8 +48,14 @@ MAX_LINES = 20
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     """Extract every kernel and natural pair; `note` receives messages for the user.
 
-    Raises: as `extract`.
+    Raises: as `extract`, or as `history.run`.
     """
+    if config.history:
+        from kcurate.extract import history
+
+        return history.run(config, note=note)
+    if config.since is not None:
+        raise OptionError("needs --history", where="--since", hint="kcurate extract REPOSITORY --history")
     return extract(config, note=note)[0]
 
 

@@ -38,7 +38,7 @@ def match_versions(kernels: Iterable[Kernel], codes: Mapping[str, bytes]) -> lis
     for kernel in kernels:
         words = _words(kernel.name) if kernel.language == "cuda" else ()
         if len(kernel.params) >= LEAST_NUMBERED and words and kernel.variant is None:
-            groups[kernel.benchmark, _place(kernel), words[0], _signature(kernel)].append(kernel)
+            groups[kernel.benchmark, _place(kernel), words[0], signature(kernel)].append(kernel)
     matches = []
     for group in groups.values():
         numbered = (
@@ -75,7 +75,9 @@ def _place(kernel: Kernel) -> str:
     return str(path.parent if _NUMBER.search(path.stem) else path)
 
 
-def _signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
+def signature(kernel: Kernel) -> tuple[tuple[str, str], ...]:
+    """The parameters, name and type; `const` and `__restrict__` aside."""
+
     def plain(type_: str) -> str:
         return " ".join(re.sub(r"\b(?:const|__restrict__|__restrict|restrict)\b", " ", type_).split())
 

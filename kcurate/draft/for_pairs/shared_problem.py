@@ -121,7 +121,8 @@ def complete_pairs(
         except InputError as error:
             note(str(error))
             continue
-        if pair.problem is not None or pair.origin.kind != "natural" or not wanted & {*pair.origin.kernels}:
+        natural = pair.origin.kind in ("natural", "history")
+        if pair.problem is not None or not natural or not wanted & {*pair.origin.kernels}:
             continue
         given_problem = Given(PairOutcome.NO_PROBLEM, "its kernels are not in the workspace")
         try:

@@ -36,7 +36,7 @@ _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\r?\n|[^\n])*", re.M
 
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
-    """Possible source trees: those given, else those that extract was run on, newest first.
+    """Possible source trees: those given, else revisions of repositories and what extract was run on.
 
     Raises:
         InputError: a given tree does not exist.
@@ -53,7 +53,8 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
         except (OSError, ValueError):
             continue
         folders += [Path(str(path)) for path in paths]
-    return tuple(dict.fromkeys(folders))
+    snapshots = sorted(path for path in workspace.history.glob("*") if path.is_dir())
+    return tuple(dict.fromkeys([*snapshots, *folders]))
 
 
 def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:

@@ -1,0 +1,110 @@
+"""Snapshots: of a repository at one revision, what reading the kernels of one file takes.
+
+They lie in the workspace, and are named after their content, so equal ones are one. Not covered: units that
+are neither in the kernel's folder nor in one above it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from kcurate.core import store
+from kcurate.core.worker_pool import Pool
+from kcurate.extract.flags import FlagFinder, given_flags
+from kcurate.extract.git_objects import Repository
+from kcurate.extract.includes import Reader, by_ending, include_graph, reachable
+from kcurate.extract.merge import merge
+from kcurate.extract.sources import choose_units, find_files
+from kcurate.extract.units import UnitTask, read_unit
+from kcurate.extract.walk import SOURCE_SUFFIXES, Filter
+from kcurate.records import Kernel
+from kcurate.suites.manifest import GENERIC
+
+# A folder with more sources is a collection of programs: only those that include the kernel's file count, and
+# beyond the second number not even those.
+MAX_SIBLINGS, MAX_COLLECTED = 24, 100
+# A snapshot has at most so many files, an honest unit a few dozen.
+MAX_SNAPSHOT_FILES = 400
+_BUILD_FILES = ("GNUmakefile", "makefile", "Makefile", "CMakeLists.txt")
+_LICENCE_FILE = re.compile(r"licen[cs]e|copying|copyright|notice|eula", re.IGNORECASE)
+
+
+class _TreeReader(Reader):
+    """Reads the files of a repository at one revision."""
+
+    def __init__(self, repository: Repository, listing: Mapping[str, str]) -> None:
+        super().__init__(Path(), locate=by_ending(filter(_is_source, listing)))
+        self.repository, self.listing = repository, listing
+
+    def read(self, path: str) -> bytes | None:
+        short = posixpath.normpath(path)
+        if short not in self.cache:
+            known = short in self.listing and len(self.cache) < MAX_SNAPSHOT_FILES
+            self.cache[short] = self.repository.read(self.listing[short]) if known else None
+        return self.cache[short]
+
+    def exists(self, path: str) -> bool:
+        return posixpath.normpath(path) in self.listing
+
+
+def write_snapshot(repository: Repository, commit: str, path: str, snapshots: Path) -> Path:
+    """Write what reading a file at a revision takes; the folder, named after the repository and content."""
+    listing = repository.files(commit)
+    reader = _TreeReader(repository, listing)
+    folder = posixpath.dirname(path)
+    above = [folder]
+    while above[-1]:
+        above.append(posixpath.dirname(above[-1]))
+    sources: dict[str, list[str]] = {each: [] for each in above}
+    paths = set()
+    for other in listing:
+        place, name = posixpath.split(other)
+        if place in sources and _is_source(name):
+            sources[place].append(other)
+        elif place in sources and (name in _BUILD_FILES or _LICENCE_FILE.search(name)):
+            paths.add(other)
+    roots = {path, *(sources[folder] if len(sources[folder]) <= MAX_SIBLINGS else ())}
+    near = [other for place in above if len(sources[place]) <= MAX_COLLECTED for other in sources[place]]
+    graph = include_graph(reader, [path, *near])
+    roots |= {other for other in near if path in reachable(graph, other)}
+    paths |= {other for root in roots for other in reachable(graph, root)}
+    chosen = sorted(other for other in paths if not any(part in listing for part in _parents(other)))
+    digest = store.content_id(*(f"{other} {listing[other]}" for other in chosen))[:12]
+    root = snapshots / f"{repository.name}-{digest}"
+    for other in chosen:
+        if not (root / other).exists() and (data := repository.read(listing[other])) is not None:
+            store.write_bytes(root / other, data, durable=False)
+    return root
+
+
+def _is_source(path: str) -> bool:
+    return posixpath.splitext(path)[1].lower() in SOURCE_SUFFIXES
+
+
+def _parents(path: str) -> list[str]:
+    return [str(parent) for parent in Path(path).parents][:-1]
+
+
+@lru_cache(maxsize=32)
+def kernels_of(
+    root: Path, path: str, define: tuple[str, ...], licence: str | None
+) -> tuple[tuple[Kernel, bytes], ...]:
+    """The kernels of one file of a snapshot and their standalone codes, launches in its other files known."""
+    (files,) = find_files((root,), GENERIC, Filter())
+    files.tree = replace(files.tree, license=licence)
+    with Pool(1) as pool:
+        choose_units(files, pool, FlagFinder(root, given_flags(define, (), root), {}))
+    files.roots = {path: files.roots.get(path, [])}
+    results = {}
+    for unit in [*files.roots[path], *files.launchers]:
+        folders = files.tree.manifest.layout.include
+        results[unit] = read_unit(UnitTask(root, folders, unit, files.flags[unit], files.located[unit]))
+        if unit in files.roots[path] and results[unit].kernels_of(path):
+            files.roots[path] = [unit]
+    tree = merge(files, results, {})
+    return tuple((kernel, tree.codes[kernel.id]) for kernel in tree.kernels)
