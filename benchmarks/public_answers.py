@@ -101,6 +101,7 @@ def import_rows(options: argparse.Namespace, deadline: float) -> None:
             fact = {
                 "set": name, "id": imported.row.id, "claim": getattr(imported.row, "claim", None),
                 "outcome": str(imported.outcome), "why": imported.why[:400],
+                "repaired": stage.REPAIRED in imported.why,
                 "pair": imported.candidate.id if imported.candidate else None,
             }  # fmt: skip
             append(options.work / "imported.jsonl", fact)

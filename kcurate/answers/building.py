@@ -10,7 +10,9 @@ import json
 import sys
 import sysconfig
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,14 @@ BOOT = (
 )
 
 
+@dataclass(frozen=True)
+class Built:
+    """An extension (None: there is none). `why`: the first error of the build as published."""
+
+    library: bytes | None
+    why: str = ""
+
+
 class Builder:
     """Builds extensions against one precompiled header, in `folder`."""
 
@@ -49,35 +59,54 @@ class Builder:
             f"-DKCURATE_MULTIPROCESSORS={MULTIPROCESSORS}",
             *(f"-isystem{place}" for place in self._includes),
         ]
-        header = folder / "answer.h"
-        header.write_bytes((NATIVE / header.name).read_bytes())
-        log = self._run(
-            [*self._words, "-x", "c++-header", header.name, "-o", "answer.h.gch"], folder, PRECOMPILE_S
-        )
-        if not (folder / "answer.h.gch").is_file():
-            raise BackendError(f"PyTorch's headers do not compile: {log[-1000:]}", where="import")
+        self._precompiling = threading.Lock()
 
-    def build(self, request: Mapping[str, Any]) -> bytes | str:
-        """The extension that `load_inline` would make; text: the compiler's first error."""
+    def _precompile(self) -> None:
+        """Compile the header, once, when the first answer needs it."""
+        with self._precompiling:
+            header = self.folder / "answer.h"
+            compiled = header.with_suffix(".h.gch")
+            if compiled.is_file():
+                return
+            header.write_bytes((NATIVE / header.name).read_bytes())
+            command = [*self._words, "-x", "c++-header", header.name, "-o", compiled.name]
+            log = self._run(command, self.folder, PRECOMPILE_S)
+            if not compiled.is_file():
+                raise BackendError(f"PyTorch's headers do not compile: {log[-1000:]}", where="import")
+
+    def build(self, request: Mapping[str, Any]) -> Built:
+        """The extension that `load_inline` would make.
+
+        Where its bindings do not know the functions of the CUDA source, as happens if `cpp_sources` do not
+        declare them, all sources become one unit: the answer's code is judged, and said to be `repaired`.
+        """
+        self._precompile()
+        published = self._linked(request, _units(request))
+        if published.library is not None or not request["functions"]:
+            return published
+        whole = "\n".join([*request["cpp"], *request["cuda"]])
+        if "PYBIND11_MODULE" not in whole:
+            whole += _bindings(request)
+        repaired = self._linked(request, {"answer.cpp": host_text.host_text(whole.encode())})
+        return Built(repaired.library, published.why)
+
+    def _linked(self, request: Mapping[str, Any], texts: Mapping[str, bytes]) -> Built:
         with tempfile.TemporaryDirectory(prefix="kcurate-answer-") as name:
             place = Path(name)
-            texts = _units(request)
-            for file, text in texts.items():
-                (place / file).write_bytes(b'#include "answer.h"\n' + text)
-            library, log = place / "answer.so", ""
             words = [*self._words, f"-I{self.folder}", f"-DTORCH_EXTENSION_NAME={request['name']}"]
-            for file in texts:  # an error in the first, the bindings, ends it before the rest costs seconds
+            for file, text in texts.items():  # an error in the first, the bindings, saves the others
+                (place / file).write_bytes(b'#include "answer.h"\n' + text)
                 log = self._run([*words, "-c", file, "-o", f"{file}.o"], place, COMPILE_S)
                 if not (place / f"{file}.o").is_file():
-                    return _first_error(log)
+                    return Built(None, _first_error(log))
+            objects = [f"{file}.o" for file in texts]
             log = self._run(
-                [*words, "-shared", *(f"{file}.o" for file in texts), *self._libraries, "-o", library.name],
-                place,
-                COMPILE_S,
+                [*words, "-shared", *objects, *self._libraries, "-o", "answer.so"], place, COMPILE_S
             )
-            return (
-                library.read_bytes() if library.is_file() and not library.is_symlink() else _first_error(log)
-            )
+            library = place / "answer.so"
+            if library.is_file() and not library.is_symlink():
+                return Built(library.read_bytes())
+            return Built(None, _first_error(log))
 
     def _run(self, command: Sequence[str], place: Path, limit_s: float) -> str:
         folders = [
@@ -104,12 +133,16 @@ def _first_error(log: str) -> str:
 
 def _units(request: Mapping[str, Any]) -> dict[str, bytes]:
     """The translation units of `load_inline`: C++ with the bindings, and CUDA."""
-    bindings = "".join(f'm.def("{name}", &{name});' for name in request["functions"] or ())
     main = "\n".join(request["cpp"])
     if request["functions"] is not None:
-        main += f"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {bindings} }}\n"
+        main += _bindings(request)
     units = {"main.cpp": main, "cuda.cpp": "\n".join(request["cuda"])}
     return {name: host_text.host_text(text.encode()) for name, text in units.items() if text.strip()}
+
+
+def _bindings(request: Mapping[str, Any]) -> str:
+    bindings = "".join(f'm.def("{name}", &{name});' for name in request["functions"])
+    return f"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {bindings} }}\n"
 
 
 def _include_folders() -> Iterable[str]:

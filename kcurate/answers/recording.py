@@ -20,6 +20,9 @@ from kcurate.backends import torch_module, torch_text
 from kcurate.errors import ProblemError
 
 CLASS = "ModelNew"
+# The arguments of `load_inline` to a library (None: there is none), and the first error of what was
+# published.
+Build = Callable[[Mapping[str, Any]], tuple[bytes | None, str]]
 # A GPU of the generation that judges: an H200 has as many multiprocessors as an H100.
 MULTIPROCESSORS = 132
 # Operators that compute nothing: they allocate, or look at the same memory in another way.
@@ -96,7 +99,7 @@ def recorded(
     answer: str,
     reference: str,
     sizes: Mapping[str, int],
-    build: Callable[[Mapping[str, Any]], bytes | str],
+    build: Build,
 ) -> dict[str, Any]:
     """Run an answer at these sizes: `events` of its second call, `inputs`, `state`, `outputs`, `memory`.
 
@@ -107,9 +110,10 @@ def recorded(
 
     tape = Tape()
     failed: list[str] = []
+    repaired: list[str] = []
     sys.kcurate_event = tape.hear  # type: ignore[attr-defined]
     try:
-        with _Watched(tape).on(), _pretended(torch, build, failed):
+        with _Watched(tape).on(), _pretended(torch, build, failed, repaired):
             torch.manual_seed(0)
             reference_model, names = torch_module.build(reference, "Model", sizes)
             inputs = [_placeholder(value) for value in _made(names["get_inputs"])]
@@ -129,22 +133,24 @@ def recorded(
                     results = made(*inputs)
                     tape.on = False
             if Ended.first is None:
-                return _told(tape, failed, inputs, made, reference_model, torch_module.flat(results))
+                told = _told(tape, inputs, made, reference_model, torch_module.flat(results))
+                return {**told, "failed": failed, "repaired": repaired}
     except Ended:
         pass
     except ProblemError as error:
-        return {"ended": "unreadable", "detail": error.what, "failed": failed}
+        return {"ended": "unreadable", "detail": error.what, "failed": failed, "repaired": repaired}
     except Exception as error:  # noqa: BLE001 - an answer may raise anything
         text = " ".join(str(error).split())[:300]
         return {
             "ended": "unreadable",
             "detail": f"it fails: {type(error).__name__}: {text}",
             "failed": failed,
+            "repaired": repaired,
         }
     finally:
         end, Ended.first = Ended.first, None
     assert end is not None
-    return {"ended": end.why, "detail": end.detail, "failed": failed}
+    return {"ended": end.why, "detail": end.detail, "failed": failed, "repaired": repaired}
 
 
 def _made(function: Callable[[], Any]) -> Any:
@@ -157,7 +163,7 @@ def _placeholder(value: Any) -> Any:
 
 
 def _told(
-    tape: Tape, failed: list[str], inputs: Sequence[Any], made: Any, reference: Any, results: Sequence[Any]
+    tape: Tape, inputs: Sequence[Any], made: Any, reference: Any, results: Sequence[Any]
 ) -> dict[str, Any]:
     """A recording as plain data."""
     theirs = dict(made.named_parameters()) | dict(made.named_buffers())
@@ -173,7 +179,6 @@ def _told(
         },
         "outputs": [{**_place(value), "contiguous": bool(value.is_contiguous())} for value in results],
         "memory": [[at, size, dtype] for at, (size, dtype) in tape.memory.items()],
-        "failed": failed,
     }
 
 
@@ -259,7 +264,7 @@ class _Watched:
 
 
 @contextlib.contextmanager
-def _pretended(torch: Any, build: Callable[[Mapping[str, Any]], bytes | str], failed: list[str]) -> Any:
+def _pretended(torch: Any, build: Build, failed: list[str], repaired: list[str]) -> Any:
     """PyTorch as on a machine with a GPU, as far as an answer looks."""
     from torch.overrides import TorchFunctionMode
     from torch.utils import cpp_extension
@@ -290,10 +295,12 @@ def _pretended(torch: Any, build: Callable[[Mapping[str, Any]], bytes | str], fa
             if isinstance(functions, str)
             else list(map(str, functions))
         )
-        library = build(request)
-        if isinstance(library, str):
-            failed.append(library)
-            raise RuntimeError(f"Error building extension {name!r}: {library}")
+        library, why = build(request)
+        if library is None:
+            failed.append(why)
+            raise RuntimeError(f"Error building extension {name!r}: {why}")
+        if why:
+            repaired.append(why)
         try:
             return _loaded(str(name), library, failed)
         except Exception as error:

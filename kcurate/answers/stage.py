@@ -39,6 +39,8 @@ from kcurate.records import Call, Candidate, Origin, Problem, Side, Sizes, Summa
 STAGE = "import"
 # How much wider than usual a tolerance may be, where the module's own rounding needs it.
 WIDEST = 64
+# Said of an answer whose bindings had to be joined with its CUDA source.
+REPAIRED = "as published its extension does not build"
 # Runs of an answer beside those at the problem's sizes, from which expressions are found.
 MAX_SAMPLES = 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
@@ -134,7 +136,8 @@ def imported(row: rows.Row | rows.Bad, builder: Builder, config: ImportConfig) -
     with AnswerProcess(builder) as process:
         reading = _Reading(row, process, config)
         try:
-            return Imported(row, RowOutcome.IMPORTED, "", reading.candidate())
+            candidate = reading.candidate()
+            return Imported(row, RowOutcome.IMPORTED, reading.repaired, candidate)
         except _Stopped as stop:
             return Imported(row, stop.outcome, stop.why)
         except (KeyError, TypeError, ValueError, IndexError) as error:  # its process may send anything
@@ -152,7 +155,7 @@ class _Reading:
 
     def __init__(self, row: rows.Row, process: AnswerProcess, config: ImportConfig) -> None:
         self.row, self.process, self.config = row, process, config
-        self.reference = row.reference
+        self.reference, self.repaired = row.reference, ""
 
     def candidate(self) -> Candidate:
         """The candidate.
@@ -165,6 +168,8 @@ class _Reading:
             same = any(place.get("at") == out["at"] for place in first["inputs"] for out in first["outputs"])
             what = "it returns its input" if same else "it launches no kernel of its own"
             raise _Stopped(RowOutcome.RETURNS_INPUT if same else RowOutcome.NOT_CUDA, _with(what, first))
+        if first["repaired"]:
+            self.repaired = f"{REPAIRED}: {first['repaired'][0]}"
         module = convert_all({"module": self.reference}, BENCH_BYTES, WIDEST)["module"]
         if module.problem is None or module.side is None:
             raise _Stopped(RowOutcome.NO_PROBLEM, module.why)
@@ -249,9 +254,11 @@ class _Reading:
 
 
 def _with(what: str, recording: Mapping[str, Any]) -> str:
-    """A reason, after what went wrong with the answer's extension before."""
-    failed = [str(text) for text in recording["failed"]][:1]
-    return f"{what}; its own code was not used: {failed[0]}" if failed else what
+    """A reason, and what went wrong with the answer's extension before."""
+    for key, meaning in (("failed", "its own code was not used"), ("repaired", REPAIRED)):
+        if recording[key]:
+            what += f"; {meaning}: {recording[key][0]}"
+    return what
 
 
 def _around(bench: Mapping[str, int], far: bool) -> Iterator[dict[str, int]]:

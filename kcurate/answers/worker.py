@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kcurate.answers.building import Builder
+from kcurate.answers.building import Builder, Built
 from kcurate.core import time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.judge.workers.nursery import worker_environment
@@ -53,7 +53,7 @@ class AnswerProcess:
             start_new_session=True,
         )
         theirs.close()
-        self._built: dict[str, bytes | str] = {}
+        self._built: dict[str, Built] = {}
         self._greet()
 
     def __enter__(self) -> AnswerProcess:
@@ -98,17 +98,16 @@ class AnswerProcess:
         key = json.dumps(request, sort_keys=True)
         if key not in self._built:
             many = len(self._built) >= MAX_BUILDS
-            self._built[key] = "it builds too many extensions" if many else self._builder.build(request)
-        library = self._built[key]
-        if isinstance(library, str):
-            self._channel.send({"why": library})
-        else:
-            self._channel.send({}, {"library": np.frombuffer(library, np.uint8)})
+            too_many = Built(None, "it builds too many extensions")
+            self._built[key] = too_many if many else self._builder.build(request)
+        built = self._built[key]
+        blobs = {} if built.library is None else {"library": np.frombuffer(built.library, np.uint8)}
+        self._channel.send({"why": built.why}, blobs)
         return time.monotonic() - started_s
 
 
 def _ended(why: str, detail: str) -> dict[str, Any]:
-    return {"ended": why, "detail": detail, "failed": []}
+    return {"ended": why, "detail": detail, "failed": [], "repaired": []}
 
 
 def main(fd: int) -> None:
@@ -130,10 +129,11 @@ def main(fd: int) -> None:
     isolation.enter("run", "emulator")
     channel.send({})
 
-    def build(request: Mapping[str, Any]) -> bytes | str:
+    def build(request: Mapping[str, Any]) -> tuple[bytes | None, str]:
         channel.send({"build": dict(request)})
         frame = channel.receive()
-        return str(frame.body["why"]) if "why" in frame.body else frame.blobs["library"].tobytes()
+        library = frame.blobs["library"].tobytes() if "library" in frame.blobs else None
+        return library, str(frame.body["why"])
 
     with contextlib.suppress(ChannelClosed):
         while True:
