@@ -88,6 +88,8 @@ class Builder:
         if "PYBIND11_MODULE" not in whole:
             whole += _bindings(request)
         repaired = self._linked(request, {"answer.cpp": host_text.host_text(whole.encode())})
+        if repaired.library is None:
+            return Built(None, f"{published.why}; with the bindings joined: {repaired.why}")
         return Built(repaired.library, published.why)
 
     def _linked(self, request: Mapping[str, Any], texts: Mapping[str, bytes]) -> Built:

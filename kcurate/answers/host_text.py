@@ -134,10 +134,13 @@ def _callee(text: bytes, at: int) -> int | None:
     """Where the expression before `<<<` begins: a name, and template arguments."""
     end = len(text[:at].rstrip())
     if text[end - 1 : end] == b">":
-        depth = 0
+        angles = brackets = 0
         for position in range(end - 1, max(0, end - 1000), -1):
-            depth += (text[position] == ord(">")) - (text[position] == ord("<"))
-            if not depth:
+            byte = text[position]
+            brackets += (byte in b")]") - (byte in b"([")
+            if not brackets:
+                angles += (byte == ord(">")) - (byte == ord("<"))
+            if not angles and not brackets:
                 end = position
                 break
     match = _CALLEE.search(text, max(0, end - 300), end)

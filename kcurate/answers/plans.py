@@ -191,10 +191,11 @@ def plan(code: str, recordings: Sequence[tuple[Sizes, Recording]], problem: Prob
     settings = [sizes for sizes, _ in recordings]
     fit = _Fitting(settings)
     for buffer in problem.buffers.values():
-        fit.atoms.setdefault(
-            f"({' * '.join(f'({extent})' for extent in buffer.shape)})",
-            tuple(_elements(buffer, s) for s in settings),
-        )
+        extents = [
+            extent if extent.isidentifier() or extent.isdigit() else f"({extent})"
+            for extent in map(str, buffer.shape)
+        ]
+        fit.atoms.setdefault(f"({' * '.join(extents)})", tuple(_elements(buffer, s) for s in settings))
     places = [Places(recording, call, problem) for _, recording in recordings]
     lanes = [
         [event for event in recording["events"] if event["kind"] != "symbol"] for _, recording in recordings

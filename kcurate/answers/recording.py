@@ -140,10 +140,10 @@ def recorded(
     except ProblemError as error:
         return {"ended": "unreadable", "detail": error.what, "failed": failed, "repaired": repaired}
     except Exception as error:  # noqa: BLE001 - an answer may raise anything
-        text = " ".join(str(error).split())[:300]
+        said = " ".join(str(error).split())[:300]
         return {
             "ended": "unreadable",
-            "detail": f"it fails: {type(error).__name__}: {text}",
+            "detail": f"it fails: {type(error).__name__}: {said}",
             "failed": failed,
             "repaired": repaired,
         }
@@ -287,15 +287,10 @@ def _pretended(torch: Any, build: Build, failed: list[str], repaired: list[str])
     def load_inline(
         name: str, cpp_sources: Any = "", cuda_sources: Any = "", functions: Any = None, **_: Any
     ) -> Any:
-        request = {"name": str(name), "cpp": _texts(cpp_sources), "cuda": _texts(cuda_sources)}
-        request["functions"] = (
-            None
-            if functions is None
-            else [functions]
-            if isinstance(functions, str)
-            else list(map(str, functions))
+        bound = None if functions is None else _texts(functions)
+        library, why = build(
+            {"name": str(name), "cpp": _texts(cpp_sources), "cuda": _texts(cuda_sources), "functions": bound}
         )
-        library, why = build(request)
         if library is None:
             failed.append(why)
             raise RuntimeError(f"Error building extension {name!r}: {why}")
