@@ -145,11 +145,13 @@ def test_launches_become_calls_that_record() -> None:
 template <typename T, int N>
 __global__ void __launch_bounds__(256) k(const T* x, T* y) { y[0] = __expf(x[N]); }
 __device__ float helper(float x) { return __sinf(x); }
+void any(at::Tensor x) { AT_DISPATCH_FLOATING_TYPES(x.type(), "any", [&] {}); }
 void run(float* x) { if (x) k<float, (1 > 0)><<<dim3(1, 2), 256, 0>>>(x, x); }
 """
     text = host_text.host_text(source).decode()
     assert "<<<" not in text and "__expf" not in text and "__sinf" not in text and "torch" not in text
     assert "if (x) kcurate::configure(dim3(1, 2), 256, 0), k<float, (1 > 0)>(x, x);" in text
+    assert 'AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "any"' in text
     assert 'kcurate::launched("k", __PRETTY_FUNCTION__, x, y)' in text
 
 

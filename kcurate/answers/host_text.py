@@ -22,6 +22,8 @@ _INCLUDE = re.compile(
 )
 _FUNCTION = re.compile(rb"\b__(?:global|device)__\b")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+# Older PyTorch took `x.type()` there.
+_DISPATCH = re.compile(rb"(\bAT_DISPATCH_\w+\s*\(\s*[^,()]*)\.type\(\)(?=\s*,)")
 _CALLEE = re.compile(rb"(?:[A-Za-z_]\w*\s*::\s*)*[A-Za-z_]\w*\s*\Z")
 _SYMBOL = re.compile(
     rb"__(?:constant|device)__\s+(?:const\s+)?[\w:]+(?:\s+[\w:]+)?\s+(\w+)\s*(?:\[[^;={(]*)?[;=]"
@@ -91,7 +93,8 @@ def host_text(source: bytes) -> bytes:
         b'static kcurate::Symbol kcurate_symbol_%b("%b", (const void*)&%b);\n' % (name, name, name)
         for name in symbols
     )
-    return _INCLUDE.sub(b"", _configured(blank_comments(text))) + b"\n" + told
+    text = _DISPATCH.sub(rb"\1.scalar_type()", _configured(blank_comments(text)))
+    return _INCLUDE.sub(b"", text) + b"\n" + told
 
 
 def _recording(source: bytes, function: DeviceFunction) -> bytes:
