@@ -11,17 +11,20 @@ docs/data/nvidia-h200/public-answers.jsonl: a row's id, published and proved rat
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kcurate.answers import rows, stage
 from kcurate.answers.settings import ImportConfig
 from kcurate.core import store
+from kcurate.records import Candidate, Sizes, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = ROOT / "docs" / "data" / "nvidia-h200" / "public-answers.jsonl"
@@ -31,9 +34,13 @@ SETS = {
     "cuda-l1": ("kernelbench", "MIT", "https://github.com/deepreinforce-ai/CUDA-L1"),
     "robust-kbench": ("robust-kbench", "Apache-2.0", "https://github.com/SakanaAI/robust-kbench"),
 }
+GOOD = ("holds", "weaker")
+# Outcomes of a fast side that may come from sizes unlike the published one.
+FAILING = ("mismatch", "nondeterministic", "launch_error", "timeout")
 # What an outcome says of an answer, in the order of the page.
 GROUPS = {
     "holds": ("confirmed",),
+    "holds at its own sizes only": (),
     "weaker": ("not_faster", "ambiguous_timing"),
     "wrong": ("mismatch", "nondeterministic", "launch_error", "timeout", "static_reject", "compile_error"),
     "not its own CUDA": ("library", "graph", "returns_input", "not_cuda"),
@@ -109,44 +116,77 @@ def import_rows(options: argparse.Namespace, deadline: float) -> None:
 
 
 def judge_rows(options: argparse.Namespace, deadline: float) -> None:
-    """Judge the imported rows that are not in `judged.jsonl`."""
+    """Judge the imported rows that have no verdict yet; those that fail, at sizes like their own too."""
+    pairs = [line["pair"] for line in lines(options.work / "imported.jsonl") if line["pair"]]
+    candidates = {pair: store.read_candidate(options.work / "pairs" / pair) for pair in pairs}
+    judge_wave(options, deadline, candidates, own_sizes=False)
+    failing = {
+        line["pair"]
+        for line in lines(options.work / "judged.jsonl")
+        if not line["own_sizes"] and line["side"] == "fast" and line["outcome"] in FAILING
+    }
+    like_its_own = {pair: at_its_sizes(candidates[pair]) for pair in pairs if pair in failing}
+    judge_wave(options, deadline, like_its_own, own_sizes=True)
+
+
+def at_its_sizes(candidate: Candidate) -> Candidate:
+    """The candidate, tested where one of its sizes is half of the published one."""
+    assert candidate.problem is not None
+    bench = dict(candidate.problem.sizes.headline)
+    halves = [{**bench, name: value // 2} for name, value in bench.items() if value % 2 == 0 and value > 2]
+    sizes = Sizes(tuple(halves[:3] or [bench]), candidate.problem.sizes.bench)
+    return replace(candidate, id=f"{candidate.id}-own", problem=replace(candidate.problem, sizes=sizes))
+
+
+def judge_wave(
+    options: argparse.Namespace, deadline: float, candidates: dict[str, Candidate], own_sizes: bool
+) -> None:
+    """Judge those that have no line yet."""
     from kcurate import judge
     from kcurate.judge import JudgeConfig
 
-    done = {line["pair"] for line in lines(options.work / "judged.jsonl")}
-    pairs = [line["pair"] for line in lines(options.work / "imported.jsonl") if line["pair"]]
-    waiting = [
-        (i, store.read_candidate(options.work / "pairs" / pair))
-        for i, pair in enumerate(pairs)
-        if pair not in done
-    ]
-    if not waiting:
+    judged = options.work / "judged.jsonl"
+    done = {line["pair"] for line in lines(judged) if line["own_sizes"] == own_sizes}
+    pairs = [pair for pair in candidates if pair not in done]
+    if not pairs or time.monotonic() > deadline:
         return
     gpus = tuple(map(int, options.gpus.split(",")))
     config = JudgeConfig(options.backend, gpus[0], torch=True)
-    for index, verdict in judge.judge_many(waiting, config, gpus=gpus, jobs=0):
-        ratio = verdict.speedup
-        fact = {
-            "pair": pairs[index], "outcome": str(verdict.outcome), "why": verdict.detail[:400],
-            "device": verdict.environment.device,
-            "side": verdict.side, "speedup": ratio and ratio.ratio, "low": ratio and ratio.low,
-            "high": ratio and ratio.high,
-        }  # fmt: skip
-        append(options.work / "judged.jsonl", fact)
-        print(f"{pairs[index]}: {verdict.outcome} {verdict.detail[:150]}", flush=True)
-        if time.monotonic() > deadline:
-            print("out of time; run it again")
-            return
+    waiting = [(index, candidates[pair]) for index, pair in enumerate(pairs)]
+    with contextlib.closing(judge.judge_many(waiting, config, gpus=gpus)) as verdicts:
+        for index, verdict in verdicts:
+            ratio = verdict.speedup
+            fact = {
+                "pair": pairs[index], "own_sizes": own_sizes, "outcome": str(verdict.outcome),
+                "why": first_line(verdict), "device": verdict.environment.device, "side": verdict.side,
+                "speedup": ratio and ratio.ratio, "low": ratio and ratio.low, "high": ratio and ratio.high,
+            }  # fmt: skip
+            append(judged, fact)
+            print(f"{pairs[index]}: {verdict!r}"[:250], flush=True)
+            if time.monotonic() > deadline:
+                print("out of time; run it again")
+                return
+
+
+def first_line(verdict: Verdict) -> str:
+    """Why, with the compiler's first error where there is one."""
+    errors = [line.strip() for line in (verdict.log or "").splitlines() if "error" in line]
+    return (verdict.detail or "".join(errors[:1]))[:400]
 
 
 def write_facts(work: Path) -> None:
     """One line a row: what may be published."""
-    judged = {line["pair"]: line for line in lines(work / "judged.jsonl")}
+    verdicts = list(lines(work / "judged.jsonl"))
+    judged = {line["pair"]: line for line in verdicts if not line["own_sizes"]}
+    at_own = {line["pair"]: line for line in verdicts if line["own_sizes"]}
     facts = []
     for line in lines(work / "imported.jsonl"):
         verdict = judged.get(line["pair"], {})
-        fact = {**line, **{key: value for key, value in verdict.items() if key != "pair"}}
-        facts.append({key: value for key, value in fact.items() if key != "pair" and value is not None})
+        own = at_own.get(line["pair"], {})
+        ratio = {key: own[key] for key in ("speedup", "low", "high") if own.get(key)}
+        fact = {**line, **verdict, **ratio, "at_its_sizes": own.get("outcome")}
+        left_out = ("pair", "own_sizes")
+        facts.append({key: value for key, value in fact.items() if key not in left_out and value is not None})
     text = "".join(json.dumps(fact, sort_keys=True) + "\n" for fact in facts)
     (work / "facts.jsonl").write_text(text)
     print(Counter(fact["outcome"] for fact in facts))
@@ -176,6 +216,8 @@ def group_of(fact: dict[str, Any]) -> str:
     """The group of an outcome; of a wrong one, whose side was at fault matters."""
     if fact.get("side") == "slow":
         return "not readable"  # the module itself failed
+    if fact.get("at_its_sizes") == "confirmed":
+        return "holds at its own sizes only"
     return next(name for name, outcomes in GROUPS.items() if fact["outcome"] in outcomes)
 
 
@@ -187,7 +229,7 @@ def page(facts: list[dict[str, Any]]) -> str:
     for group in GROUPS:
         counts = [sum(fact["set"] == name and group_of(fact) == group for fact in facts) for name in names]
         parts.append(f"| {group} | " + " | ".join(map(str, counts)) + " |")
-    reasons = Counter(reason(fact) for fact in facts if group_of(fact) not in ("holds", "weaker"))
+    reasons = Counter(reason(fact) for fact in facts if group_of(fact) not in GOOD)
     parts.append("\n## Commonest reasons\n\n| answers | reason |\n|---|---|")
     parts += [f"| {count} | {text} |" for text, count in reasons.most_common(12)]
     parts.append(
@@ -202,7 +244,7 @@ def page(facts: list[dict[str, Any]]) -> str:
         if fact.get("speedup"):
             proved = f"{fact['speedup']:.2f} ({fact['low']:.2f} to {fact['high']:.2f})"
         claim = fact.get("claim", "")
-        why = reason(fact) if group_of(fact) not in ("holds", "weaker") else ""
+        why = reason(fact) if group_of(fact) not in GOOD else ""
         parts.append(f"| {fact['set']} | {fact['id']} | {claim} | {fact['outcome']} | {proved} | {why} |")
     return "\n".join(parts) + "\n"
 
@@ -215,7 +257,8 @@ PyTorch with full float32 arithmetic, on {device}. `kcurate import` runs an answ
 tensors, records its launches at several sizes, and turns them into a plan; the judge compares results at
 all sizes and times both sides.
 
-*holds*: right, and faster by more than the noise; *weaker*: right, not faster; *wrong*: other results, or
+*holds*: right, and faster by more than the noise; *holds at its own sizes only*: it fails at other sizes
+than those like the published one, and holds there; *weaker*: right, not faster; *wrong*: other results, or
 code that the judge refuses; *not its own CUDA*: what runs is PyTorch, a library, or nothing, most often
 because the answer's extension does not build, or is never called, and it falls back; *not readable*: no
 verdict. The published ratio is the publisher's own, on an H100, and not always against eager PyTorch in
