@@ -218,7 +218,7 @@ def group_of(fact: dict[str, Any]) -> str:
         return "not readable"  # the module itself failed
     if fact.get("at_its_sizes") == "confirmed":
         return "holds at its own sizes only"
-    return next(name for name, outcomes in GROUPS.items() if fact["outcome"] in outcomes)
+    return next((name for name, outcomes in GROUPS.items() if fact["outcome"] in outcomes), "not readable")
 
 
 def page(facts: list[dict[str, Any]]) -> str:

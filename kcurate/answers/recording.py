@@ -266,23 +266,7 @@ class _Watched:
 @contextlib.contextmanager
 def _pretended(torch: Any, build: Build, failed: list[str], repaired: list[str]) -> Any:
     """PyTorch as on a machine with a GPU, as far as an answer looks."""
-    from torch.overrides import TorchFunctionMode
     from torch.utils import cpp_extension
-
-    class Pretend(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in (torch.Tensor.is_cuda.__get__,):
-                return True
-            if func in (torch.Tensor.device.__get__,):
-                return torch.device("cuda", 0)
-            if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
-                return args[0]
-            if func is torch.Tensor.get_device:
-                return 0
-            moved = {name: _on_cpu(torch, value) for name, value in (kwargs or {}).items()}
-            if func is torch.Tensor.to:
-                args = (args[0], *(_on_cpu(torch, value) for value in args[1:]))
-            return func(*args, **moved)
 
     def load_inline(
         name: str, cpp_sources: Any = "", cuda_sources: Any = "", functions: Any = None, **_: Any
@@ -331,13 +315,35 @@ def _pretended(torch: Any, build: Build, failed: list[str], repaired: list[str])
     for owner, name, value in replaced:
         setattr(owner, name, value)
     try:
-        with Pretend():
+        with _tensors_on_a_gpu(torch):
             yield
     finally:
         for owner, name, value in before:
             setattr(owner, name, value)
         for name in modules:
             sys.modules.pop(name, None)
+
+
+def _tensors_on_a_gpu(torch: Any) -> Any:
+    """A context in which tensors say that they are on a GPU, and are made on the CPU."""
+    from torch.overrides import TorchFunctionMode
+
+    class Pretend(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (torch.Tensor.is_cuda.__get__,):
+                return True
+            if func in (torch.Tensor.device.__get__,):
+                return torch.device("cuda", 0)
+            if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
+                return args[0]
+            if func is torch.Tensor.get_device:
+                return 0
+            moved = {name: _on_cpu(torch, value) for name, value in (kwargs or {}).items()}
+            if func is torch.Tensor.to:
+                args = (args[0], *(_on_cpu(torch, value) for value in args[1:]))
+            return func(*args, **moved)
+
+    return Pretend()
 
 
 def _gpu(torch: Any) -> dict[str, Any]:
