@@ -30,6 +30,21 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
+// nvcc declares these for host code too.
+#define BOTH(Left, Right, Result)                                             \
+    inline Result min(Left a, Right b) { return (Result)a < (Result)b ? a : b; } \
+    inline Result max(Left a, Right b) { return (Result)a < (Result)b ? b : a; }
+#define BOTH_SIGNS(Type) \
+    BOTH(Type, Type, Type) BOTH(unsigned Type, unsigned Type, unsigned Type) \
+    BOTH(Type, unsigned Type, unsigned Type) BOTH(unsigned Type, Type, unsigned Type)
+BOTH_SIGNS(int)
+BOTH_SIGNS(long)
+BOTH_SIGNS(long long)
+BOTH(float, float, float)
+BOTH(double, double, double)
+#undef BOTH_SIGNS
+#undef BOTH
+
 namespace kcurate {
 struct Configuration {
     dim3 grid, block;
