@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--import-seconds", type=float, default=1e9)
-    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--only", nargs="*", help="row ids")
     parser.add_argument("--no-judge", action="store_true")
     parser.add_argument("--backend", default="cuda")

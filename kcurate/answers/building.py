@@ -20,7 +20,7 @@ from kcurate.answers import host_text
 from kcurate.answers.recording import MULTIPROCESSORS
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
-from kcurate.errors import BackendError, MissingDependencyError
+from kcurate.errors import MissingDependencyError
 from kcurate.judge.workers.nursery import run_limited
 
 NATIVE = Path(__file__).with_name("native")
@@ -72,7 +72,8 @@ class Builder:
             command = [*self._words, "-x", "c++-header", header.name, "-o", compiled.name]
             log = self._run(command, self.folder, PRECOMPILE_S)
             if not compiled.is_file():
-                raise BackendError(f"PyTorch's headers do not compile: {log[-1000:]}", where="import")
+                what = f"PyTorch's headers do not compile here: {log[-1000:]}"
+                raise MissingDependencyError(what, hint="is the compiler new enough for this PyTorch?")
 
     def build(self, request: Mapping[str, Any]) -> Built:
         """The extension that `load_inline` would make.

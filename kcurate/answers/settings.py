@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, Option, WorkspaceOption
+from kcurate.core.options import Argument, JobsOption, LicenceOption, Option, WorkspaceOption
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class ImportConfig:
     suite: Annotated[
         str | None, Option("Name of the collection, the first part of ids; default: PATH's.", metavar="NAME")
     ] = None
-    licence: Annotated[str | None, Option("The answers' licence, in SPDX's spelling.", metavar="SPDX")] = None
+    licence: LicenceOption = None
     url: Annotated[str | None, Option("Where the rows come from, for attribution.", metavar="URL")] = None
     limit: Annotated[int | None, Option("Read at most N rows.", metavar="N", min=1)] = None
     seconds: Annotated[
         float, Option("Longest time for an answer's runs; compiling it is not counted.", metavar="S", min=1)
     ] = 60.0
-    jobs: Annotated[int | None, Option("Answers at a time; default: one a core.", metavar="N", min=1)] = None
+    jobs: JobsOption = 0

@@ -30,7 +30,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.runs import ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import blank_comments
-from kcurate.errors import ProblemError
+from kcurate.errors import BackendError, ProblemError
 from kcurate.kernelbench.tasks import BENCH_BYTES
 from kcurate.kernelbench.worker import convert_all
 from kcurate.problem.check import check
@@ -133,7 +133,11 @@ def imported(row: rows.Row | rows.Bad, builder: Builder, config: ImportConfig) -
             RowOutcome.GRAPH if re.search(r"CUDAGraph|cuda\.graph\(", row.answer) else RowOutcome.NOT_CUDA
         )
         return Imported(row, outcome, f"no kernel in CUDA: {kind}")
-    with AnswerProcess(builder) as process:
+    try:
+        started = AnswerProcess(builder)
+    except BackendError as error:
+        return Imported(row, RowOutcome.DIES, error.what)
+    with started as process:
         reading = _Reading(row, process, config)
         try:
             candidate = reading.candidate()
