@@ -32,6 +32,7 @@ LAYERS = (
     {"kernelbench", "local_models"},
     {"evaluation"},
     {
+        "answers",
         "capture",
         "dataset",
         "deopt",
@@ -55,7 +56,7 @@ ONLY_IMPORTER = {
     "jsonschema": "core",
     "jsonschema_rs": "core",
     "datasets": ("dataset", "local_models", "train"),
-    "torch": ("backends", "evaluation", "kernelbench", "local_models", "reward", "train"),
+    "torch": ("answers", "backends", "evaluation", "kernelbench", "local_models", "reward", "train"),
     "triton": "backends",
     "transformers": ("evaluation", "local_models", "train"),
     "trl": "train",

@@ -37,6 +37,7 @@ ROOT_HELP = {"--help", "-h", "--version"}
 COMPLETION = "_KCURATE_COMPLETE"
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": stages.extract,
+    "import": stages.import_,
     "capture": capture.capture,
     "deopt": deopt.deopt,
     "pair": own.pair,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+from kcurate.answers.settings import ImportConfig
 from kcurate.cli.failing import FailOnOption, split
 from kcurate.core.options import JsonOption, Option
 from kcurate.dataset.settings import BuildConfig, PushConfig
@@ -27,6 +28,19 @@ def extract(config: ExtractConfig, fail_on: FailOnOption = None, json: JsonOptio
     from kcurate.cli import output
     from kcurate.dataset.licences import spdx
     from kcurate.extract.stage import run
+
+    config = replace(config, licence=spdx(config.licence))
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+
+
+def import_(config: ImportConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Turn answers that others published (PyTorch module, CUDA) into pairs, to be proved by validate.
+
+    Example: kcurate import kernelbench answers.jsonl --licence MIT -w work
+    """
+    from kcurate.answers.stage import run
+    from kcurate.cli import output
+    from kcurate.dataset.licences import spdx
 
     config = replace(config, licence=spdx(config.licence))
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

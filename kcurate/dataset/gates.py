@@ -25,6 +25,7 @@ BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
 # A row is refused if its speedup and the ratio of its median times differ by this factor. In 2,900 verdicts
 # they differed by at most 1.4.
 APART = 2.0
+IMPORTED = "imported"
 DUPLICATE, CONTAMINATED, SINGLE_SIZE = "duplicate", "contaminated", "single_size"
 UNSANITIZED = "unsanitized"
 
@@ -76,6 +77,8 @@ class Gates:
     def _refusal(self, row: Mapping[str, Any]) -> Refusal | None:
         if detail := bad_row(row):
             return Refusal(row["id"], BAD_ROW, detail)
+        if row["origin"] == "imported" and not self.rules.with_imported:
+            return Refusal(row["id"], IMPORTED, "an answer that others published; --with-imported takes it")
         if json.loads(row["problem"] or "{}").get("single_size"):
             return Refusal(row["id"], SINGLE_SIZE, "only one size of it is known, and nothing in it varies")
         if detail := licences.refusal(row["license"], self.rules.allow_licences):
@@ -123,7 +126,9 @@ def bad_row(row: Mapping[str, Any]) -> str | None:
         candidate = candidate_of(row)
     except InputError as error:
         return str(error)
-    if any(isinstance(step, Call) for side in (candidate.slow, candidate.fast) for step in side.plan):
+    module = row["origin"] == "imported"  # its slow side is the module that it answers
+    sides = (candidate.fast,) if module else (candidate.slow, candidate.fast)
+    if any(isinstance(step, Call) for side in sides for step in side.plan):
         return "a side is in PyTorch; a row holds device code"
     return None
 

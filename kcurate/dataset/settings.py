@@ -36,6 +36,9 @@ class Rules:
             "NAME",
         ),
     ] = ()
+    with_imported: Annotated[
+        bool, Option("Also take answers that others published (kcurate import), if their licence is known.")
+    ] = False
     near: Annotated[
         float, Option("Share of equal shingles from which a pair is a near-duplicate.", metavar="SHARE")
     ] = NEAR

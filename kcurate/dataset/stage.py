@@ -51,6 +51,7 @@ class RowOutcome(StrEnum):
     DUPLICATE = "duplicate"
     CONTAMINATED = "contaminated"
     SINGLE_SIZE = "single_size"
+    IMPORTED = "imported"
     UNSANITIZED = "unsanitized"
 
 

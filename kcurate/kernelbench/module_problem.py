@@ -40,6 +40,8 @@ TAKEN = frozenset(
 )
 # How many inputs are sampled to recognise their distribution, and about how large each is.
 SAMPLES = 3
+# Steps in which a tolerance is widened.
+WIDER = 4
 SAMPLED_ELEMENTS = 20_000
 
 
@@ -52,17 +54,20 @@ class ModuleProblem:
     as_in_file: Mapping[str, int]
 
 
-def problem_of(code: str, bench_bytes: int | None) -> ModuleProblem:
+def problem_of(code: str, bench_bytes: int | None, widest: int = 1) -> ModuleProblem:
     """The problem of a module. Its bench size is the file's, halved until all arrays fit into `bench_bytes`.
+
+    `widest`: up to how many times the usual tolerance is used where the module's own rounding needs it.
 
     Raises:
         ProblemError: it cannot become a problem; the message says why.
     """
-    return _Maker(code, bench_bytes).strong_problem()
+    return _Maker(code, bench_bytes, widest).strong_problem()
 
 
 class _Maker:
-    def __init__(self, code: str, bench_bytes: int | None) -> None:
+    def __init__(self, code: str, bench_bytes: int | None, widest: int = 1) -> None:
+        self.widths = [WIDER**step for step in range(8) if WIDER**step <= widest]
         self.facts = functools.cache(self._facts)
         self._take(code)
         if not self.names:
@@ -170,8 +175,8 @@ class _Maker:
         """The problem with the hardest inputs whose result is finite, verified to reject wrong answers."""
         plan = _Plan(self)
         why = "its result is not finite"
-        for ease in range(valuing.CHOICES):
-            problem, side = plan.problem(ease)
+        for width, ease in itertools.product(self.widths, range(valuing.CHOICES)):
+            problem, side = plan.problem(ease, width)
             module = strength.ModuleUnderTest(problem, side)
             if not module.finite():
                 continue
@@ -276,8 +281,11 @@ class _Plan:
                 rounds.append([value.numpy() if hasattr(value, "numpy") else value for value in inputs])
         return rounds
 
-    def problem(self, ease: int) -> tuple[Problem, Side]:
-        """The problem and its side. `ease`: 0 for the hardest inputs, `CHOICES` - 1 for those of the file."""
+    def problem(self, ease: int, width: int = 1) -> tuple[Problem, Side]:
+        """The problem and its side. `ease`: 0 for the hardest inputs, `CHOICES` - 1 for those of the file.
+
+        `width`: a factor of the tolerance.
+        """
         shapes = iter(self._shapes)
         buffers: dict[str, Buffer] = {}
         scalars: dict[str, Scalar] = {}
@@ -295,14 +303,14 @@ class _Plan:
                 buffers[name] = Buffer(array.dtype, shape, self.inits[name])
                 state[path] = name
         for name, array in zip(self.outputs, self.facts.outputs, strict=True):
-            tolerance = self._tolerance() if is_float(array.dtype) else None
+            tolerance = self._tolerance(width) if is_float(array.dtype) else None
             buffers[name] = Buffer(array.dtype, _take(shapes, array), role="out", tolerance=tolerance)
         call = Call(MODEL, tuple(self.inputs), tuple(self.outputs), state)
         loose = tuple(name for name in self.outputs if is_float(buffers[name].dtype))
         side = Side(self.maker.code, (call,), nondeterministic=loose, language="torch")
         return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
 
-    def _tolerance(self) -> Tolerance:
+    def _tolerance(self, width: int) -> Tolerance:
         """The tolerance for the longest sum; very long sums over one tensor count as reduced in a tree."""
         facts = self.maker.at(self.maker.bench)
         sizes: dict[Expr, None] = {}
@@ -310,9 +318,8 @@ class _Plan:
             as_tree = reduced and number > MANY_TERMS
             sizes[f"ceil_div({terms}, {PARTIAL_SUMS}) + {PARTIAL_SUMS}" if as_tree else terms] = None
         longest = [terms for terms in sizes if terms != 1]
-        if not longest:
-            return Tolerance()
-        return Tolerance(terms=longest[0] if len(longest) == 1 else f"max({', '.join(map(str, longest))})")
+        terms = longest[0] if len(longest) == 1 else f"max({', '.join(map(str, longest))})" if longest else 1
+        return Tolerance(terms=terms if width == 1 else f"({terms}) * {width * width}")
 
 
 def _take(shapes: Iterator[Expr], array: Array) -> tuple[Expr, ...]:

@@ -1,6 +1,6 @@
 """Turns modules into problems in worker processes, since this runs untrusted code.
 
-A process imports torch, enters its sandbox (no network, no writing outside its folder, limited memory), and
+A process imports torch, enters its sandbox (no network, no writing, no new process, limited memory), and
 converts one module after another. A process that takes too long is killed and replaced. Not covered: how a
 problem is made (`kernelbench.module_problem`), where modules come from (`kernelbench.tasks`).
 """
@@ -45,8 +45,11 @@ class Conversion:
     why: str = ""
 
 
-def convert_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, Conversion]:
-    """Turn every module (name to code) into a problem, with up to one process per core.
+def convert_all(
+    modules: Mapping[str, str], bench_bytes: int | None, widest: int = 1
+) -> dict[str, Conversion]:
+    """Turn every module (name to code) into a problem, with up to one process per core; `widest` is that of
+    `module_problem.problem_of`.
 
     Raises:
         MissingDependencyError: torch is not installed. BackendError: an internal error.
@@ -61,7 +64,7 @@ def convert_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str
         with contextlib.closing(_Process()) as process, contextlib.suppress(queue.Empty):
             while True:
                 name = waiting.get_nowait()
-                conversions[name] = process.convert(modules[name], bench_bytes)
+                conversions[name] = process.convert(modules[name], bench_bytes, widest)
 
     with ThreadPoolExecutor(count) as threads:
         for job in [threads.submit(serve) for _ in range(count)]:
@@ -76,11 +79,11 @@ class _Process:
         self._folder = tempfile.mkdtemp(prefix="kcurate-kernelbench-")
         self._running: tuple[subprocess.Popen[bytes], Channel] | None = None
 
-    def convert(self, code: str, bench_bytes: int | None) -> Conversion:
+    def convert(self, code: str, bench_bytes: int | None, widest: int = 1) -> Conversion:
         """Turn one module into a problem."""
         channel = self._channel()
         try:
-            channel.send({"code": code, "bench_bytes": bench_bytes})
+            channel.send({"code": code, "bench_bytes": bench_bytes, "widest": widest})
             return _conversion(channel.receive(time_limits.KERNELBENCH_MODULE_S))
         except ChannelTimeout:
             self._end()
@@ -160,13 +163,13 @@ def main(fd: int) -> None:
 
     torch_module.preload("emulator")
     warnings.simplefilter("ignore")  # warnings of code that is not ours
-    isolation.enter("compile", "emulator")
+    isolation.enter("run", "emulator")
     channel.send({})
     with contextlib.suppress(ChannelClosed):
         while True:
             body = channel.receive().body
             try:
-                problem = problem_of(body["code"], body["bench_bytes"])
+                problem = problem_of(body["code"], body["bench_bytes"], body["widest"])
             except ProblemError as error:
                 channel.send({"why": error.what})
                 continue

@@ -20,6 +20,7 @@ from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.stage import RowOutcome
 from kcurate.errors import InputError, RecordError
+from kcurate.records import Origin
 
 HEX = "0123456789abcdef"
 SEEDED = {
@@ -278,6 +279,15 @@ def test_a_side_in_pytorch_is_no_row() -> None:
     row = a_row(torch_modules.scaled_candidate(), license="MIT")
     assert gates.bad_row(row) == "a side is in PyTorch; a row holds device code"
     assert reasons(row) == [gates.BAD_ROW]
+
+
+def test_an_imported_answer_needs_the_option_and_a_licence() -> None:
+    candidate = torch_modules.scaled_candidate()
+    imported = replace(candidate, license="MIT", origin=Origin("imported", made="fast"))
+    assert reasons(a_row(imported)) == [gates.IMPORTED]
+    assert reasons(a_row(imported), rules=Rules(with_imported=True)) == [None]
+    unknown = a_row(replace(imported, license=None))
+    assert reasons(unknown, rules=Rules(with_imported=True)) == [gates.LICENCE]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,233 @@
+"""Rows of published answers: a PyTorch module, the answer to it, and the ratio that its publisher claims.
+
+| format | a row's module, answer, ratio |
+|---|---|
+| `kernelbench` | `ref_code`, `custom_code`, `score_default` (JSON, JSON lines, Parquet) |
+| `cuda-engineer` | `PyTorch_Code_Functional`, `CUDA_Code`, `CUDA_Speedup_Native` (the same files) |
+| `kernelbook` | `python_code`, `triton_code` (the same files) |
+| `robust-kbench` | `tasks/<task>/func_forward.py`, and `Code` and `Speedup` of `results.csv` (a checkout) |
+
+Each becomes a module with `Model`, and one with `ModelNew`. A row that cannot be read is a `Bad` one; the
+others go on. Not covered: what answers do (`answers.recording`).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcurate.errors import InputError
+
+FORMATS = ("kernelbench", "cuda-engineer", "kernelbook", "robust-kbench")
+# The longest line, and the longest cell of a CSV, that is read: an answer has at most 100 KB.
+MAX_LINE_BYTES = 1 << 24
+SUFFIXES = (".json", ".jsonl", ".parquet", ".csv")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published answer. `claim`: the published ratio, as its publisher writes it."""
+
+    id: str
+    task: str
+    reference: str
+    answer: str
+    claim: str | None = None
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that holds no answer, and why."""
+
+    id: str
+    outcome: str
+    why: str
+
+
+def read(form: str, path: Path) -> Iterator[Row | Bad]:
+    """The rows of a file, or of every file below a folder, in order.
+
+    Raises:
+        InputError: no such format or path, or a file that is none of its format.
+    """
+    if form not in FORMATS:
+        raise InputError("no such format", where=form, hint=f"one of {', '.join(FORMATS)}")
+    if not path.exists():
+        raise InputError("no such file or folder", where=str(path))
+    if form == "robust-kbench":
+        yield from _robust(path)
+        return
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES)
+    if not files:
+        raise InputError(
+            "no rows here", where=str(path), hint=f"a file with {', '.join(SUFFIXES)}, or a folder"
+        )
+    seen: dict[str, int] = {}
+    for file in files:
+        for number, data in _records(file):
+            row = _row(form, data, f"{file.name}:{number}")
+            count = seen[row.id] = seen.get(row.id, 0) + 1
+            yield row if count == 1 else type(row)(**{**vars(row), "id": f"{row.id}-{count}"})
+
+
+def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """The number of each record, and its columns; text: why it has none."""
+    if file.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.ParquetFile(file)
+            batches = (row for batch in table.iter_batches(256) for row in batch.to_pylist())
+            yield from enumerate(batches, start=1)
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"not Parquet: {str(error).splitlines()[0]}", where=str(file)) from error
+    elif file.suffix == ".csv":
+        yield from enumerate(_csv(file), start=1)
+    else:
+        yield from _json(file)
+
+
+def _csv(file: Path) -> Iterator[Mapping[str, Any]]:
+    csv.field_size_limit(MAX_LINE_BYTES)
+    with file.open(encoding="utf-8", errors="replace", newline="") as lines:
+        yield from csv.DictReader(lines)
+
+
+def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """A list of objects, or an object a line, whatever the file's name says."""
+    with file.open("rb") as lines:
+        head = lines.read(4096).lstrip()[:1]
+        lines.seek(0)
+        if head == b"[":
+            try:
+                data = json.load(lines)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"not JSON: {error}", where=str(file)) from error
+            yield from enumerate(data, start=1)
+            return
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES), b""), start=1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    yield number, f"not JSON: {error}"
+
+
+def _row(form: str, data: Any, where: str) -> Row | Bad:
+    if not isinstance(data, Mapping):
+        return Bad(
+            where, "unreadable", data if isinstance(data, str) else f"a {type(data).__name__}, not an object"
+        )
+    try:
+        return _READERS[form](data, where)
+    except (KeyError, TypeError, ValueError) as error:
+        return Bad(where, "unreadable", f"{type(error).__name__}: {error}")
+
+
+def _kernelbench(data: Mapping[str, Any], where: str) -> Row | Bad:
+    level, task = data.get("level_id", data.get("level")), data.get("task_id", data.get("problem_id"))
+    name = where if level is None or task is None else f"{level}-{task}"
+    return _checked(name, data.get("ref_code"), data.get("custom_code"), data.get("score_default"), name)
+
+
+def _engineer(data: Mapping[str, Any], where: str) -> Row | Bad:
+    level, task = data.get("Level_ID"), data.get("Task_ID")
+    task_name = where if level is None or task is None else f"{level}-{task}"
+    name = "-".join(filter(None, (task_name, str(data.get("Kernel_Name") or ""))))
+    reference, code = data.get("PyTorch_Code_Functional"), data.get("CUDA_Code")
+    answer = with_extension(str(reference), str(code)) if reference and code else None
+    return _checked(name, reference, answer, data.get("CUDA_Speedup_Native"), task_name)
+
+
+def _kernelbook(data: Mapping[str, Any], where: str) -> Row | Bad:
+    name = str(data.get("uuid", where))
+    return _checked(
+        name, data.get("python_code"), data.get("triton_code"), None, str(data.get("entry_point", name))
+    )
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any], str], Row | Bad]] = {
+    "kernelbench": _kernelbench,
+    "cuda-engineer": _engineer,
+    "kernelbook": _kernelbook,
+}
+
+
+def _checked(name: str, reference: Any, answer: Any, claim: Any, task: str) -> Row | Bad:
+    if not isinstance(answer, str) or not answer.strip():
+        return Bad(name, "no_code", "the row has no code")
+    if not isinstance(reference, str) or not reference.strip():
+        return Bad(name, "unreadable", "the row has no PyTorch module")
+    said = None if claim in (None, "") else f"{float(claim):.4g}"
+    return Row(name, task, reference, answer, said)
+
+
+def with_extension(reference: str, source: str) -> str:
+    """A module `ModelNew` that gives the module's `fn` the extension's `forward`."""
+    return (
+        f"{reference}\n\nfrom torch.utils.cpp_extension import load_inline\n"
+        f"_extension = load_inline(name='answer', cuda_sources=[{source!r}])\n\n"
+        "class ModelNew(Model):\n    def forward(self, *inputs):\n"
+        "        return super().forward(*inputs, fn=_extension.forward)\n"
+    )
+
+
+def _robust(folder: Path) -> Iterator[Row | Bad]:
+    results = folder if folder.is_file() else next(iter(sorted(folder.rglob("results.csv"))), None)
+    if results is None:
+        raise InputError("no results.csv here", where=str(folder), hint="a checkout of robust-kbench")
+    root = next((place for place in results.parents if (place / "tasks").is_dir()), results.parent)
+    for number, data in enumerate(_csv(results), start=1):
+        task, forward = str(data.get("task_name")), str(data.get("forward")) == "True"
+        name = f"{task}-{'forward' if forward else 'backward'}"
+        if not forward:
+            yield Bad(
+                name, "no_problem", "a backward pass: its gradients come from autograd, not from a module"
+            )
+            continue
+        place = root / "tasks" / task
+        try:
+            function = (place / "func_forward.py").read_text(encoding="utf-8")
+            config = json.loads((place / "config_forward.json").read_bytes())
+            reference = _as_module(function, config)
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            yield Bad(name or str(number), "unreadable", f"{type(error).__name__}: {error}")
+            continue
+        code = data.get("Code") or ""
+        yield _checked(
+            name, reference, with_extension(reference, code) if code else "", data.get("Speedup"), task
+        )
+
+
+def _as_module(function: str, config: Mapping[str, Any]) -> str:
+    """A task's module in KernelBench's layout: its first configuration's numbers as constants."""
+    shared, inputs, start = (
+        dict(config[f"single_{kind}_configs"][0]) if config.get(f"single_{kind}_configs") else {}
+        for kind in ("shared", "input", "init")
+    )
+    values = {**shared, **inputs, **start}
+    constants = "".join(f"{key} = {value!r}\n" for key, value in values.items() if key.isidentifier())
+    of_inputs, of_start = repr([*shared, *inputs]), repr([*shared, *start])
+    return f"{function}\n\n{constants}\n" + _LAYOUT.format(of_inputs=of_inputs, of_start=of_start)
+
+
+_LAYOUT = """
+_all_inputs = get_inputs
+
+def _named(function, names):
+    import inspect
+
+    taken = inspect.signature(function).parameters
+    return {{name: globals()[name] for name in names if name in taken}}
+
+def get_inputs():
+    return [x.detach() for x in _all_inputs(**_named(_all_inputs, {of_inputs}))]
+
+def get_init_inputs():
+    return _named(Model.__init__, {of_start})
+"""
