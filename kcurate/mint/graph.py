@@ -23,8 +23,8 @@ Kind = Literal[
 How = Literal["sum", "max", "min"]
 # What a parameter needs of its values, and what is known of a result. `small`: magnitudes up to about 10;
 # `nonnegative`; `exact`: the same bits in whatever order it is computed; `keeps`: small if all inputs are;
-# `shares`: rows are nonnegative and sum to one.
-Property = Literal["small", "nonnegative", "exact", "keeps", "shares"]
+# `shares`: rows are nonnegative and sum to one; `unit`: from 0 to 1; `scores`: a score for each query and key.
+Property = Literal["small", "nonnegative", "exact", "keeps", "shares", "unit", "scores"]
 # `float` is the type of the graph (in float32 between kernels, unless `Operator.native`).
 Element = Literal["float", "float32", "int8", "index"]
 REST = "..."
@@ -140,7 +140,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Input(Value):
-    """An input of the graph. `values`: normal, weight, positive, shares, index or int8; `below`: of an index."""
+    """An input of the graph. `values`: a key of `problem.VALUES`, `index` or `int8`; `below`: of an index."""
 
     values: str = "normal"
     below: Expr | None = None

@@ -35,6 +35,11 @@ def parsed(expression: str) -> ast.expr:
     return ast.parse(expression, mode="eval").body
 
 
+def names_of(expression: str) -> set[str]:
+    """The names that an expression uses."""
+    return {node.id for node in ast.walk(parsed(expression)) if isinstance(node, ast.Name)}
+
+
 def c_text(expression: str, name: NameText, element: ElementText) -> str:
     """The expression in C++; `name` and `element` give the text of names and of subscripts."""
     return _C(name, element).text(parsed(expression))

@@ -39,7 +39,7 @@ TABLE: tuple[Operator, ...] = (
         "{g} * {y} * (1.0 - {y})",
         "g * y * (1.0 - y)",
         "backward pass of the sigmoid: gradient {g}, result {y}",
-        needs={"y": ("shares",)},
+        needs={"y": ("unit",)},
         gives=("keeps",),
     ),
     operator(
@@ -49,7 +49,7 @@ TABLE: tuple[Operator, ...] = (
         "{g} * (1.0 - {y} * {y})",
         "g * (1.0 - y * y)",
         "backward pass of tanh: gradient {g}, result {y}",
-        needs={"y": ("shares",)},
+        needs={"y": ("unit",)},
         gives=("keeps",),
     ),
     operator(

@@ -112,6 +112,7 @@ TABLE = (
         "({x} @ {w}.transpose(-1, -2)) * {factor}",
         "d",
         "attention scores: {x} times the transpose of the keys {w} in each head, times {factor}",
+        gives=("scores",),
         result="a * factor",
         attributes={"factor": (0.125, 0.25, 0.0883)},
     ),
@@ -122,6 +123,7 @@ TABLE = (
         "{x} @ {w}",
         "j",
         "{x} times the values {w} in each head",
+        needs={"x": ("shares",)},
     ),
     _product(
         "conv2d",

@@ -535,7 +535,7 @@ TABLE: tuple[Operator, ...] = (
         "s / size(j)",
         "mean over each row of the binary cross entropy of logits {x} with targets {p}: max(x, 0) - x p + log(1 + exp(-|x|))",
         folds=(fold("s", "sum", "j", "max(x, 0.0) - x * p + log1p(exp(-abs(x)))"),),
-        needs={"p": ("shares",)},
+        needs={"p": ("unit",)},
         gives=("keeps", "nonnegative"),
     ),
 )
