@@ -58,7 +58,9 @@ class Draft:
     known: dict[str, frozenset[str]] = field(default_factory=dict)
     sizes: list[str] = field(default_factory=list)
 
-    def add_input(self, parameter: Parameter | None, shape: Shape, below: str | int | None, kind: str) -> Input:
+    def add_input(
+        self, parameter: Parameter | None, shape: Shape, below: str | int | None, kind: str
+    ) -> Input:
         """A new input, for a parameter (None: the first value of the graph)."""
         element = parameter.element if parameter else "float"
         needs = parameter.needs if parameter else ()
@@ -89,7 +91,13 @@ def _values_of(element: str, needs: Sequence[str], name: str, kind: str) -> str:
     if element == "float32":
         return "scales"
     if name in ("w", "slopes"):
-        return "weight" if kind in ("gemm", "convolution", "backward") else "normal" if kind == "attention" else "positive"
+        return (
+            "weight"
+            if kind in ("gemm", "convolution", "backward")
+            else "normal"
+            if kind == "attention"
+            else "positive"
+        )
     return "normal"
 
 
@@ -177,7 +185,9 @@ class Composer:
                 chosen.append(draft.last.name)
                 main = False
             else:
-                older = [v.name for v in (*draft.inputs, *draft.nodes) if _suits(draft, operator, parameter, v)]
+                older = [
+                    v.name for v in (*draft.inputs, *draft.nodes) if _suits(draft, operator, parameter, v)
+                ]
                 chosen.append(rng.choice(older) if older and rng.random() < 0.5 else None)
         node = self._bound(draft, operator, chosen)
         if node is None and any(name is not None for name in chosen[1:]):
@@ -206,7 +216,14 @@ class Composer:
                 name = draft.add_input(parameter, binding.shape(parameter.axes), below, operator.kind).name
             operands.append(name)
         dtype = {"float": "float32", "float32": "float32", "int8": "int8", "index": "int64"}[operator.element]
-        node = Node(f"h{len(draft.nodes) + 1}", dtype, binding.shape(operator.out), operator.name, tuple(operands), attributes)
+        node = Node(
+            f"h{len(draft.nodes) + 1}",
+            dtype,
+            binding.shape(operator.out),
+            operator.name,
+            tuple(operands),
+            attributes,
+        )
         draft.nodes.append(node)
         draft.known[node.name] = _known(draft, operator, operands)
         return node

@@ -119,8 +119,10 @@ class _Kernel:
                 continue
             index = (at or {}).get(axis, self.index(axis))
             index = index if _IDENTIFIER.fullmatch(index) or index.isdigit() else f"({index})"
-            text = f"({text}) * {self.extent(axis)} + {index}" if " " in text else (
-                f"{text} * {self.extent(axis)} + {index}" if text else index
+            text = (
+                f"({text}) * {self.extent(axis)} + {index}"
+                if " " in text
+                else (f"{text} * {self.extent(axis)} + {index}" if text else index)
             )
         return text or "0"
 
