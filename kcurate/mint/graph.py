@@ -23,8 +23,9 @@ Kind = Literal[
 How = Literal["sum", "max", "min"]
 # What a parameter needs of its values, and what is known of a result. `small`: magnitudes up to about 10;
 # `nonnegative`; `exact`: the same bits in whatever order it is computed; `keeps`: small if all inputs are;
-# `shares`: rows are nonnegative and sum to one; `unit`: from 0 to 1; `scores`: a score for each query and key.
-Property = Literal["small", "nonnegative", "exact", "keeps", "shares", "unit", "scores"]
+# `shares`: rows are nonnegative and sum to one; `unit`: from 0 to 1; `scores`: a score for each query and key;
+# `tame`: magnitudes up to about 100, so that exponentials of them are not mostly rounding.
+Property = Literal["small", "nonnegative", "exact", "keeps", "shares", "unit", "scores", "tame"]
 # `float` is the type of the graph (in float32 between kernels, unless `Operator.native`).
 Element = Literal["float", "float32", "int8", "index"]
 REST = "..."
@@ -101,6 +102,11 @@ class Operator:
     sharp: bool = False
     centers: bool = False
     commutes: bool = False
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a result is nothing by itself: masked scores, whose masked ones outweigh all others."""
+        return self.gives == ("scores",) and not self.native
 
     @property
     def axes(self) -> tuple[str, ...]:

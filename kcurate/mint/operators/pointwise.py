@@ -114,7 +114,6 @@ TABLE = (
         gives=("small", "nonnegative"),
     ),
     _map("softsign", "F.softsign({x})", "x / (1.0 + abs(x))", "softsign of {x}", gives=("small",)),
-    _map("tanhshrink", "F.tanhshrink({x})", "x - tanh(x)", "{x} minus its hyperbolic tangent"),
     _map(
         "exp",
         "torch.exp({x})",
@@ -161,7 +160,7 @@ TABLE = (
     ),
     _map("sin", "torch.sin({x})", "sin(x)", "sine of {x}", needs={"x": ("small",)}, gives=("small",)),
     _map("cos", "torch.cos({x})", "cos(x)", "cosine of {x}", needs={"x": ("small",)}, gives=("small",)),
-    _map("erf", "torch.erf({x})", "erf(x)", "error function of {x}", gives=("small",)),
+    _map("erf", "torch.erf({x})", "erf(x)", "error function of {x}", needs={"x": ("small",)}, gives=("small",)),
     _map(
         "scale",
         "{x} * {factor}",
