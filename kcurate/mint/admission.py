@@ -1,8 +1,8 @@
 """Admits a composed graph: its tests reject wrong answers and accept rounding, and its plain side is right.
 
-The planted wrong answers are the judge's (`kernelbench.strength`), the reference is the module in float64, and
-the plain side runs on the emulator against the module. Everything here is our own text. Not covered: which
-graphs, what is written (`stage`).
+The planted wrong answers are the judge's (`kernelbench.strength`), the reference for rounding is the module
+in float64, and the plain side runs on the emulator against the module. All of this is our own text. Not
+covered: which graphs, what is written (`stage`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Minting:
 
 @dataclass(frozen=True)
 class Minted:
-    """What became of a graph: the candidate (PyTorch against the plain side), or `why` not; seconds of CPU."""
+    """What became of a graph: the candidate (PyTorch and the plain side), or `why` not; CPU seconds."""
 
     outcome: Admission
     why: str = ""
@@ -97,7 +97,7 @@ def candidate_of(minting: Minting) -> Candidate:
         license="Apache-2.0",
         origin=Origin("minted", made="fast", problem="composed", seed=minting.text_seed),
         techniques=(),
-        description=f"Composed of {names} in {graph.dtype}; eager PyTorch, against a plain kernel an operator.",
+        description=f"Composed of {names}, in {graph.dtype}; eager PyTorch, against a kernel an operator.",
         problem=problem_of(graph, statement(graph, minting.text_seed)),
         slow=module_side(graph),
         fast=naive_side(graph, minting.text_seed),

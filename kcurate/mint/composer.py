@@ -40,8 +40,9 @@ LIKES: Mapping[tuple[str, str], float] = {
     ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 12, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
 # Operators that many models have, and how much likelier they are.
-COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu", "add",
-          "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu")  # fmt: skip
+COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
+          "add", "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu",
+)  # fmt: skip
 COMMON_WEIGHT = 3.0
 # Besides softmax and losses, what exponentials make of large values is mostly rounding.
 EXPONENTIAL = ("logsumexp", "cross_entropy_backward", "log_softmax_backward")

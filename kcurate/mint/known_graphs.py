@@ -19,13 +19,58 @@ _SAME = {
 }  # fmt: skip
 # KernelBench's level 1: tasks of one operator, by its names of files (revision of November 2026).
 _LEVEL_1 = frozenset(
-    """
-    product matvec gram scale relu leaky_relu sigmoid tanh softmax log_softmax silu gelu softplus softsign elu
-    hardsigmoid hardtanh relu6 instance_norm rms_norm l1_normalize l2_normalize layer_norm row_norm max_pool
-    average_pool row_sum row_mean row_max row_min column_sum column_mean column_max argmax argmin
-    conv2d depthwise_conv2d conv1d_causal depthwise_conv1d cumsum reverse_cumsum exclusive_cumsum
-    mean_squared_error cross_entropy huber kl_divergence cosine_similarity hardswish logsigmoid mish
-    """.split()
+    [
+        "product",
+        "matvec",
+        "gram",
+        "scale",
+        "relu",
+        "leaky_relu",
+        "sigmoid",
+        "tanh",
+        "softmax",
+        "log_softmax",
+        "silu",
+        "gelu",
+        "softplus",
+        "softsign",
+        "elu",
+        "hardsigmoid",
+        "hardtanh",
+        "relu6",
+        "instance_norm",
+        "rms_norm",
+        "l1_normalize",
+        "l2_normalize",
+        "layer_norm",
+        "row_norm",
+        "max_pool",
+        "average_pool",
+        "row_sum",
+        "row_mean",
+        "row_max",
+        "row_min",
+        "column_sum",
+        "column_mean",
+        "column_max",
+        "argmax",
+        "argmin",
+        "conv2d",
+        "depthwise_conv2d",
+        "conv1d_causal",
+        "depthwise_conv1d",
+        "cumsum",
+        "reverse_cumsum",
+        "exclusive_cumsum",
+        "mean_squared_error",
+        "cross_entropy",
+        "huber",
+        "kl_divergence",
+        "cosine_similarity",
+        "hardswish",
+        "logsigmoid",
+        "mish",
+    ]
 )
 # Level 2: tasks of several.
 _LEVEL_2 = frozenset(

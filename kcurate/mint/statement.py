@@ -11,7 +11,6 @@ from kcurate.mint.graph import REST, Graph, Node, Operator, Value
 from kcurate.mint.module_text import LOW
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.problem import tolerance_of
-from kcurate.mint.scalar_text import parsed
 from kcurate.problem.compare import norm_bound
 from kcurate.problem.dtypes import is_float
 from kcurate.problem.expressions import evaluate
@@ -64,10 +63,8 @@ def _narrow(graph: Graph) -> list[str]:
     if graph.dtype not in LOW:
         return []
     kept = [node.name for node in graph.nodes if node.dtype in LOW]
-    return [
-        f"Everything is computed in float32; {', '.join(kept) or 'nothing'} {'is' if len(kept) < 2 else 'are'} rounded to "
-        f"{graph.dtype}."
-    ]
+    rounded = f"{', '.join(kept)} {'is' if len(kept) == 1 else 'are'}" if kept else "nothing is"
+    return [f"Everything is computed in float32; {rounded} rounded to {graph.dtype}."]
 
 
 def _step(graph: Graph, node: Node, rng: random.Random) -> str:
@@ -122,20 +119,20 @@ class _Named(ast.NodeTransformer):
     ) -> None:
         self.operator, self.binding, self.names, self.attributes = operator, binding, names, attributes
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # noqa: N802 - the name that ast calls
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         assert isinstance(node.value, ast.Name), "only operands have subscripts"
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         parts = [ast.unparse(self.visit(part)) for part in index]
         parts = [part for part in parts if part != REST or self.binding.rest]
         return ast.Name(f"{self.names[node.value.id]}[{', '.join(parts)}]")
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
             parameter = next(p for p in self.operator.parameters if p.name == node.id)
             return ast.Name(f"{self.names[node.id]}{_subscripts(parameter.axes, self.binding)}")
         return ast.Name(str(self.attributes.get(node.id, node.id)))
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         assert isinstance(node.func, ast.Name), "functions are named"
         if node.func.id == "size":
             argument = node.args[0]
@@ -156,8 +153,8 @@ def _tolerances(graph: Graph) -> str:
         tolerance = tolerance_of(graph, name)
         bound = norm_bound(dtype, tolerance, evaluate(tolerance.terms, graph.sizes.headline))
         texts.append(
-            f"{name} may differ by rounding: by {bound:.1g} of the norm of the whole and of each row, an element by a "
-            f"few units in the last place of {dtype} and the rounding of its sums in "
+            f"{name} may differ by rounding: by {bound:.1g} of the norm of the whole and of each row, an element "
+            f"by a few units in the last place of {dtype} and the rounding of its sums in "
             f"{tolerance.accumulate or dtype}"
         )
     return f"{'; '.join(texts)}."
