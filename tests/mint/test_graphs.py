@@ -130,6 +130,8 @@ def test_wordings_and_habits_vary_with_the_seed() -> None:
 def test_graphs_of_kernelbench_are_marked_and_those_of_built_in_families_stay_with_them() -> None:
     assert family_of(single("softmax")).startswith(KERNELBENCH)
     linear = node("h1", "linear", "x", "y")
-    assert family_of(graph_of(linear, node("h2", "gelu", "h1"), node("h3", "softmax", "h2"))).startswith(KERNELBENCH)
+    assert family_of(graph_of(linear, node("h2", "gelu", "h1"), node("h3", "softmax", "h2"))).startswith(
+        KERNELBENCH
+    )
     assert family_of(single("swiglu")) == "swiglu"
     assert family_of(graph_of(node("h1", "neg", "x"), node("h2", "sin", "h1"))).startswith("minted-")

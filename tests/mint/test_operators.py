@@ -13,7 +13,8 @@ from kcurate.mint.scalar_text import c_text
 # One in so many runs in every test run.
 ONE_IN = 24
 NAMES = [
-    pytest.param(name, marks=() if at % ONE_IN == 0 else pytest.mark.slow) for at, name in enumerate(OPERATORS)
+    pytest.param(name, marks=() if at % ONE_IN == 0 else pytest.mark.slow)
+    for at, name in enumerate(OPERATORS)
 ]
 
 
