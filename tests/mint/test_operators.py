@@ -21,7 +21,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_kernel_computes_what_pytorch_does(name: str) -> None:
     minted = admit(Minting(single(name), 1, 1))
-    # Masked scores alone are weak tests, and so on: whether an operator alone is a problem is another question.
+    # Masked scores alone, for one, are weak tests: not every operator alone is a problem.
     assert minted.outcome in (Admission.ADMITTED, Admission.WEAK), f"{minted.outcome}: {minted.why}"
 
 
