@@ -232,7 +232,7 @@ class Composer:
         named = list(draft.sizes)
 
         def new(axis: str) -> str:
-            named.append(sizing.fresh_name(axis, named))
+            named.append(sizing.fresh_name(axis, operator.kind, named))
             return named[-1]
 
         binding = bind(operator, shapes, attributes, new)
