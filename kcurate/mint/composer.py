@@ -31,14 +31,15 @@ FORMS: Mapping[str, Shape] = {
     "series": ("batch", "channels", "seq"),
     "heads": ("batch", "heads", "seq", "head_dim"),
 }
-FORM_WEIGHTS = (6, 3, 3, 1, 4)
+FORM_WEIGHTS = (6, 3, 3, 1, 5)
 # How much likelier an operator of one kind is right after one of another: what models do.
 LIKES: Mapping[tuple[str, str], float] = {
     ("gemm", "broadcast"): 3, ("gemm", "pointwise"): 2, ("gemm", "normalization"): 1.5,
     ("convolution", "broadcast"): 3, ("convolution", "pointwise"): 2, ("convolution", "pooling"): 3,
     ("convolution", "normalization"): 2, ("broadcast", "pointwise"): 2, ("normalization", "gemm"): 2,
-    ("attention", "softmax"): 6, ("attention", "attention"): 8, ("softmax", "attention"): 8,
-    ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 20, ("pointwise", "gemm"): 1.5,
+    ("attention", "softmax"): 10, ("attention", "attention"): 20, ("softmax", "attention"): 30,
+    ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 100,
+    ("start", "reduction"): 2, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
 # Operators that many models have, and how much likelier they are.
 COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
@@ -185,7 +186,7 @@ class Composer:
     def _weight(self, operator: Operator, after: str) -> float:
         common = COMMON_WEIGHT if operator.name in COMMON else 1.0
         return (
-            common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -2.5)
+            common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -3.0)
         )
 
     def _fitting(self, draft: Draft) -> list[Operator]:
