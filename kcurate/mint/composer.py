@@ -201,7 +201,12 @@ class Composer:
                 for operator in self.operators
                 if (main := main_parameter(operator)) is not None and _suits(draft, operator, main, last)
             ]
-        return list(self._by_form[form])
+        masked = bool(draft.nodes) and OPERATORS[draft.nodes[-1].operator].unfinished
+        return [
+            operator
+            for operator in self._by_form[form]
+            if not masked or operator.kind == "softmax" or operator.unfinished
+        ]
 
     def _apply(self, draft: Draft, operator: Operator) -> Node | None:
         rng, chosen = self.rng, list[str | None]()
@@ -265,7 +270,8 @@ class Composer:
     def _finished(self, draft: Draft) -> Graph:
         outputs = [draft.nodes[-1].name]
         if len(draft.nodes) > 2 and self.rng.random() < SECOND_OUTPUT:
-            outputs.append(self.rng.choice(draft.nodes[:-1]).name)
+            more = [node for node in draft.nodes[:-1] if not OPERATORS[node.operator].unfinished]
+            outputs += [self.rng.choice(more).name] if more else []
         graph = Graph(draft.dtype, tuple(draft.inputs), tuple(draft.nodes), tuple(outputs), Sizes((), {}))
         graph = replace(graph, nodes=tuple(_typed(graph, node) for node in graph.nodes))
         used = {name for value in graph.values.values() for name in sizing.names_in(value.shape)}
@@ -301,6 +307,8 @@ def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value)
         return False
     if (operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL) and "tame" not in known:
         return False
+    if "scores" in known and "scores" in operator.gives and not operator.unfinished:
+        return False  # scores of scores
     if operator.centers and ("rounded" in known or "spread" not in known):
         return False
     axes = [axis for axis in parameter.axes if axis != REST]
