@@ -339,7 +339,11 @@ def _known(draft: Draft, operator: Operator, operands: Sequence[str]) -> frozens
     if "keeps" in operator.gives and small:
         known.add("small")
     moderate = small and operator.kind == "pointwise" and operator.name != "exp"
-    if "small" in known or moderate or (tame and ("keeps" in operator.gives or operator.native)):
+    if (
+        "small" in known
+        or moderate
+        or (tame and ("keeps" in operator.gives or operator.native or operator.unfinished))
+    ):
         known.add("tame")
     if "rounded" in first or (operator.native and draft.dtype != "float32"):
         known.add("rounded")
