@@ -39,6 +39,7 @@ LAYERS = (
         "draft",
         "extract",
         "lookup",
+        "mint",
         "report",
         "train",
         "tune",

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "import": stages.import_,
     "capture": capture.capture,
     "deopt": deopt.deopt,
+    "mint": stages.mint,
     "pair": own.pair,
     "optimize": own.optimize,
     "validate": stages.validate,
