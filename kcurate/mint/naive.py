@@ -21,13 +21,13 @@ C_TYPES = {
     "float32": "float", "bfloat16": "__nv_bfloat16", "float16": "half", "int8": "signed char",
     "int64": "long long",
 }  # fmt: skip
-_LOADS = {"bfloat16": "__bfloat162float({})", "float16": "__half2float({})"}
-_STORES = {
+LOADS = {"bfloat16": "__bfloat162float({})", "float16": "__half2float({})"}
+STORES = {
     "bfloat16": "__float2bfloat16({})", "float16": "__float2half({})", "int8": "(signed char)({})",
     "int64": "(long long)({})",
 }  # fmt: skip
-_HEADERS = {"bfloat16": "#include <cuda_bf16.h>\n", "float16": "#include <cuda_fp16.h>\n"}
-_FIRST = {"sum": ("0.0f", "0"), "max": ("-INFINITY", "-2147483647"), "min": ("INFINITY", "2147483647")}
+HEADERS = {"bfloat16": "#include <cuda_bf16.h>\n", "float16": "#include <cuda_fp16.h>\n"}
+FIRST = {"sum": ("0.0f", "0"), "max": ("-INFINITY", "-2147483647"), "min": ("INFINITY", "2147483647")}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -67,7 +67,7 @@ def naive_side(graph: Graph, seed: int) -> Side:
         kernel = _Kernel(graph, node, habits, number)
         texts.append(kernel.text())
         plan.append(kernel.launch())
-    headers = "".join(text for dtype, text in _HEADERS.items() if dtype in used)
+    headers = "".join(text for dtype, text in HEADERS.items() if dtype in used)
     scratch = {
         node.name: Buffer(node.dtype, node.shape or (1,), role="scratch")
         for node in graph.nodes
@@ -147,7 +147,7 @@ class _Kernel:
         text = f"{name}[{place}]"
         if self.dtypes[name] == "int64":
             return f"(int){text}"
-        return _LOADS.get(self.dtypes[name], "{}").format(text)
+        return LOADS.get(self.dtypes[name], "{}").format(text)
 
     def expression(self, expression: str) -> str:
         """An expression in C++."""
@@ -202,7 +202,7 @@ class _Kernel:
 
     def declaration(self, fold: Fold) -> str:
         integer = fold.dtype == "int"
-        return f"{fold.dtype} {fold.name} = {_FIRST[fold.how][integer]};"
+        return f"{fold.dtype} {fold.name} = {FIRST[fold.how][integer]};"
 
     def update(self, fold: Fold) -> list[str]:
         term = self.expression(fold.term)
@@ -225,7 +225,7 @@ class _Kernel:
     def store(self) -> Iterator[str]:
         """The lines that write the result."""
         axes = self.operator.to or self.operator.out
-        value = _STORES.get(self.node.dtype, "{}").format(self.expression(self.operator.result))
+        value = STORES.get(self.node.dtype, "{}").format(self.expression(self.operator.result))
         at = dict(zip(self.operator.out, axes, strict=True)) if self.operator.to else {}
         at = {axis: index for axis, index in at.items() if axis != REST}
         line = f"{self.habits.result}[{self.place(self.operator.out, at)}] = {value};"
