@@ -78,7 +78,8 @@ class Operator:
     operands and attributes, in float32 for float operands; `words`: noun phrases.
 
     `native`: computes on operands in the graph's own type and rounds to it, as PyTorch's products do. `sharp`:
-    not continuous, so operands must be `exact`.
+    not continuous, so operands must be `exact`. `centers`: subtracts a mean, so that rows of equal elements give
+    nothing but rounding.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Operator:
     only: str = ""
     native: bool = False
     sharp: bool = False
+    centers: bool = False
     commutes: bool = False
 
     @property

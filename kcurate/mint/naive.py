@@ -27,7 +27,7 @@ STORES = {
     "int64": "(long long)({})",
 }  # fmt: skip
 HEADERS = {"bfloat16": "#include <cuda_bf16.h>\n", "float16": "#include <cuda_fp16.h>\n"}
-FIRST = {"sum": ("0.0f", "0"), "max": ("-INFINITY", "-2147483647"), "min": ("INFINITY", "2147483647")}
+FIRST = {"sum": ("0.0f", "0"), "max": ("-3.4e38f", "-2147483647"), "min": ("3.4e38f", "2147483647")}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -133,7 +133,7 @@ class _Kernel:
             return self.load(name, self.place(parameter.axes))
         if name in self.node.attributes:
             return c_number(self.node.attributes[name])
-        return "INFINITY" if name == "inf" else name
+        return "3.4e38f" if name == "inf" else name
 
     def element_text(self, name: str, subscripts: Sequence[str]) -> str:
         """The text of an operand's element elsewhere."""

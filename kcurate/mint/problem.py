@@ -24,7 +24,16 @@ VALUES: Mapping[str, Init] = {
 
 def problem_of(graph: Graph, statement: str | None = None) -> Problem:
     """The problem; its reference is the module."""
-    buffers = {value.name: Buffer(value.dtype, value.shape, _init(value)) for value in graph.inputs}
+    centers = any(OPERATORS[node.operator].centers for node in graph.nodes)
+    buffers = {
+        value.name: Buffer(
+            value.dtype,
+            value.shape,
+            _init(value),
+            promises=("varied",) if centers and value.values == "normal" else (),
+        )
+        for value in graph.inputs
+    }
     for name in graph.outputs:
         value = graph.values[name]
         tolerance = tolerance_of(graph, name) if is_float(value.dtype) else None

@@ -25,6 +25,7 @@ def operator(
     for field in ("domain", "to"):
         if field in others:
             others[field] = tuple(others[field].split())
+    others.setdefault("centers", any("s / " in part.term for part in others.get("folds", ())))
     return Operator(name, kind, parameters, out, torch, result, words, **others)
 
 
