@@ -128,7 +128,7 @@ class _Tiles:
         contiguous = self._last_axis(part) in self.parts.summed
         split = ("i % 16", "i / 16") if contiguous else ("i / 64", "i % 64")
         where = [
-            *writer.coordinates("depth", self.parts.summed),
+            *writer.coordinates("inner", self.parts.summed),
             *(line for line in writer.coordinates(along, side)),
         ]
         stored = STORES[self.narrow].format("value") if self.narrow else "value"
@@ -138,9 +138,9 @@ class _Tiles:
             *indented(
                 [
                     f"int deep = {split[0]}, wide = {split[1]};",
-                    f"int depth = start + deep, {along} = first_{bound} + wide;",
+                    f"int inner = start + deep, {along} = first_{bound} + wide;",
                     f"{self.fold.dtype} value = 0;",
-                    f"if (depth < depth_here && {along} < {bound}s_here) {{",
+                    f"if (inner < depth_here && {along} < {bound}s_here) {{",
                     *indented([*where, f"value = {value};"]),
                     "}",
                     f"{tile}[deep][wide] = {stored};",
