@@ -38,6 +38,7 @@ LAYERS = (
         "draft",
         "extract",
         "lookup",
+        "mint",
         "report",
         "train",
         "tune",

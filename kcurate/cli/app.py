@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": stages.extract,
     "capture": capture.capture,
     "deopt": deopt.deopt,
+    "mint": stages.mint,
     "pair": own.pair,
     "optimize": own.optimize,
     "validate": stages.validate,

@@ -12,6 +12,7 @@ from kcurate.cli.failing import FailOnOption, split
 from kcurate.core.options import JsonOption, Option
 from kcurate.dataset.settings import BuildConfig, PushConfig
 from kcurate.extract.settings import ExtractConfig
+from kcurate.mint.settings import MintConfig
 from kcurate.profiling.settings import ProfileConfig
 from kcurate.report.settings import ReportConfig
 from kcurate.serve.settings import ServeConfig
@@ -29,6 +30,17 @@ def extract(config: ExtractConfig, fail_on: FailOnOption = None, json: JsonOptio
     from kcurate.extract.stage import run
 
     config = replace(config, licence=spdx(config.licence))
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+
+
+def mint(config: MintConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+    """Compose problems that nobody wrote down: PyTorch reference, words, tests, a plain side in CUDA.
+
+    Example: kcurate mint --count 100 --seed 1 -w work
+    """
+    from kcurate.cli import output
+    from kcurate.mint.stage import run
+
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
 
 

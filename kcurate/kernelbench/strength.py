@@ -26,7 +26,7 @@ from kcurate.judge.trials import Trial
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
 from kcurate.problem.compare import compare
-from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.dtypes import is_float
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs import contents
 from kcurate.problem.ops import CallOp
@@ -46,13 +46,15 @@ Outputs = Mapping[str, Any]
 
 
 class ModuleUnderTest:
-    """One module, run on one problem."""
+    """One module, run on one problem. `exact`: a side that computes it in float64 (None: the module itself,
+    on parameters and inputs in float64)."""
 
-    def __init__(self, problem: Problem, side: Side) -> None:
+    def __init__(self, problem: Problem, side: Side, exact: Side | None = None) -> None:
         module = compile_text(side.code)
         if isinstance(module, CompileFailure):
             raise ProblemError(module.log)
-        self.problem, self.side = problem, side
+        self.problem, self.side, self._exact = problem, side, exact or side
+        self._inputs = dict[str, dict[str, Any]]()
         self._module = TorchModule(module)
         self.trials = list(trials.trials(problem, SEED))
 
@@ -61,8 +63,14 @@ class ModuleUnderTest:
         """The reference's outputs, by trial."""
         return {trial.slot: self._outputs(trial) for trial in self.trials}
 
-    def _values(self, trial: Trial) -> dict[str, Any]:
-        return contents.generate(self.problem, self.side, trial.sizes, trial.seed, trial.variation)
+    def values(self, trial: Trial) -> dict[str, Any]:
+        """The inputs of a trial; those of the problem's own trials are made once."""
+        if trial.slot in self._inputs:
+            return self._inputs[trial.slot]
+        values = contents.generate(self.problem, self.side, trial.sizes, trial.seed, trial.variation)
+        if trial in self.trials:
+            self._inputs[trial.slot] = values
+        return values
 
     def _outputs(
         self, trial: Trial, values: Mapping[str, Any] | None = None, poison: int = POISONS[0]
@@ -75,7 +83,7 @@ class ModuleUnderTest:
         bound = program.bind(self.problem, self.side, trial.sizes)
         with contextlib.closing(EmulatorDevice()) as device:
             prepared = Prepared(
-                device, self._module, bound, values if values is not None else self._values(trial)
+                device, self._module, bound, values if values is not None else self.values(trial)
             )
             prepared.reset(poison)
             prepared.run()
@@ -130,28 +138,26 @@ class ModuleUnderTest:
         assert isinstance(call, CallOp)
 
         def wide(name: str) -> Any:
-            tensor = torch.from_numpy(values[name])
-            return tensor.double() if tensor.is_floating_point() else tensor
+            array = values[name]
+            floating = is_float(self.problem.buffers[name].dtype)
+            return torch.from_numpy(array.astype(np.float64) if floating else array)
 
-        values = self._values(trial)
-        model, _ = torch_module.build(self.side.code, call.call, trial.sizes)
+        values = self.values(trial)
+        model, _ = torch_module.build(self._exact.code, call.call, trial.sizes)
         with torch_module.module_errors(call.call), torch.no_grad():
             model = model.double()
             for path, name in call.state.items():
                 torch_module.put_state(model, path, wide(name))
             results = torch_module.flat(model(*(wide(a) if isinstance(a, str) else a for a in call.args)))
-            return {
-                name: result.numpy().astype(numpy_dtype(self.problem.buffers[name].dtype), copy=False)
-                for name, result in zip(call.to, results, strict=True)
-            }
+            return {name: result.numpy() for name, result in zip(call.to, results, strict=True)}
 
     def without_idle_state(self) -> tuple[Problem, Side]:
         """The problem without state that does not affect the result."""
         (call,) = self.side.plan
         assert isinstance(call, Call)
         trial = self.trials[0]
-        values = self._values(trial)
-        other = self._values(replace(trial, seed=trial.seed ^ 0x5EED))
+        values = self.values(trial)
+        other = self.values(replace(trial, seed=trial.seed ^ 0x5EED))
         idle = {
             name
             for name in call.state.values()

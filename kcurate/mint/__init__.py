@@ -1,8 +1,21 @@
-"""Problems composed from a table of operators, with plain device code, into a workspace.
+"""Problems composed from a table of operators, with a plain side in CUDA, into a workspace.
 
 | module | owns |
 |---|---|
+| `stage` | `kcurate mint`: composing, admitting, writing, resuming |
+| `settings` | its settings |
 | `graph` | operators, nodes, graphs, the canonical hash |
 | `operators/` | the table of operators |
+| `axes` | axes bound to extents: the shape rule |
+| `composer` | which graphs are made |
+| `sizes` | settings for tests and for timing |
+| `module_text` | a graph as a PyTorch module |
 | `scalar_text` | the expressions of operators, as C++ |
+| `naive` | the plain side: a kernel an operator |
+| `problem` | buffers, inputs, tolerances |
+| `statement` | a graph in words |
+| `known_graphs` | graphs of KernelBench and of built-in families |
+| `admission` | whether a graph becomes a problem |
+
+Not covered: answers; how a problem is judged (`kcurate.judge`).
 """

@@ -40,10 +40,14 @@ LIKES: Mapping[tuple[str, str], float] = {
     ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 12, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
 # Operators that many models have, and how much likelier they are.
-COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu", "add",
-          "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu")  # fmt: skip
+COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
+          "add", "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu",
+)  # fmt: skip
 COMMON_WEIGHT = 3.0
+# Besides softmax and losses, what exponentials make of large values is mostly rounding.
+EXPONENTIAL = ("logsumexp", "cross_entropy_backward", "log_softmax_backward")
 SECOND_OUTPUT = 0.06
+MOST_NODES = 8
 # So many graphs in a row that were composed before mean that there are no more.
 MOST_REPEATS = 2000
 
@@ -58,7 +62,9 @@ class Draft:
     known: dict[str, frozenset[str]] = field(default_factory=dict)
     sizes: list[str] = field(default_factory=list)
 
-    def add_input(self, parameter: Parameter | None, shape: Shape, below: str | int | None, kind: str) -> Input:
+    def add_input(
+        self, parameter: Parameter | None, shape: Shape, below: str | int | None, kind: str
+    ) -> Input:
         """A new input, for a parameter (None: the first value of the graph)."""
         element = parameter.element if parameter else "float"
         needs = parameter.needs if parameter else ()
@@ -68,8 +74,8 @@ class Draft:
         dtype = {"float": self.dtype, "float32": "float32", "int8": "int8", "index": "int64"}[element]
         value = Input(name, dtype, shape, _values_of(element, needs, stem, kind), below)
         self.inputs.append(value)
-        exact = {"small", "exact"} if element == "float" else {"exact"}
-        self.known[name] = frozenset({*exact, *needs})
+        bounded = {"small", "tame"} if element in ("float", "float32") else set()
+        self.known[name] = frozenset({"exact", *bounded, *needs})
         return value
 
     @property
@@ -87,9 +93,15 @@ def _values_of(element: str, needs: Sequence[str], name: str, kind: str) -> str:
     if "nonnegative" in needs:
         return "positive"
     if element == "float32":
-        return "scales"
+        return "scales" if kind == "quantization" else "small_scales"
     if name in ("w", "slopes"):
-        return "weight" if kind in ("gemm", "convolution", "backward") else "normal" if kind == "attention" else "positive"
+        return (
+            "weight"
+            if kind in ("gemm", "convolution", "backward")
+            else "normal"
+            if kind == "attention"
+            else "positive"
+        )
     return "normal"
 
 
@@ -135,11 +147,13 @@ class Composer:
             draft.sizes = [str(name) for name in shape]
             draft.add_input(None, shape, None, "")
         kind = "start"
-        for _ in range(length):
-            node = self._next(draft, kind)
+        while len(draft.nodes) < length or (draft.nodes and OPERATORS[draft.nodes[-1].operator].unfinished):
+            node = self._next(draft, kind) if len(draft.nodes) < MOST_NODES else None
             if node is None:
                 break
             kind = OPERATORS[node.operator].kind
+        if draft.nodes and OPERATORS[draft.nodes[-1].operator].unfinished:
+            return None
         return self._finished(draft) if draft.nodes else None
 
     def _next(self, draft: Draft, kind: str) -> Node | None:
@@ -177,7 +191,9 @@ class Composer:
                 chosen.append(draft.last.name)
                 main = False
             else:
-                older = [v.name for v in (*draft.inputs, *draft.nodes) if _suits(draft, operator, parameter, v)]
+                older = [
+                    v.name for v in (*draft.inputs, *draft.nodes) if _suits(draft, operator, parameter, v)
+                ]
                 chosen.append(rng.choice(older) if older and rng.random() < 0.5 else None)
         node = self._bound(draft, operator, chosen)
         if node is None and any(name is not None for name in chosen[1:]):
@@ -206,7 +222,14 @@ class Composer:
                 name = draft.add_input(parameter, binding.shape(parameter.axes), below, operator.kind).name
             operands.append(name)
         dtype = {"float": "float32", "float32": "float32", "int8": "int8", "index": "int64"}[operator.element]
-        node = Node(f"h{len(draft.nodes) + 1}", dtype, binding.shape(operator.out), operator.name, tuple(operands), attributes)
+        node = Node(
+            f"h{len(draft.nodes) + 1}",
+            dtype,
+            binding.shape(operator.out),
+            operator.name,
+            tuple(operands),
+            attributes,
+        )
         draft.nodes.append(node)
         draft.known[node.name] = _known(draft, operator, operands)
         return node
@@ -233,6 +256,9 @@ def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value)
         return False
     if (operator.sharp and "exact" not in known) or not known.issuperset(parameter.needs):
         return False
+    if operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL:
+        if "tame" not in known:
+            return False
     axes = [axis for axis in parameter.axes if axis != REST]
     return len(value.shape) == len(axes) or (REST in parameter.axes and len(value.shape) > len(axes))
 
@@ -256,16 +282,20 @@ def _sensible(
 def _known(draft: Draft, operator: Operator, operands: Sequence[str]) -> frozenset[str]:
     """What is known of a result."""
     known = set(operator.gives) - {"keeps", "exact"}
-    if "keeps" in operator.gives and all(_is_small(draft, name) for name in operands):
+    small, tame = (all(_is(draft, name, what) for name in operands) for what in ("small", "tame"))
+    if "keeps" in operator.gives and small:
         known.add("small")
+    moderate = small and operator.kind == "pointwise" and operator.name != "exp"
+    if "small" in known or moderate or (tame and ("keeps" in operator.gives or operator.native)):
+        known.add("tame")
     if "exact" in operator.gives and all("exact" in draft.known[name] for name in operands):
         known.add("exact")
     return frozenset(known)
 
 
-def _is_small(draft: Draft, name: str) -> bool:
+def _is(draft: Draft, name: str, what: str) -> bool:
     value = next(value for value in (*draft.inputs, *draft.nodes) if value.name == name)
-    return value.dtype in ("int8", "int64") or "small" in draft.known[name]
+    return value.dtype in ("int8", "int64") or what in draft.known[name]
 
 
 def _typed(graph: Graph, node: Node) -> Node:

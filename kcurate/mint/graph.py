@@ -1,8 +1,8 @@
 """Typed operator graphs: operators as data, nodes, shapes as expressions of sizes, and the canonical hash.
 
-An operator is one entry of a table (`kcurate.mint.operators`). Its PyTorch text, device code, words, types and
-shapes all come from that entry. Not covered: which graphs are made (`composer`), their texts (`torch_text`,
-`naive`, `statement`).
+An operator is one entry of a table (`kcurate.mint.operators`). Its PyTorch text, device code, words, types
+and shapes all come from that entry. Not covered: which graphs are made (`composer`), their texts
+(`torch_text`, `naive`, `statement`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Kind = Literal[
 How = Literal["sum", "max", "min"]
 # What a parameter needs of its values, and what is known of a result. `small`: magnitudes up to about 10;
 # `nonnegative`; `exact`: the same bits in whatever order it is computed; `keeps`: small if all inputs are;
-# `shares`: rows are nonnegative and sum to one; `unit`: from 0 to 1; `scores`: a score for each query and key.
-Property = Literal["small", "nonnegative", "exact", "keeps", "shares", "unit", "scores"]
+# `shares`: rows are nonnegative and sum to one; `unit`: from 0 to 1; `scores`: a score for each query and
+# key; `tame`: magnitudes up to about 100, so that exponentials of them are not mostly rounding.
+Property = Literal["small", "nonnegative", "exact", "keeps", "shares", "unit", "scores", "tame"]
 # `float` is the type of the graph (in float32 between kernels, unless `Operator.native`).
 Element = Literal["float", "float32", "int8", "index"]
 REST = "..."
@@ -77,9 +78,9 @@ class Operator:
     Folds over an axis of the result are computed once per row. `torch`: PyTorch text with `{name}` for
     operands and attributes, in float32 for float operands; `words`: noun phrases.
 
-    `native`: computes on operands in the graph's own type and rounds to it, as PyTorch's products do. `sharp`:
-    not continuous, so operands must be `exact`. `centers`: subtracts a mean, so that rows of equal elements give
-    nothing but rounding.
+    `native`: computes on operands in the graph's own type and rounds to it, as PyTorch's products do.
+    `sharp`: not continuous, so operands must be `exact`. `centers`: subtracts a mean, so that rows of equal
+    elements give nothing but rounding.
     """
 
     name: str
@@ -101,6 +102,11 @@ class Operator:
     sharp: bool = False
     centers: bool = False
     commutes: bool = False
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a result is nothing by itself: masked scores, whose masked ones outweigh all others."""
+        return self.gives == ("scores",) and not self.native
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -125,7 +131,7 @@ def signature(text: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
     """
     left, _, right = text.partition("->")
     parameters = tuple(
-        Parameter(name, tuple(axes.split()), bool(fresh), element or "float", below or None)  # type: ignore[arg-type]
+        Parameter(name, tuple(axes.split()), bool(fresh), element or "float", below or None)
         for fresh, name, axes, element, below in _PARAMETER.findall(left)
     )
     return parameters, tuple(right.split())

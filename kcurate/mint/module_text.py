@@ -14,6 +14,7 @@ _VALUES = {
     "weight": "torch.randn({}) * 0.1",
     "positive": "torch.rand({}) + 0.5",
     "scales": "torch.rand({}) * 0.02 + 0.01",
+    "small_scales": "torch.rand({}) * 0.001 + 0.0005",
     "shares": "torch.rand({}).softmax(-1)",
     "unit": "torch.rand({})",
 }

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kcurate.mint.axes import Binding, binding_of, product
 from kcurate.mint.graph import REST, Fold, Graph, Node, Operator
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import c_number, c_text, names_of
+from kcurate.mint.scalar_text import c_number, c_text
 from kcurate.records import Arg, Buffer, Expr, Launch, Side, ValueArg
 
 C_TYPES = {
@@ -119,8 +119,10 @@ class _Kernel:
                 continue
             index = (at or {}).get(axis, self.index(axis))
             index = index if _IDENTIFIER.fullmatch(index) or index.isdigit() else f"({index})"
-            text = f"({text}) * {self.extent(axis)} + {index}" if " " in text else (
-                f"{text} * {self.extent(axis)} + {index}" if text else index
+            text = (
+                f"({text}) * {self.extent(axis)} + {index}"
+                if " " in text
+                else (f"{text} * {self.extent(axis)} + {index}" if text else index)
             )
         return text or "0"
 
@@ -159,7 +161,7 @@ class _Kernel:
         total = " * ".join(self.extent(axis) for axis in self.threads) or "1"
         thread, early = self.habits.thread, self.habits.early
         parameters = [
-            *(f"const {C_TYPES[self.dtypes[p.name]]} *{p.name}" for p in self.used()),
+            *(f"const {C_TYPES[self.dtypes[p.name]]} *{p.name}" for p in self.operator.parameters),
             f"{C_TYPES[self.node.dtype]} *{self.habits.result}",
             *(f"int {name}" for name in self.sizes),
         ]
@@ -168,10 +170,6 @@ class _Kernel:
         lines = [f"int {thread} = blockIdx.x * blockDim.x + threadIdx.x;", *guard, *inner]
         head = f"__global__ void {self.name}({', '.join(parameters)})"
         return "\n".join([head, "{", *_indented(lines), "}", ""])
-
-    def used(self) -> list[object]:
-        """The operator's parameters, each operand once."""
-        return list(self.operator.parameters)
 
     def body(self) -> Iterator[str]:
         """Where the thread is; folds; the result."""

@@ -16,6 +16,7 @@ VALUES: Mapping[str, Init] = {
     "weight": Init("normal", {"std": 0.1}),
     "positive": Init("uniform", {"low": 0.5, "high": 1.5}),
     "scales": Init("uniform", {"low": 0.01, "high": 0.03}),
+    "small_scales": Init("uniform", {"low": 0.0005, "high": 0.0015}),
     "shares": Init("shares"),
     "unit": Init("uniform"),
     "int8": Init("integers", {"low": -127, "high": 128}),

@@ -1,7 +1,7 @@
 """Scalar expressions of operators, and their text in C++ and in words.
 
-An expression is Python syntax: arithmetic, comparisons, `&`, `|`, `a if c else b`, the functions of `C_NAMES`,
-bare operands, and subscripts. Not covered: what the names mean (`kcurate.mint.graph.Operator`).
+An expression is Python syntax: arithmetic, comparisons, `&`, `|`, `a if c else b`, the functions of
+`C_NAMES`, bare operands, and subscripts. Not covered: what the names mean (`kcurate.mint.graph.Operator`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ C_NAMES = {
     "round": "rintf", "max": "fmaxf", "min": "fminf",
 }  # fmt: skip
 _BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "/", ast.Mod: "%", ast.BitAnd: "&&",
-    ast.BitOr: "||",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "/", ast.Mod: "%", ast.BitAnd:
+    "&&", ast.BitOr: "||",
 }  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
@@ -35,25 +35,38 @@ def parsed(expression: str) -> ast.expr:
     return ast.parse(expression, mode="eval").body
 
 
-def names_of(expression: str) -> set[str]:
-    """The names that an expression uses."""
-    return {node.id for node in ast.walk(parsed(expression)) if isinstance(node, ast.Name)}
-
-
 def c_text(expression: str, name: NameText, element: ElementText) -> str:
     """The expression in C++; `name` and `element` give the text of names and of subscripts."""
     return _C(name, element).text(parsed(expression))
+
+
+def _tightness(node: ast.expr) -> int:
+    """How tightly the outermost operator of an expression binds in C++."""
+    match node:
+        case ast.IfExp():
+            return 1
+        case ast.BinOp(op=ast.BitOr()):
+            return 2
+        case ast.BinOp(op=ast.BitAnd()):
+            return 3
+        case ast.Compare():
+            return 4
+        case ast.BinOp(op=ast.Add() | ast.Sub()):
+            return 6
+        case ast.BinOp():
+            return 7
+        case _:
+            return 9
 
 
 class _C:
     def __init__(self, name: NameText, element: ElementText) -> None:
         self.name, self.element = name, element
 
-    def text(self, node: ast.expr, *, inside: bool = False) -> str:
-        """`inside`: an operand of something, so that it needs parentheses."""
+    def text(self, node: ast.expr, outer: int = 0) -> str:
+        """`outer`: how tightly the operator around it binds; parentheses where it binds tighter."""
         text = self._plain(node)
-        compound = isinstance(node, ast.BinOp | ast.Compare | ast.IfExp)
-        return f"({text})" if inside and compound else text
+        return f"({text})" if _tightness(node) < outer else text
 
     def _plain(self, node: ast.expr) -> str:
         match node:
@@ -65,21 +78,15 @@ class _C:
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 return self.element(name, tuple(self._subscript(part) for part in parts))
             case ast.UnaryOp(operand=operand):
-                return f"-{self.text(operand, inside=True)}"
+                return f"-{self.text(operand, 8)}"
             case ast.BinOp(left=left, op=op, right=right):
-                return f"{self.text(left, inside=True)} {_BINARY[type(op)]} {self.text(right, inside=True)}"
+                tight = _tightness(node)
+                return f"{self.text(left, tight)} {_BINARY[type(op)]} {self.text(right, tight + 1)}"
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return f"{self.text(left, inside=True)} {_COMPARE[type(op)]} {self.text(right, inside=True)}"
+                return f"{self.text(left, 5)} {_COMPARE[type(op)]} {self.text(right, 5)}"
             case ast.IfExp(test=test, body=body, orelse=other):
-                return " ".join(
-                    (
-                        self.text(test, inside=True),
-                        "?",
-                        self.text(body, inside=True),
-                        ":",
-                        self.text(other, inside=True),
-                    )
-                )
+                branches = f"{self.text(body, 2)} : {self.text(other, 2)}"
+                return f"{self.text(test, 2)} ? {branches}"
             case ast.Call(func=ast.Name(id="size"), args=[ast.Name(id=axis)]):
                 return self.name(f"size({axis})")
             case ast.Call(func=ast.Name(id=function), args=arguments):
@@ -94,4 +101,4 @@ def c_number(value: object) -> str:
     """A number in C++: integers as they are, others in float32."""
     if isinstance(value, int):
         return str(value)
-    return f"{value!r}f" if value not in (float("inf"), float("-inf")) else f"{'-' * (value < 0)}INFINITY"  # type: ignore[operator]
+    return f"{value!r}f" if value not in (float("inf"), float("-inf")) else f"{'-' * (value < 0)}INFINITY"

@@ -96,7 +96,9 @@ def choose(graph: Graph, names: Sequence[str], rng: random.Random) -> Sizes:
         {name: extent_of(name).tests[min(index, len(extent_of(name).tests) - 1)] for name in names}
         for index in _shuffled(names, rng)
     ]
-    return Sizes(tuple(_fitting(graph, sizes, 1 << 22, TEST_WORK) for sizes in tests), _bench(graph, names, rng))
+    return Sizes(
+        tuple(_fitting(graph, sizes, 1 << 22, TEST_WORK) for sizes in tests), _bench(graph, names, rng)
+    )
 
 
 def _shuffled(names: Sequence[str], rng: random.Random) -> list[int]:

@@ -1,0 +1,146 @@
+"""Admits a composed graph: its tests reject wrong answers and accept rounding, and its plain side is right.
+
+The planted wrong answers are the judge's (`kernelbench.strength`), the reference for rounding is the module
+in float64, and the plain side runs on the emulator against the module. All of this is our own text. Not
+covered: which graphs, what is written (`stage`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcurate.backends import torch_module
+from kcurate.backends.base import CompileFailure, EntryPoint, KernelFault
+from kcurate.backends.emulator.compiler import EmulatorCompiler
+from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.errors import BackendError, ProblemError
+from kcurate.judge.agreement import differs
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
+from kcurate.mint.graph import Graph
+from kcurate.mint.known_graphs import family_of
+from kcurate.mint.naive import naive_side
+from kcurate.mint.problem import module_side, problem_of
+from kcurate.mint.statement import statement
+from kcurate.problem import program
+from kcurate.records import Candidate, Origin
+
+# The inputs on which the plain side is compared with the module, at every test size.
+COMPARED = ("nominal", "extremes", "structured")
+DOMAIN = "deep-learning"
+
+
+class Admission(StrEnum):
+    """What became of a composed graph."""
+
+    ADMITTED = "admitted"
+    NOT_FINITE = "not_finite"
+    WEAK = "weak_tests"
+    ROUNDING = "rounding_refused"
+    PLAIN_WRONG = "plain_side_differs"
+
+
+@dataclass(frozen=True)
+class Minting:
+    """One graph to admit: its number in the order of composing, and the seed of all of them."""
+
+    graph: Graph
+    seed: int
+    number: int
+
+    @property
+    def text_seed(self) -> int:
+        """The seed of names, habits and wordings."""
+        return self.seed * 1_000_003 + self.number
+
+
+@dataclass(frozen=True)
+class Minted:
+    """What became of a graph: the candidate (PyTorch and the plain side), or `why` not; CPU seconds."""
+
+    outcome: Admission
+    why: str = ""
+    candidate: Candidate | None = None
+    cpu_s: float = 0.0
+
+
+def admit(minting: Minting) -> Minted:
+    """Admit one graph; runs in a worker process."""
+    start_s = _cpu_s()
+    torch_module.plain_arithmetic()
+    candidate = candidate_of(minting)
+    try:
+        outcome, why = _tried(minting.graph, candidate)
+    except ProblemError as error:
+        outcome, why = Admission.NOT_FINITE, error.what
+    admitted = outcome is Admission.ADMITTED
+    return Minted(outcome, why, candidate if admitted else None, _cpu_s() - start_s)
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of the compilers that it ran."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(part.ru_utime + part.ru_stime for part in used)
+
+
+def candidate_of(minting: Minting) -> Candidate:
+    """The pair of a graph: its module in eager PyTorch, and the plain side."""
+    graph = minting.graph
+    names = ", ".join(node.operator.replace("_", " ") for node in graph.nodes)
+    return Candidate(
+        id=f"minted/{graph.key}/plain",
+        family=family_of(graph),
+        domain=DOMAIN,
+        license="Apache-2.0",
+        origin=Origin("minted", made="fast", problem="composed", seed=minting.text_seed),
+        techniques=(),
+        description=f"Composed of {names}, in {graph.dtype}; eager PyTorch, against a kernel an operator.",
+        problem=problem_of(graph, statement(graph, minting.text_seed)),
+        slow=module_side(graph),
+        fast=naive_side(graph, minting.text_seed),
+    )
+
+
+def _tried(graph: Graph, candidate: Candidate) -> tuple[Admission, str]:
+    assert candidate.problem is not None, "it was composed with one"
+    module = ModuleUnderTest(candidate.problem, candidate.slow, exact=module_side(graph, exact=True))
+    if not module.finite():
+        return Admission.NOT_FINITE, "a result is infinite or NaN"
+    if not module.rounding_within_tolerance():
+        return Admission.ROUNDING, "the module's own rounding takes more than a quarter of the tolerance"
+    if (difference := _plain_difference(module, candidate)) is not None:
+        return Admission.PLAIN_WRONG, difference
+    weakness = module.weakness()
+    return (Admission.WEAK, weakness) if weakness else (Admission.ADMITTED, "")
+
+
+def _plain_difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
+    """How the plain side differs from the module on the emulator; None if it agrees."""
+    problem, side = module.problem, candidate.fast
+    bound = program.bind(problem, side, problem.sizes.test[0])
+    entries = [EntryPoint(name, template) for name, template in bound.entry_points]
+    compiled = EmulatorCompiler().compile(side.code, entries)
+    if isinstance(compiled, CompileFailure):
+        raise BackendError(f"a plain side does not compile: {compiled.log}", where=candidate.id)
+    with contextlib.closing(EmulatorDevice()) as device:
+        loaded = device.load(compiled)
+        for trial in module.trials:
+            if trial.variation not in COMPARED:
+                continue
+            bound = program.bind(problem, side, trial.sizes)
+            with contextlib.closing(Prepared(device, loaded, bound, module.values(trial))) as prepared:
+                prepared.reset(POISONS[0])
+                try:
+                    prepared.run()
+                except KernelFault as fault:
+                    return f"{trial.text}: {fault}"
+                outputs, harmed = prepared.outputs(), prepared.integrity()
+            if harmed:
+                return f"{trial.text}: it {harmed[0]}"
+            for name in outputs:
+                if difference := differs(problem, trial.sizes, name, module.expected[trial.slot], outputs):
+                    return f"{trial.text}: {name}: {difference}"
+    return None

@@ -1,0 +1,29 @@
+"""The settings of `kcurate mint`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kcurate.core.config import DEFAULT_WORKSPACE
+from kcurate.core.options import JobsOption, Option, WorkspaceOption
+
+
+@dataclass(frozen=True)
+class MintConfig:
+    """How many problems to mint, from which operators and types. `kinds` and `types` empty: all."""
+
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE
+    count: Annotated[int, Option("Problems to mint, those of earlier runs included.", metavar="N", min=1)] = (
+        100
+    )
+    seed: Annotated[int, Option("Equal seeds give equal problems.", metavar="N", min=0)] = 0
+    kinds: Annotated[
+        tuple[str, ...],
+        Option("Only operators of this kind (gemm, softmax, ...) or name. May be repeated.", metavar="NAME"),
+    ] = ()
+    types: Annotated[
+        tuple[str, ...],
+        Option("Only problems in this type: float32, bfloat16, float16. May be repeated.", metavar="NAME"),
+    ] = ()
+    jobs: JobsOption = 0
