@@ -20,6 +20,7 @@ from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.agreement import differs
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
+from kcurate.mint.answers import answer_of
 from kcurate.mint.graph import Graph
 from kcurate.mint.known_graphs import family_of
 from kcurate.mint.naive import naive_side
@@ -59,11 +60,14 @@ class Minting:
 
 @dataclass(frozen=True)
 class Minted:
-    """What became of a graph: the candidate (PyTorch and the plain side), or `why` not; CPU seconds."""
+    """What became of a graph, with `why` if it was not admitted; CPU seconds.
+
+    `candidates`: PyTorch against the plain side, and the plain side against each answer that agrees.
+    """
 
     outcome: Admission
     why: str = ""
-    candidate: Candidate | None = None
+    candidates: tuple[Candidate, ...] = ()
     cpu_s: float = 0.0
 
 
@@ -71,13 +75,19 @@ def admit(minting: Minting) -> Minted:
     """Admit one graph; runs in a worker process."""
     start_s = _cpu_s()
     torch_module.plain_arithmetic()
-    candidate = candidate_of(minting)
+    plain = candidate_of(minting)
+    answers: tuple[Candidate, ...] = ()
     try:
-        outcome, why = _tried(minting.graph, candidate)
+        assert plain.problem is not None, "it was composed with one"
+        module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(minting.graph, exact=True))
+        outcome, why = _tried(module, plain)
+        if outcome is Admission.ADMITTED:
+            answer = answer_of(minting.graph, plain, minting.text_seed)
+            answers = () if _difference(module, answer) else (answer,)
     except ProblemError as error:
         outcome, why = Admission.NOT_FINITE, error.what
     admitted = outcome is Admission.ADMITTED
-    return Minted(outcome, why, candidate if admitted else None, _cpu_s() - start_s)
+    return Minted(outcome, why, (plain, *answers) if admitted else (), _cpu_s() - start_s)
 
 
 def _cpu_s() -> float:
@@ -104,27 +114,25 @@ def candidate_of(minting: Minting) -> Candidate:
     )
 
 
-def _tried(graph: Graph, candidate: Candidate) -> tuple[Admission, str]:
-    assert candidate.problem is not None, "it was composed with one"
-    module = ModuleUnderTest(candidate.problem, candidate.slow, exact=module_side(graph, exact=True))
+def _tried(module: ModuleUnderTest, plain: Candidate) -> tuple[Admission, str]:
     if not module.finite():
         return Admission.NOT_FINITE, "a result is infinite or NaN"
     if not module.rounding_within_tolerance():
         return Admission.ROUNDING, "the module's own rounding takes more than a quarter of the tolerance"
-    if (difference := _plain_difference(module, candidate)) is not None:
+    if (difference := _difference(module, plain)) is not None:
         return Admission.PLAIN_WRONG, difference
     weakness = module.weakness()
     return (Admission.WEAK, weakness) if weakness else (Admission.ADMITTED, "")
 
 
-def _plain_difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
-    """How the plain side differs from the module on the emulator; None if it agrees."""
+def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
+    """How the fast side of a pair differs from the module on the emulator; None if it agrees."""
     problem, side = module.problem, candidate.fast
     bound = program.bind(problem, side, problem.sizes.test[0])
     entries = [EntryPoint(name, template) for name, template in bound.entry_points]
     compiled = EmulatorCompiler().compile(side.code, entries)
     if isinstance(compiled, CompileFailure):
-        raise BackendError(f"a plain side does not compile: {compiled.log}", where=candidate.id)
+        raise BackendError(f"a side does not compile: {compiled.log}", where=candidate.id)
     with contextlib.closing(EmulatorDevice()) as device:
         loaded = device.load(compiled)
         for trial in module.trials:

@@ -14,9 +14,9 @@ from kcurate.mint.axes import product
 from kcurate.mint.graph import Node, Operator
 from kcurate.mint.naive import C_TYPES, STORES
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import names_of, parsed
+from kcurate.mint.scalar_text import parsed
 from kcurate.mint.schedules.kernels import Body, Kernel, headline, indented
-from kcurate.mint.schedules.writer import Writer, axes_of
+from kcurate.mint.schedules.writer import Writer, axes_of, names_of
 
 TILE, DEPTH = 64, 16
 NARROW = ("bfloat16", "float16")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from kcurate.mint.axes import binding_of
 from kcurate.mint.graph import REST, Graph, Node
 from kcurate.mint.naive import C_TYPES, LOADS, STORES
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import c_number, c_text, names_of
+from kcurate.mint.scalar_text import c_number, c_text, parsed
 from kcurate.problem.expressions import names_in
 from kcurate.records import Expr
 
@@ -186,6 +187,11 @@ class Writer:
 def widened(dtype: str, text: str) -> str:
     """An element of an array as it takes part in expressions."""
     return f"(int){text}" if dtype == "int64" else LOADS.get(dtype, "{}").format(text)
+
+
+def names_of(expression: str) -> set[str]:
+    """The names that an expression uses."""
+    return {part.id for part in ast.walk(parsed(expression)) if isinstance(part, ast.Name)}
 
 
 def axes_of(expression: str, writer: Writer) -> set[str]:
