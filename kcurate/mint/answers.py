@@ -23,7 +23,9 @@ def answer_of(graph: Graph, plain: Candidate, text_seed: int) -> Candidate:
         plain,
         id=f"{plain.id.rsplit('/', 1)[0]}/{CUDA}",
         origin=replace(plain.origin, rules=answer.schedules),
-        techniques=tuple(sorted({*techniques(answer.side.code.encode()), *(["kernel-fusion"] if fused else [])})),
+        techniques=tuple(
+            sorted({*techniques(answer.side.code.encode()), *(["kernel-fusion"] if fused else [])})
+        ),
         description=_description(plain, answer),
         slow=plain.fast,
         fast=answer.side,

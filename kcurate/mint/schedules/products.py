@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.axes import product
-from kcurate.mint.graph import Node, Operator
+from kcurate.mint.graph import Graph, Node, Operator
 from kcurate.mint.naive import C_TYPES, STORES
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import parsed
@@ -52,6 +52,14 @@ def factors(node: Node, writer: Writer) -> Factors | None:
     return Factors(*parts, batch, rows, columns, fold.over)
 
 
+def headline_counts(graph: Graph, writer: Writer, parts: Factors) -> list[int]:
+    """Rows, columns and terms of a sum at the headline size."""
+    return [
+        headline(graph, product(tuple(writer.binding.extent(a) for a in writer.existing(axes))))
+        for axes in (parts.rows, parts.columns, parts.summed)
+    ]
+
+
 def _parts(term: str) -> tuple[str, str] | None:
     """`a * b`; `a * b if inside else 0.0` with the condition at the first."""
     tree = parsed(term)
@@ -74,11 +82,7 @@ def tiles(body: Body) -> Kernel | None:
     parts = factors(node, writer)
     if parts is None:
         return None
-    extents = [
-        headline(body.graph, product(tuple(writer.binding.extent(a) for a in writer.existing(axes))))
-        for axes in (parts.rows, parts.columns, parts.summed)
-    ]
-    if min(extents) < 16:
+    if min(headline_counts(body.graph, writer, parts)) < 16:
         return None
     dtypes = {
         body.graph.values[writer.operands[name]].dtype
