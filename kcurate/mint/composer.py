@@ -114,6 +114,7 @@ class Composer:
         self.types = tuple(types)
         self.uses = Counter[str]()
         self.keys = set[str]()
+        self._by_form = dict[tuple[str, int, frozenset[str]], list[Operator]]()
 
     def graphs(self) -> Iterator[Graph]:
         """Distinct graphs without end.
@@ -158,7 +159,7 @@ class Composer:
 
     def _next(self, draft: Draft, kind: str) -> Node | None:
         """One more node; None if no operator fits."""
-        fitting = [operator for operator in self.operators if self._fits(draft, operator)]
+        fitting = self._fitting(draft)
         while fitting:
             weights = [self._weight(operator, kind) for operator in fitting]
             operator = self.rng.choices(fitting, weights)[0]
@@ -172,13 +173,19 @@ class Composer:
         common = COMMON_WEIGHT if operator.name in COMMON else 1.0
         return common * LIKES.get((after, operator.kind), 1.0) / (2.0 + self.uses[operator.name]) ** 2
 
-    def _fits(self, draft: Draft, operator: Operator) -> bool:
-        """Whether the newest value can be the operator's first operand that is no fresh input."""
+    def _fitting(self, draft: Draft) -> list[Operator]:
+        """The operators whose first operand that is no fresh input can be the newest value."""
         last = draft.last
-        main = next((p for p in operator.parameters if not p.fresh), None)
-        if last is None or main is None:
-            return last is None and main is None
-        return _suits(draft, operator, main, last)
+        if last is None:
+            return [operator for operator in self.operators if main_parameter(operator) is None]
+        form = (last.dtype, len(last.shape), draft.known[last.name])
+        if form not in self._by_form:
+            self._by_form[form] = [
+                operator
+                for operator in self.operators
+                if (main := main_parameter(operator)) is not None and _suits(draft, operator, main, last)
+            ]
+        return list(self._by_form[form])
 
     def _apply(self, draft: Draft, operator: Operator) -> Node | None:
         rng, chosen = self.rng, list[str | None]()
@@ -245,14 +252,29 @@ class Composer:
         return replace(graph, sizes=sizing.choose(graph, names, self.rng))
 
 
+def main_parameter(operator: Operator) -> Parameter | None:
+    """The first parameter that takes an earlier value; None if all are inputs of the graph."""
+    return next((parameter for parameter in operator.parameters if not parameter.fresh), None)
+
+
+def single(name: str, dtype: str = "float32", seed: int = 0) -> Graph:
+    """A graph of one operator, its operands fresh."""
+    operator, composer = OPERATORS[name], Composer(seed)
+    main = main_parameter(operator)
+    for shape in (("rows",), *FORMS.values()):
+        draft = Draft(dtype, sizes=[str(size) for size in shape] if main else [])
+        first = draft.add_input(main, shape, None, operator.kind).name if main else None
+        chosen = [first if parameter is main else None for parameter in operator.parameters]
+        if composer._bound(draft, operator, chosen) is not None:
+            return composer._finished(draft)
+    raise ValueError(f"no shape fits {name}")
+
+
 def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value) -> bool:
     """Whether a value has the type and properties that a parameter needs, and enough axes."""
     known = draft.known[value.name]
     floating = value.dtype not in ("int8", "int64")
     if {"float": floating, "int8": value.dtype == "int8"}.get(parameter.element, False) is False:
-        return False
-    narrow_only = operator.native and draft.dtype != "float32" and isinstance(value, Input)
-    if narrow_only and value.dtype != draft.dtype:
         return False
     if (operator.sharp and "exact" not in known) or not known.issuperset(parameter.needs):
         return False

@@ -153,8 +153,8 @@ def _tolerances(graph: Graph) -> str:
         tolerance = tolerance_of(graph, name)
         bound = norm_bound(dtype, tolerance, evaluate(tolerance.terms, graph.sizes.headline))
         texts.append(
-            f"{name} may differ by rounding: by {bound:.1g} of the norm of the whole and of each row, an element "
-            f"by a few units in the last place of {dtype} and the rounding of its sums in "
+            f"{name} may differ by rounding: by {bound:.1g} of the norm of the whole and of each row, an "
+            f"element by a few units in the last place of {dtype} and the rounding of its sums in "
             f"{tolerance.accumulate or dtype}"
         )
     return f"{'; '.join(texts)}."
