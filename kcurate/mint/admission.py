@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+import numpy as np
 
 from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, EntryPoint, KernelFault
@@ -27,7 +29,8 @@ from kcurate.mint.naive import naive_side
 from kcurate.mint.problem import module_side, problem_of
 from kcurate.mint.statement import statement
 from kcurate.problem import program
-from kcurate.records import Candidate, Origin
+from kcurate.problem.compare import widened
+from kcurate.records import Candidate, Origin, Problem
 
 # The inputs on which the plain side is compared with the module, at every test size.
 COMPARED = ("nominal", "extremes", "structured")
@@ -80,7 +83,7 @@ def admit(minting: Minting) -> Minted:
     try:
         assert plain.problem is not None, "it was composed with one"
         module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(minting.graph, exact=True))
-        outcome, why = _tried(module, plain)
+        outcome, why, plain = _tried(module, plain)
         if outcome is Admission.ADMITTED:
             # Interpreting Triton here takes longer than all the rest; the judge will see.
             answers = tuple(
@@ -109,7 +112,7 @@ def candidate_of(minting: Minting) -> Candidate:
         family=family_of(graph),
         domain=DOMAIN,
         license="Apache-2.0",
-        origin=Origin("minted", made="fast", problem="composed", seed=minting.text_seed),
+        origin=Origin("minted", problem="composed", seed=minting.text_seed),
         techniques=(),
         description=f"Composed of {names}, in {graph.dtype}; eager PyTorch, against a kernel an operator.",
         problem=problem_of(graph, statement(graph, minting.text_seed)),
@@ -118,15 +121,35 @@ def candidate_of(minting: Minting) -> Candidate:
     )
 
 
-def _tried(module: ModuleUnderTest, plain: Candidate) -> tuple[Admission, str]:
+def _tried(module: ModuleUnderTest, candidate: Candidate) -> tuple[Admission, str, Candidate]:
+    """What becomes of the candidate, why, and the candidate with the tolerance that it needs."""
     if not module.finite():
-        return Admission.NOT_FINITE, "a result is infinite or NaN"
+        return Admission.NOT_FINITE, "a result is infinite or NaN", candidate
     if not module.rounding_within_tolerance():
-        return Admission.ROUNDING, "the module's own rounding takes more than a quarter of the tolerance"
-    if (difference := _difference(module, plain)) is not None:
-        return Admission.PLAIN_WRONG, difference
+        module.problem = _scaled(module)
+        if not module.rounding_within_tolerance():
+            why = "the module's own rounding takes more than a quarter of the tolerance"
+            return Admission.ROUNDING, why, candidate
+    candidate = replace(candidate, problem=module.problem)
+    if (difference := _difference(module, candidate)) is not None:
+        return Admission.PLAIN_WRONG, difference, candidate
     weakness = module.weakness()
-    return (Admission.WEAK, weakness) if weakness else (Admission.ADMITTED, "")
+    return (Admission.WEAK, weakness, candidate) if weakness else (Admission.ADMITTED, "", candidate)
+
+
+def _scaled(module: ModuleUnderTest) -> Problem:
+    """The problem with the magnitude of results as that of their terms.
+
+    Where sums nearly cancel in a short row, rounding is small beside the terms and large beside the sums.
+    """
+    buffers = dict(module.problem.buffers)
+    for name, buffer in buffers.items():
+        if buffer.tolerance is not None:
+            results = [module.expected[t.slot][name] for t in module.trials if t.variation == "nominal"]
+            squares = np.mean(np.concatenate([widened(array).ravel() for array in results]) ** 2)
+            tolerance = replace(buffer.tolerance, scale=float(f"{np.sqrt(squares):.2g}"))
+            buffers[name] = replace(buffer, tolerance=tolerance)
+    return replace(module.problem, buffers=buffers)
 
 
 def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:

@@ -30,20 +30,32 @@ FORMS: Mapping[str, Shape] = {
     "series": ("batch", "channels", "seq"),
     "heads": ("batch", "heads", "seq", "head_dim"),
 }
-FORM_WEIGHTS = (6, 3, 3, 1, 3)
+FORM_WEIGHTS = (6, 3, 3, 1, 4)
 # How much likelier an operator of one kind is right after one of another: what models do.
 LIKES: Mapping[tuple[str, str], float] = {
     ("gemm", "broadcast"): 3, ("gemm", "pointwise"): 2, ("gemm", "normalization"): 1.5,
     ("convolution", "broadcast"): 3, ("convolution", "pointwise"): 2, ("convolution", "pooling"): 3,
     ("convolution", "normalization"): 2, ("broadcast", "pointwise"): 2, ("normalization", "gemm"): 2,
-    ("attention", "softmax"): 6, ("attention", "attention"): 4, ("softmax", "attention"): 8,
-    ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 12, ("pointwise", "gemm"): 1.5,
+    ("attention", "softmax"): 6, ("attention", "attention"): 8, ("softmax", "attention"): 8,
+    ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 20, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
 # Operators that many models have, and how much likelier they are.
 COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
           "add", "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu",
 )  # fmt: skip
 COMMON_WEIGHT = 3.0
+# Kinds whose results differ along rows as much as their operands do. Others may leave nearly equal elements:
+# minus their mean, these are nothing but rounding.
+SPREADING = (
+    "pointwise",
+    "broadcast",
+    "gather",
+    "gemm",
+    "convolution",
+    "normalization",
+    "quantization",
+    "backward",
+)
 # Besides softmax and losses, what exponentials make of large values is mostly rounding.
 EXPONENTIAL = ("logsumexp", "cross_entropy_backward", "log_softmax_backward")
 SECOND_OUTPUT = 0.06
@@ -74,7 +86,7 @@ class Draft:
         dtype = {"float": self.dtype, "float32": "float32", "int8": "int8", "index": "int64"}[element]
         value = Input(name, dtype, shape, _values_of(element, needs, stem, kind), below)
         self.inputs.append(value)
-        bounded = {"small", "tame"} if element in ("float", "float32") else set()
+        bounded = {"small", "tame", "spread"} if element in ("float", "float32") else set()
         self.known[name] = frozenset({"exact", *bounded, *needs})
         return value
 
@@ -171,7 +183,7 @@ class Composer:
 
     def _weight(self, operator: Operator, after: str) -> float:
         common = COMMON_WEIGHT if operator.name in COMMON else 1.0
-        return common * LIKES.get((after, operator.kind), 1.0) / (2.0 + self.uses[operator.name]) ** 2
+        return common * LIKES.get((after, operator.kind), 1.0) / (2.0 + self.uses[operator.name]) ** 2.5
 
     def _fitting(self, draft: Draft) -> list[Operator]:
         """The operators whose first operand that is no fresh input can be the newest value."""
@@ -199,7 +211,9 @@ class Composer:
                 main = False
             else:
                 older = [
-                    v.name for v in (*draft.inputs, *draft.nodes) if _suits(draft, operator, parameter, v)
+                    value.name
+                    for value in (*draft.inputs, *draft.nodes)
+                    if value.name not in chosen and _suits(draft, operator, parameter, value)
                 ]
                 chosen.append(rng.choice(older) if older and rng.random() < 0.5 else None)
         node = self._bound(draft, operator, chosen)
@@ -221,6 +235,9 @@ class Composer:
         binding = bind(operator, shapes, attributes, new)
         if binding is None or not _sensible(operator, binding.extents, binding.rest, attributes, named):
             return None
+        needed = [binding.shape(parameter.axes) for parameter in operator.parameters]
+        if not all(needed) or not binding.shape(operator.out):
+            return None  # an array without axes
         draft.sizes = named
         operands = []
         for parameter, name in zip(operator.parameters, chosen, strict=True):
@@ -278,9 +295,10 @@ def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value)
         return False
     if (operator.sharp and "exact" not in known) or not known.issuperset(parameter.needs):
         return False
-    if operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL:
-        if "tame" not in known:
-            return False
+    if (operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL) and "tame" not in known:
+        return False
+    if operator.centers and ("rounded" in known or "spread" not in known):
+        return False
     axes = [axis for axis in parameter.axes if axis != REST]
     return len(value.shape) == len(axes) or (REST in parameter.axes and len(value.shape) > len(axes))
 
@@ -304,12 +322,17 @@ def _sensible(
 def _known(draft: Draft, operator: Operator, operands: Sequence[str]) -> frozenset[str]:
     """What is known of a result."""
     known = set(operator.gives) - {"keeps", "exact"}
+    first = {what for name in operands for what in draft.known[name] if what in ("rounded", "spread")}
     small, tame = (all(_is(draft, name, what) for name in operands) for what in ("small", "tame"))
     if "keeps" in operator.gives and small:
         known.add("small")
     moderate = small and operator.kind == "pointwise" and operator.name != "exp"
     if "small" in known or moderate or (tame and ("keeps" in operator.gives or operator.native)):
         known.add("tame")
+    if "rounded" in first or (operator.native and draft.dtype != "float32"):
+        known.add("rounded")
+    if "spread" in first and operator.kind in SPREADING:
+        known.add("spread")
     if "exact" in operator.gives and all("exact" in draft.known[name] for name in operands):
         known.add("exact")
     return frozenset(known)

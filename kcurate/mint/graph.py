@@ -21,11 +21,14 @@ Kind = Literal[
     "gemm", "convolution", "pooling", "attention", "quantization", "loss", "backward",
 ]  # fmt: skip
 How = Literal["sum", "max", "min"]
-# What a parameter needs of its values, and what is known of a result. `small`: magnitudes up to about 10;
-# `nonnegative`; `exact`: the same bits in whatever order it is computed; `keeps`: small if all inputs are;
-# `shares`: rows are nonnegative and sum to one; `unit`: from 0 to 1; `scores`: a score for each query and
-# key; `tame`: magnitudes up to about 100, so that exponentials of them are not mostly rounding.
-Property = Literal["small", "nonnegative", "exact", "keeps", "shares", "unit", "scores", "tame"]
+# What a parameter needs of its values, and what is known of a result:
+# `small`, `tame`: magnitudes up to about 10, up to about 100; `keeps`: small if all operands are;
+# `nonnegative`; `unit`: from 0 to 1; `shares`: rows are nonnegative and sum to one;
+# `exact`: the same bits in whatever order it is computed; `rounded`: rounded to a narrow type on the way;
+# `spread`: elements of a row differ; `scores`: a score for each query and key.
+Property = Literal[
+    "small", "tame", "keeps", "nonnegative", "unit", "shares", "exact", "rounded", "spread", "scores"
+]
 # `float` is the type of the graph (in float32 between kernels, unless `Operator.native`).
 Element = Literal["float", "float32", "int8", "index"]
 REST = "..."

@@ -19,7 +19,7 @@ from kcurate.problem.expressions import names_in as expression_names
 from kcurate.records import BenchSize, Expr, Sizes
 
 # The most that a graph's arrays may take, and terms added by all its threads, when it is timed and tested.
-BENCH_BYTES = 96 << 20
+BENCH_BYTES = 64 << 20
 BENCH_WORK = 1 << 30
 TEST_WORK = 1 << 19
 
