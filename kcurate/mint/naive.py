@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kcurate.mint.axes import Binding, binding_of, product
 from kcurate.mint.graph import REST, Fold, Graph, Node, Operator
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import c_number, c_text
+from kcurate.mint.scalar_text import C_NAMES, c_number, c_text
 from kcurate.records import Arg, Buffer, Expr, Launch, Side, ValueArg
 
 C_TYPES = {
@@ -85,7 +85,9 @@ class _Kernel:
         self.operator: Operator = OPERATORS[node.operator]
         self.binding: Binding = binding_of(graph, node, self.operator)
         same = [other.operator for other in graph.nodes].count(node.operator) > 1
-        self.name = f"{node.operator}{number + 1 if same else ''}{habits.suffix}"
+        # A kernel with the name of a function of maths would overload it.
+        suffix = habits.suffix or ("_kernel" if node.operator in C_NAMES else "")
+        self.name = f"{node.operator}{number + 1 if same else ''}{suffix}"
         self.rows = self.operator.row_axes
         self.threads = [
             axis
