@@ -39,9 +39,26 @@ def mint(config: MintConfig, fail_on: FailOnOption = None, json: JsonOption = Fa
     Example: kcurate mint --count 100 --seed 1 -w work
     """
     from kcurate.cli import output
+    from kcurate.core.workspace import Workspace
     from kcurate.mint.stage import run
+    from kcurate.validate.stage import run as judge
 
-    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+    if config.gpu is None:
+        output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+        return
+    from kcurate.backends.choice import choose
+
+    choose(
+        "cuda", config.gpu, note=output.note
+    )  # a GPU that is missing is reported before anything is minted
+    minted = run(config, note=output.note)
+    pairs = Workspace(config.workspace).pairs / "minted"
+    judged = judge(
+        ValidateConfig(config.workspace, (pairs,), "cuda", config.gpu, trust_python=True), note=output.note
+    )
+    if not json:
+        output.show(minted, as_json=False)
+    output.report(judged, as_json=json, fail_on=split(fail_on))
 
 
 def validate(config: ValidateConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:

@@ -78,21 +78,24 @@ def admit(minting: Minting) -> Minted:
     """Admit one graph; runs in a worker process."""
     start_s = _cpu_s()
     torch_module.plain_arithmetic()
-    plain = candidate_of(minting)
     answers: tuple[Candidate, ...] = ()
-    try:
-        assert plain.problem is not None, "it was composed with one"
-        module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(minting.graph, exact=True))
-        outcome, why, plain = _tried(module, plain)
-        if outcome is Admission.ADMITTED:
-            # Interpreting Triton here takes longer than all the rest; the judge will see.
-            answers = tuple(
-                answer
-                for answer in answers_of(minting.graph, plain, minting.text_seed)
-                if not (answer.fast.language == "cuda" and _difference(module, answer))
-            )
-    except ProblemError as error:
-        outcome, why = Admission.NOT_FINITE, error.what
+    for graph in (minting.graph, _eased(minting.graph)):
+        plain = candidate_of(minting, graph)
+        try:
+            assert plain.problem is not None, "it was composed with one"
+            module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(graph, exact=True))
+            outcome, why, plain = _tried(module, plain)
+            if outcome is Admission.ADMITTED:
+                # Interpreting Triton here takes longer than all the rest; the judge will see.
+                answers = tuple(
+                    answer
+                    for answer in answers_of(graph, plain, minting.text_seed)
+                    if not (answer.fast.language == "cuda" and _difference(module, answer))
+                )
+        except ProblemError as error:
+            outcome, why = Admission.NOT_FINITE, error.what
+        if outcome not in (Admission.NOT_FINITE, Admission.ROUNDING):
+            break
     admitted = outcome is Admission.ADMITTED
     return Minted(outcome, why, (plain, *answers) if admitted else (), _cpu_s() - start_s)
 
@@ -103,9 +106,17 @@ def _cpu_s() -> float:
     return sum(part.ru_utime + part.ru_stime for part in used)
 
 
-def candidate_of(minting: Minting) -> Candidate:
-    """The pair of a graph: its module in eager PyTorch, and the plain side."""
-    graph = minting.graph
+def _eased(graph: Graph) -> Graph:
+    """The graph with inputs of few negative values, so that sums do not cancel, nor tails of activations."""
+    inputs = [
+        replace(value, values="mostly_positive") if value.values == "normal" else value
+        for value in graph.inputs
+    ]
+    return replace(graph, inputs=tuple(inputs))
+
+
+def candidate_of(minting: Minting, graph: Graph) -> Candidate:
+    """The pair of a graph (that of `minting`, or eased): eager PyTorch, and the plain side."""
     names = ", ".join(node.operator.replace("_", " ") for node in graph.nodes)
     return Candidate(
         id=f"minted/{graph.key}/plain",

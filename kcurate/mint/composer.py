@@ -6,6 +6,7 @@ often, so that each of them stands in about as many graphs. Not covered: the ope
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -183,7 +184,9 @@ class Composer:
 
     def _weight(self, operator: Operator, after: str) -> float:
         common = COMMON_WEIGHT if operator.name in COMMON else 1.0
-        return common * LIKES.get((after, operator.kind), 1.0) / (2.0 + self.uses[operator.name]) ** 2.5
+        return (
+            common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -2.5)
+        )
 
     def _fitting(self, draft: Draft) -> list[Operator]:
         """The operators whose first operand that is no fresh input can be the newest value."""
@@ -229,7 +232,7 @@ class Composer:
         named = list(draft.sizes)
 
         def new(axis: str) -> str:
-            named.append(sizing.fresh_name(axis, named))
+            named.append(sizing.fresh_name(axis, operator.kind, named))
             return named[-1]
 
         binding = bind(operator, shapes, attributes, new)

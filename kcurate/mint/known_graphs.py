@@ -8,8 +8,8 @@ the same side of a split.
 from __future__ import annotations
 
 from kcurate.mint.graph import Graph
+from kcurate.reward.splits import KERNELBENCH
 
-KERNELBENCH = "kernelbench"
 # Variants of one operator.
 _SAME = {
     "linear": "product", "linear_bias": "product", "matmul": "product", "matmul_left": "product",
@@ -135,5 +135,5 @@ def family_of(graph: Graph) -> str:
     """The family of a graph's problem."""
     names = tuple(_SAME.get(node.operator, node.operator) for node in graph.nodes)
     if names in _LEVEL_2 or (len(names) == 1 and names[0] in _LEVEL_1):
-        return f"{KERNELBENCH}-{'-'.join(names)}"
+        return f"{KERNELBENCH}{'-'.join(names)}"
     return _FAMILIES.get(names, f"minted-{graph.key[:12]}")

@@ -12,6 +12,7 @@ LOW = ("bfloat16", "float16")
 _VALUES = {
     "normal": "torch.randn({})",
     "weight": "torch.randn({}) * 0.1",
+    "mostly_positive": "torch.rand({}) * 3.0 - 1.0",
     "positive": "torch.rand({}) + 0.5",
     "scales": "torch.rand({}) * 0.02 + 0.01",
     "small_scales": "torch.rand({}) * 0.001 + 0.0005",

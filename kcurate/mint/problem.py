@@ -14,6 +14,7 @@ from kcurate.records import Buffer, Call, Expr, Init, Problem, Reference, Side, 
 VALUES: Mapping[str, Init] = {
     "normal": Init("normal"),
     "weight": Init("normal", {"std": 0.1}),
+    "mostly_positive": Init("uniform", {"low": -1, "high": 2}),
     "positive": Init("uniform", {"low": 0.5, "high": 1.5}),
     "scales": Init("uniform", {"low": 0.01, "high": 0.03}),
     "small_scales": Init("uniform", {"low": 0.0005, "high": 0.0015}),
@@ -31,7 +32,7 @@ def problem_of(graph: Graph, statement: str | None = None) -> Problem:
             value.dtype,
             value.shape,
             _init(value),
-            promises=("varied",) if centers and value.values == "normal" else (),
+            promises=("varied",) if centers and value.values in ("normal", "mostly_positive") else (),
         )
         for value in graph.inputs
     }

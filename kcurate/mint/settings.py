@@ -26,4 +26,12 @@ class MintConfig:
         tuple[str, ...],
         Option("Only problems in this type: float32, bfloat16, float16. May be repeated.", metavar="NAME"),
     ] = ()
+    gpu: Annotated[
+        str | None,
+        Option(
+            "Then judge the minted pairs on these GPUs: 0, or 0,1, or all.  [default: no GPU]",
+            metavar="LIST",
+            default=None,
+        ),
+    ] = None
     jobs: JobsOption = 0

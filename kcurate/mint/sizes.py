@@ -21,6 +21,8 @@ from kcurate.records import BenchSize, Expr, Sizes
 # The most that a graph's arrays may take, and terms added by all its threads, when it is timed and tested.
 BENCH_BYTES = 64 << 20
 BENCH_WORK = 1 << 30
+# The least that they take at the headline size, unless that is too much work.
+LEAST_BYTES = 8 << 20
 TEST_WORK = 1 << 19
 
 
@@ -69,9 +71,9 @@ NEW = {
 }  # fmt: skip
 
 
-def fresh_name(axis: str, taken: Sequence[str]) -> str:
-    """A new size for an axis: `features`, or `features2` where that is taken."""
-    base = NEW[axis]
+def fresh_name(axis: str, kind: str, taken: Sequence[str]) -> str:
+    """A new size for an axis of an operator: `features`, or `features2` where that is taken."""
+    base = "keys" if kind == "attention" and axis == "j" else NEW[axis]
     return next(name for name in (base, *(f"{base}{n}" for n in range(2, 9))) if name not in taken)
 
 
@@ -110,6 +112,8 @@ def _bench(graph: Graph, names: Sequence[str], rng: random.Random) -> tuple[Benc
     for _ in range(rng.choice((2, 2, 3))):
         sizes = {name: rng.choice(extent_of(name).bench) for name in names}
         fitted = _fitting(graph, sizes, BENCH_BYTES, BENCH_WORK)
+        if not settings:
+            fitted = _grown(graph, fitted)
         if fitted not in settings:
             settings.append(fitted)
     weights = (1.0, *(rng.choice((0.25, 0.5)) for _ in settings[1:]))
@@ -129,6 +133,14 @@ def _fitting(graph: Graph, sizes: Mapping[str, int], most_bytes: int, most_work:
         name = max(movable, key=lambda key: fitted[key] / extent_of(key).least)
         fitted[name] //= 2
     return fitted
+
+
+def _grown(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes, the first doubled until a launch takes longer than its overhead."""
+    grown, first = dict(sizes), next(iter(sizes))
+    while array_bytes(graph, grown) < LEAST_BYTES and 2 * work(graph, grown) <= BENCH_WORK:
+        grown[first] *= 2
+    return grown
 
 
 def array_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:

@@ -84,6 +84,9 @@ class _Book:
         line = self._lines.get(minting.number)
         if line is None or line["key"] != minting.graph.key:
             return False
+        folder = self.workspace.pairs / "minted" / minting.graph.key
+        if line["outcome"] == Admission.ADMITTED and not (folder / "plain" / "pair.json").exists():
+            return False
         self._count(minting, str(line["outcome"]), str(line["why"]))
         return True
 

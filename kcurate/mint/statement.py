@@ -14,6 +14,7 @@ from kcurate.mint.problem import tolerance_of
 from kcurate.problem.compare import norm_bound
 from kcurate.problem.dtypes import is_float
 from kcurate.problem.expressions import evaluate
+from kcurate.records import Expr
 
 _OPENINGS = (
     "Compute {results} from {inputs}.",
@@ -26,6 +27,8 @@ _LAYOUTS = (
     "Every array is contiguous, its last axis innermost.",
 )
 _STEPS = ("Steps:", "In order:", "The computation:")
+# Indices along the height and width of images: arrays may be called x and y.
+INDICES = {"y": "i", "x_": "j"}
 _FOLDS = {"sum": "the sum", "max": "the largest", "min": "the smallest"}
 
 
@@ -38,6 +41,7 @@ def statement(graph: Graph, seed: int) -> str:
         rng.choice(_OPENINGS).format(inputs=inputs, results=results),
         rng.choice(_LAYOUTS),
         *_indices(graph),
+        *(["Divisions of sizes and indices round down."] if _divides(graph) else []),
         *_narrow(graph),
         rng.choice(_STEPS),
         *(f"{number}. {_step(graph, node, rng)}" for number, node in enumerate(graph.nodes, 1)),
@@ -47,7 +51,16 @@ def statement(graph: Graph, seed: int) -> str:
 
 
 def _array(value: Value) -> str:
-    return f"{value.name} ({value.dtype}, {' x '.join(map(str, value.shape)) or 'one element'})"
+    return f"{value.name} ({value.dtype}, {_shape(value)})"
+
+
+def _shape(value: Value) -> str:
+    return " x ".join(_alone(extent) for extent in value.shape)
+
+
+def _alone(extent: Expr) -> str:
+    """An extent, in parentheses where it is more than a name or number."""
+    return str(extent) if str(extent).isidentifier() or str(extent).isdigit() else f"({extent})"
 
 
 def _indices(graph: Graph) -> list[str]:
@@ -56,6 +69,14 @@ def _indices(graph: Graph) -> list[str]:
         for value in graph.inputs
         if value.values == "index"
     ]
+
+
+def _divides(graph: Graph) -> bool:
+    """Whether a shape or a formula may divide integers."""
+    operators = [OPERATORS[node.operator] for node in graph.nodes]
+    return any(" / " in extent for one in operators for extent in one.extents.values()) or any(
+        one.kind in ("gather", "pooling") and " / " in one.result for one in operators
+    )
 
 
 def _narrow(graph: Graph) -> list[str]:
@@ -71,10 +92,9 @@ def _step(graph: Graph, node: Node, rng: random.Random) -> str:
     operator = OPERATORS[node.operator]
     names = {p.name: name for p, name in zip(operator.parameters, node.operands, strict=True)}
     phrase = rng.choice(operator.words).format(**names, **node.attributes)
-    shape = f" ({' x '.join(map(str, node.shape)) or 'one element'})"
-    if operator.to:
-        return f"{node.name}{shape} is {phrase}."
-    return f"{node.name}{shape} is {phrase}: {_formula(graph, node, operator, names)}."
+    formula = "" if operator.to else f"; {_formula(graph, node, operator, names)}"
+    element = "" if is_float(node.dtype) else f"{node.dtype}, "
+    return f"{node.name} ({element}{_shape(node)}): {phrase}{formula}."
 
 
 def _formula(graph: Graph, node: Node, operator: Operator, names: Mapping[str, str]) -> str:
@@ -99,11 +119,11 @@ def _up_to(axis: str, *, backwards: bool) -> str:
 
 
 def _axes(axes: Sequence[str], binding: Binding) -> str:
-    return ", ".join(f"{axis} < {binding.extent(axis)}" for axis in axes)
+    return ", ".join(f"{INDICES.get(axis, axis)} < {_alone(binding.extent(axis))}" for axis in axes)
 
 
 def _subscripts(axes: Sequence[str], binding: Binding) -> str:
-    parts = [axis for axis in axes if axis != REST or binding.rest]
+    parts = [INDICES.get(axis, axis) for axis in axes if axis != REST or binding.rest]
     return f"[{', '.join(parts)}]" if parts else ""
 
 
@@ -130,15 +150,14 @@ class _Named(ast.NodeTransformer):
         if node.id in self.names:
             parameter = next(p for p in self.operator.parameters if p.name == node.id)
             return ast.Name(f"{self.names[node.id]}{_subscripts(parameter.axes, self.binding)}")
-        return ast.Name(str(self.attributes.get(node.id, node.id)))
+        return ast.Name(str(self.attributes.get(node.id, INDICES.get(node.id, node.id))))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         assert isinstance(node.func, ast.Name), "functions are named"
         if node.func.id == "size":
             argument = node.args[0]
             assert isinstance(argument, ast.Name), "an axis"
-            extent = str(self.binding.extent(argument.id))
-            return ast.Name(extent if extent.isidentifier() or extent.isdigit() else f"({extent})")
+            return ast.Name(_alone(self.binding.extent(argument.id)))
         return ast.Call(node.func, [self.visit(part) for part in node.args], [])
 
 
@@ -152,9 +171,12 @@ def _tolerances(graph: Graph) -> str:
             continue
         tolerance = tolerance_of(graph, name)
         bound = norm_bound(dtype, tolerance, evaluate(tolerance.terms, graph.sizes.headline))
+        narrow = dtype in LOW and tolerance.accumulate is None
+        rest = (
+            f"what the roundings to {dtype} before leave" if narrow else "the rounding of its sums in float32"
+        )
         texts.append(
             f"{name} may differ by rounding: by {bound:.1g} of the norm of the whole and of each row, an "
-            f"element by a few units in the last place of {dtype} and the rounding of its sums in "
-            f"{tolerance.accumulate or dtype}"
+            f"element by a few units in the last place of {dtype} and {rest}"
         )
     return f"{'; '.join(texts)}."

@@ -21,10 +21,12 @@ from kcurate.problem.lessons import together
 from kcurate.reward.task import Task
 
 MANY = 6
+# Families of this form compute what a task of KernelBench computes: they are held out first.
+KERNELBENCH = "kernelbench-"
 # The seed of published datasets, and the default of training runs.
 SEED = 42
-# The place of a group that is never held out; the places of others are below it.
-_LAST = 1.0
+# The place of a group that is never held out, and of one that always is; others lie between.
+_LAST, _FIRST = 1.0, -1.0
 
 
 def assign(rows: Iterable[Mapping[str, Any]], test_share: float) -> dict[str, str]:
@@ -97,6 +99,8 @@ def _placed(codes: Iterable[tuple[str, str]], seed: int) -> list[tuple[float, fr
 
 
 def _place(group: frozenset[str], seed: int) -> float:
+    if any(family.startswith(KERNELBENCH) for family in group):
+        return _FIRST
     if len(group) > MANY:
         return _LAST
     salt = "split" if seed == SEED else f"split {seed}"

@@ -11,13 +11,15 @@ import pytest
 from kcurate.errors import InputError
 from kcurate.mint.composer import Composer, single
 from kcurate.mint.graph import Graph, Input, Node
-from kcurate.mint.known_graphs import KERNELBENCH, family_of
+from kcurate.mint.known_graphs import family_of
 from kcurate.mint.module_text import module_text
 from kcurate.mint.naive import naive_side
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.sizes import BENCH_BYTES, array_bytes
 from kcurate.mint.statement import statement
 from kcurate.records import Sizes
+from kcurate.reward import splits
+from kcurate.reward.splits import KERNELBENCH
 
 COUNT = 150
 
@@ -130,6 +132,13 @@ def test_wordings_and_habits_vary_with_the_seed() -> None:
 def test_graphs_of_kernelbench_are_marked_and_those_of_built_in_families_stay_with_them() -> None:
     assert family_of(single("softmax")).startswith(KERNELBENCH)
     linear = node("h1", "linear", "x", "y")
-    assert family_of(graph_of(linear, node("h2", "gelu", "h1"), node("h3", "softmax", "h2"))).startswith(KERNELBENCH)
+    assert family_of(graph_of(linear, node("h2", "gelu", "h1"), node("h3", "softmax", "h2"))).startswith(
+        KERNELBENCH
+    )
+    rows = [
+        {"id": name, "family": name, "slow_code": name, "fast_code": name}
+        for name in (family_of(single("gelu")), "own")
+    ]
+    assert splits.assign(rows, 0.0) == {rows[0]["id"]: "test", "own": "train"}
     assert family_of(single("swiglu")) == "swiglu"
     assert family_of(graph_of(node("h1", "neg", "x"), node("h2", "sin", "h1"))).startswith("minted-")
