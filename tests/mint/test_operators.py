@@ -62,7 +62,7 @@ def test_sides_in_triton_compute_the_same(name: str) -> None:
     minted = admit(Minting(single(name), 1, 1))
     (answer,) = (candidate for candidate in minted.candidates if candidate.fast.language == "triton")
     with Judge(JudgeConfig("emulator")) as judge:
-        verdict = judge(answer)
+        verdict = judge.judge(answer)
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
 
 

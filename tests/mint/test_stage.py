@@ -76,7 +76,7 @@ def test_the_judge_finds_both_sides_alike(minted: Path) -> None:
     assert candidate.problem.statement
     assert candidate.problem.reference is not None
     with Judge(JudgeConfig("emulator", torch=True)) as judge:
-        assert judge(candidate).outcome is Outcome.CORRECT
+        assert judge.judge(candidate).outcome is Outcome.CORRECT
 
 
 @pytest.mark.parametrize(
