@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.graph import REST, Graph, Node, Operator
+from kcurate.problem.expressions import evaluate, names_in
 from kcurate.records import Expr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -89,7 +90,7 @@ def substituted(expression: str, names: Mapping[str, Expr | float]) -> Expr:
         return value if alone else f"({value})"
 
     text = _NAME.sub(put, expression)
-    return int(text) if text.isdigit() else text
+    return text if names_in(text) else evaluate(text, {})
 
 
 def binding_of(graph: Graph, node: Node, operator: Operator) -> Binding:

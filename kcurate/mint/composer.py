@@ -31,14 +31,15 @@ FORMS: Mapping[str, Shape] = {
     "series": ("batch", "channels", "seq"),
     "heads": ("batch", "heads", "seq", "head_dim"),
 }
-FORM_WEIGHTS = (6, 3, 3, 1, 4)
+FORM_WEIGHTS = (6, 3, 3, 1, 5)
 # How much likelier an operator of one kind is right after one of another: what models do.
 LIKES: Mapping[tuple[str, str], float] = {
     ("gemm", "broadcast"): 3, ("gemm", "pointwise"): 2, ("gemm", "normalization"): 1.5,
     ("convolution", "broadcast"): 3, ("convolution", "pointwise"): 2, ("convolution", "pooling"): 3,
     ("convolution", "normalization"): 2, ("broadcast", "pointwise"): 2, ("normalization", "gemm"): 2,
-    ("attention", "softmax"): 6, ("attention", "attention"): 8, ("softmax", "attention"): 8,
-    ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 20, ("pointwise", "gemm"): 1.5,
+    ("attention", "softmax"): 10, ("attention", "attention"): 20, ("softmax", "attention"): 30,
+    ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 100,
+    ("start", "reduction"): 2, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
 # Operators that many models have, and how much likelier they are.
 COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
@@ -185,7 +186,7 @@ class Composer:
     def _weight(self, operator: Operator, after: str) -> float:
         common = COMMON_WEIGHT if operator.name in COMMON else 1.0
         return (
-            common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -2.5)
+            common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -3.0)
         )
 
     def _fitting(self, draft: Draft) -> list[Operator]:
@@ -200,7 +201,12 @@ class Composer:
                 for operator in self.operators
                 if (main := main_parameter(operator)) is not None and _suits(draft, operator, main, last)
             ]
-        return list(self._by_form[form])
+        masked = bool(draft.nodes) and OPERATORS[draft.nodes[-1].operator].unfinished
+        return [
+            operator
+            for operator in self._by_form[form]
+            if not masked or operator.kind == "softmax" or operator.unfinished
+        ]
 
     def _apply(self, draft: Draft, operator: Operator) -> Node | None:
         rng, chosen = self.rng, list[str | None]()
@@ -264,7 +270,8 @@ class Composer:
     def _finished(self, draft: Draft) -> Graph:
         outputs = [draft.nodes[-1].name]
         if len(draft.nodes) > 2 and self.rng.random() < SECOND_OUTPUT:
-            outputs.append(self.rng.choice(draft.nodes[:-1]).name)
+            more = [node for node in draft.nodes[:-1] if not OPERATORS[node.operator].unfinished]
+            outputs += [self.rng.choice(more).name] if more else []
         graph = Graph(draft.dtype, tuple(draft.inputs), tuple(draft.nodes), tuple(outputs), Sizes((), {}))
         graph = replace(graph, nodes=tuple(_typed(graph, node) for node in graph.nodes))
         used = {name for value in graph.values.values() for name in sizing.names_in(value.shape)}
@@ -300,6 +307,8 @@ def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value)
         return False
     if (operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL) and "tame" not in known:
         return False
+    if "scores" in known and "scores" in operator.gives and not operator.unfinished:
+        return False  # scores of scores
     if operator.centers and ("rounded" in known or "spread" not in known):
         return False
     axes = [axis for axis in parameter.axes if axis != REST]
@@ -330,7 +339,11 @@ def _known(draft: Draft, operator: Operator, operands: Sequence[str]) -> frozens
     if "keeps" in operator.gives and small:
         known.add("small")
     moderate = small and operator.kind == "pointwise" and operator.name != "exp"
-    if "small" in known or moderate or (tame and ("keeps" in operator.gives or operator.native)):
+    if (
+        "small" in known
+        or moderate
+        or (tame and ("keeps" in operator.gives or operator.native or operator.unfinished))
+    ):
         known.add("tame")
     if "rounded" in first or (operator.native and draft.dtype != "float32"):
         known.add("rounded")

@@ -89,6 +89,18 @@ def test_graphs_are_distinct_and_none_is_over_the_limits(graphs: list[Graph]) ->
         assert all(array_bytes(graph, size.sizes) <= BENCH_BYTES for size in graph.sizes.bench)
 
 
+def test_masked_scores_go_into_a_softmax() -> None:
+    composer = Composer(4, ("scores", "causal_mask", "window_mask", "softmax", "attend", "relu"))
+    masked = 0
+    for graph in itertools.islice(composer.graphs(), 30):
+        for at, step in enumerate(graph.nodes):
+            if OPERATORS[step.operator].unfinished:
+                masked += 1
+                assert step.name not in graph.outputs
+                assert graph.nodes[at + 1].operator in ("softmax", "causal_mask", "window_mask")
+    assert masked > 5
+
+
 @pytest.mark.slow
 def test_every_operator_stands_in_one_problem_of_a_hundred() -> None:
     count = 5000

@@ -14,7 +14,7 @@ from kcurate.mint.settings import MintConfig
 from kcurate.mint.stage import LINES, run
 from kcurate.records import Outcome
 
-KINDS = ("pointwise", "softmax")
+KINDS = ("relu", "scale", "add", "softmax")
 
 
 def texts(workspace: Path) -> dict[str, bytes]:
@@ -31,31 +31,31 @@ def config(workspace: Path, count: int) -> MintConfig:
 
 @pytest.fixture(scope="module")
 def minted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with four problems, minted at once."""
+    """A workspace with two problems, minted at once."""
     workspace = tmp_path_factory.mktemp("minted")
-    run(config(workspace, 4))
+    run(config(workspace, 2))
     return workspace
 
 
 def test_a_run_that_goes_on_has_the_same_problems_as_one_at_once(minted: Path, tmp_path: Path) -> None:
-    run(config(tmp_path, 2))
+    run(config(tmp_path, 1))
     with (tmp_path / LINES).open("a") as lines:
         lines.write('{"setting": "2 ')  # a run was killed here
-    summary = run(config(tmp_path, 4))
-    assert summary.counts["problems"]["admitted"] == 4
+    summary = run(config(tmp_path, 2))
+    assert summary.counts["problems"]["admitted"] == 2
     assert texts(tmp_path) == texts(minted)
 
 
 def test_nothing_is_tried_twice(minted: Path) -> None:
     before = (minted / LINES).read_bytes()
-    run(config(minted, 4))
+    run(config(minted, 2))
     assert (minted / LINES).read_bytes() == before
 
 
 def test_a_pair_that_is_gone_is_made_again(minted: Path) -> None:
     before = texts(minted)
     store.find_candidates(minted / "pairs")[0].joinpath("pair.json").unlink()
-    run(config(minted, 4))
+    run(config(minted, 2))
     assert texts(minted) == before
 
 
