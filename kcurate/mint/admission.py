@@ -22,6 +22,7 @@ from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.agreement import differs
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
+from kcurate.mint.answers import answers_of
 from kcurate.mint.graph import Graph
 from kcurate.mint.known_graphs import family_of
 from kcurate.mint.naive import naive_side
@@ -62,11 +63,14 @@ class Minting:
 
 @dataclass(frozen=True)
 class Minted:
-    """What became of a graph: the candidate (PyTorch and the plain side), or `why` not; CPU seconds."""
+    """What became of a graph, with `why` if it was not admitted; CPU seconds.
+
+    `candidates`: PyTorch against the plain side, and the plain side against each answer that agrees.
+    """
 
     outcome: Admission
     why: str = ""
-    candidate: Candidate | None = None
+    candidates: tuple[Candidate, ...] = ()
     cpu_s: float = 0.0
 
 
@@ -74,16 +78,26 @@ def admit(minting: Minting) -> Minted:
     """Admit one graph; runs in a worker process."""
     start_s = _cpu_s()
     torch_module.plain_arithmetic()
+    answers: tuple[Candidate, ...] = ()
     for graph in (minting.graph, _eased(minting.graph)):
-        candidate = candidate_of(minting, graph)
+        plain = candidate_of(minting, graph)
         try:
-            outcome, why, candidate = _tried(graph, candidate)
+            assert plain.problem is not None, "it was composed with one"
+            module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(graph, exact=True))
+            outcome, why, plain = _tried(module, plain)
+            if outcome is Admission.ADMITTED:
+                # Interpreting Triton here takes longer than all the rest; the judge will see.
+                answers = tuple(
+                    answer
+                    for answer in answers_of(graph, plain, minting.text_seed)
+                    if not (answer.fast.language == "cuda" and _difference(module, answer))
+                )
         except ProblemError as error:
             outcome, why = Admission.NOT_FINITE, error.what
         if outcome not in (Admission.NOT_FINITE, Admission.ROUNDING):
             break
     admitted = outcome is Admission.ADMITTED
-    return Minted(outcome, why, candidate if admitted else None, _cpu_s() - start_s)
+    return Minted(outcome, why, (plain, *answers) if admitted else (), _cpu_s() - start_s)
 
 
 def _cpu_s() -> float:
@@ -118,10 +132,8 @@ def candidate_of(minting: Minting, graph: Graph) -> Candidate:
     )
 
 
-def _tried(graph: Graph, candidate: Candidate) -> tuple[Admission, str, Candidate]:
+def _tried(module: ModuleUnderTest, candidate: Candidate) -> tuple[Admission, str, Candidate]:
     """What becomes of the candidate, why, and the candidate with the tolerance that it needs."""
-    assert candidate.problem is not None, "it was composed with one"
-    module = ModuleUnderTest(candidate.problem, candidate.slow, exact=module_side(graph, exact=True))
     if not module.finite():
         return Admission.NOT_FINITE, "a result is infinite or NaN", candidate
     if not module.rounding_within_tolerance():
@@ -130,7 +142,7 @@ def _tried(graph: Graph, candidate: Candidate) -> tuple[Admission, str, Candidat
             why = "the module's own rounding takes more than a quarter of the tolerance"
             return Admission.ROUNDING, why, candidate
     candidate = replace(candidate, problem=module.problem)
-    if (difference := _plain_difference(module, candidate)) is not None:
+    if (difference := _difference(module, candidate)) is not None:
         return Admission.PLAIN_WRONG, difference, candidate
     weakness = module.weakness()
     return (Admission.WEAK, weakness, candidate) if weakness else (Admission.ADMITTED, "", candidate)
@@ -151,14 +163,14 @@ def _scaled(module: ModuleUnderTest) -> Problem:
     return replace(module.problem, buffers=buffers)
 
 
-def _plain_difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
-    """How the plain side differs from the module on the emulator; None if it agrees."""
+def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
+    """How the fast side of a pair differs from the module on the emulator; None if it agrees."""
     problem, side = module.problem, candidate.fast
     bound = program.bind(problem, side, problem.sizes.test[0])
     entries = [EntryPoint(name, template) for name, template in bound.entry_points]
     compiled = EmulatorCompiler().compile(side.code, entries)
     if isinstance(compiled, CompileFailure):
-        raise BackendError(f"a plain side does not compile: {compiled.log}", where=candidate.id)
+        raise BackendError(f"a side does not compile: {compiled.log}", where=candidate.id)
     with contextlib.closing(EmulatorDevice()) as device:
         loaded = device.load(compiled)
         for trial in module.trials:

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from kcurate.mint.axes import Binding, binding_of, product
 from kcurate.mint.graph import REST, Fold, Graph, Node, Operator
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import c_number, c_text
+from kcurate.mint.scalar_text import C_NAMES, c_number, c_text
 from kcurate.records import Arg, Buffer, Expr, Launch, Side, ValueArg
 
 C_TYPES = {
     "float32": "float", "bfloat16": "__nv_bfloat16", "float16": "half", "int8": "signed char",
     "int64": "long long",
 }  # fmt: skip
-_LOADS = {"bfloat16": "__bfloat162float({})", "float16": "__half2float({})"}
-_STORES = {
+LOADS = {"bfloat16": "__bfloat162float({})", "float16": "__half2float({})"}
+STORES = {
     "bfloat16": "__float2bfloat16({})", "float16": "__float2half({})", "int8": "(signed char)({})",
     "int64": "(long long)({})",
 }  # fmt: skip
-_HEADERS = {"bfloat16": "#include <cuda_bf16.h>\n", "float16": "#include <cuda_fp16.h>\n"}
-_FIRST = {"sum": ("0.0f", "0"), "max": ("-3.4e38f", "-2147483647"), "min": ("3.4e38f", "2147483647")}
+HEADERS = {"bfloat16": "#include <cuda_bf16.h>\n", "float16": "#include <cuda_fp16.h>\n"}
+FIRST = {"sum": ("0.0f", "0"), "max": ("-3.4e38f", "-2147483647"), "min": ("3.4e38f", "2147483647")}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -67,7 +67,7 @@ def naive_side(graph: Graph, seed: int) -> Side:
         kernel = _Kernel(graph, node, habits, number)
         texts.append(kernel.text())
         plan.append(kernel.launch())
-    headers = "".join(text for dtype, text in _HEADERS.items() if dtype in used)
+    headers = "".join(text for dtype, text in HEADERS.items() if dtype in used)
     scratch = {
         node.name: Buffer(node.dtype, node.shape or (1,), role="scratch")
         for node in graph.nodes
@@ -85,7 +85,9 @@ class _Kernel:
         self.operator: Operator = OPERATORS[node.operator]
         self.binding: Binding = binding_of(graph, node, self.operator)
         same = [other.operator for other in graph.nodes].count(node.operator) > 1
-        self.name = f"{node.operator}{number + 1 if same else ''}{habits.suffix}"
+        # A kernel with the name of a function of maths would overload it.
+        suffix = habits.suffix or ("_kernel" if node.operator in C_NAMES else "")
+        self.name = f"{node.operator}{number + 1 if same else ''}{suffix}"
         self.rows = self.operator.row_axes
         self.threads = [
             axis
@@ -149,7 +151,7 @@ class _Kernel:
         text = f"{name}[{place}]"
         if self.dtypes[name] == "int64":
             return f"(int){text}"
-        return _LOADS.get(self.dtypes[name], "{}").format(text)
+        return LOADS.get(self.dtypes[name], "{}").format(text)
 
     def expression(self, expression: str) -> str:
         """An expression in C++."""
@@ -200,7 +202,7 @@ class _Kernel:
 
     def declaration(self, fold: Fold) -> str:
         integer = fold.dtype == "int"
-        return f"{fold.dtype} {fold.name} = {_FIRST[fold.how][integer]};"
+        return f"{fold.dtype} {fold.name} = {FIRST[fold.how][integer]};"
 
     def update(self, fold: Fold) -> list[str]:
         term = self.expression(fold.term)
@@ -223,7 +225,7 @@ class _Kernel:
     def store(self) -> Iterator[str]:
         """The lines that write the result."""
         axes = self.operator.to or self.operator.out
-        value = _STORES.get(self.node.dtype, "{}").format(self.expression(self.operator.result))
+        value = STORES.get(self.node.dtype, "{}").format(self.expression(self.operator.result))
         at = dict(zip(self.operator.out, axes, strict=True)) if self.operator.to else {}
         at = {axis: index for axis, index in at.items() if axis != REST}
         line = f"{self.habits.result}[{self.place(self.operator.out, at)}] = {value};"

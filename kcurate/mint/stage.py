@@ -97,8 +97,8 @@ class _Book:
         outcome, why = (
             (FAILED, minted.detail) if isinstance(minted, Failure) else (minted.outcome, minted.why)
         )
-        if not isinstance(minted, Failure) and minted.candidate is not None:
-            store.write_candidate(self.workspace.pairs / minted.candidate.id, minted.candidate)
+        for candidate in () if isinstance(minted, Failure) else minted.candidates:
+            store.write_candidate(self.workspace.pairs / candidate.id, candidate)
         line = {
             "setting": self.setting,
             "number": minting.number,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.mint.admission import Admission, Minting, admit
+from kcurate.judge import Judge, JudgeConfig
+from kcurate.mint.admission import Admission, Minted, Minting, admit
+from kcurate.mint.answers import CUDA
 from kcurate.mint.composer import single
 from kcurate.mint.graph import REST
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import c_text
+from kcurate.mint.schedules.triton_side import triton_side
+from kcurate.records import Outcome
+from kcurate.triton_source.allowed import refusals
 
 # One in so many runs in every test run.
 ONE_IN = 24
@@ -23,6 +28,42 @@ def test_the_plain_kernel_computes_what_pytorch_does(name: str) -> None:
     minted = admit(Minting(single(name), 1, 1))
     # Masked scores alone, for one, are weak tests: not every operator alone is a problem.
     assert minted.outcome in (Admission.ADMITTED, Admission.WEAK), f"{minted.outcome}: {minted.why}"
+    assert (minted.outcome is Admission.WEAK) != has_answer(minted)
+
+
+def has_answer(minted: Minted) -> bool:
+    """Whether an answer by schedules is there, which it is only if it computes what the module does."""
+    return any(candidate.id.endswith(f"/{CUDA}") for candidate in minted.candidates)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sides_in_triton_stay_within_what_is_allowed(name: str, dtype: str) -> None:
+    answer = triton_side(single(name, dtype))
+    assert answer is None or not list(refusals(answer.side.code)), answer.side.code
+
+
+TRITON = (
+    "gelu_backward",
+    "softmax",
+    "layer_norm",
+    "cumsum",
+    "column_mean",
+    "max_pool",
+    "conv2d",
+    "linear_bias",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "softmax" else pytest.mark.slow) for n in TRITON]
+)
+def test_sides_in_triton_compute_the_same(name: str) -> None:
+    minted = admit(Minting(single(name), 1, 1))
+    (answer,) = (candidate for candidate in minted.candidates if candidate.fast.language == "triton")
+    with Judge(JudgeConfig("emulator")) as judge:
+        verdict = judge.judge(answer)
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
 
 
 @pytest.mark.slow
@@ -31,6 +72,7 @@ def test_the_plain_kernel_computes_what_pytorch_does(name: str) -> None:
 def test_narrow_types_too(name: str, dtype: str) -> None:
     minted = admit(Minting(single(name, dtype), 1, 1))
     assert minted.outcome in (Admission.ADMITTED, Admission.WEAK), f"{minted.outcome}: {minted.why}"
+    assert (minted.outcome is Admission.WEAK) != has_answer(minted)
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)

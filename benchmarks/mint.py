@@ -1,0 +1,206 @@
+"""Mint problems and judge their answers on a GPU; time their modules in eager PyTorch and compiled.
+
+    python benchmarks/mint.py judge --workspace DIR --out ROWS.jsonl [--count 500] [--seed 0] [--gpus 0,1]
+        [--seconds 300] [--jobs 0]
+    python benchmarks/mint.py modules --workspace DIR --out ROWS.jsonl [--seconds 120] [--compile 50]
+    python benchmarks/mint.py table ROWS.jsonl [MODULES.jsonl]
+
+`judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and the
+key of the content, which the seed gives again. `modules` times the PyTorch modules of the workspace's problems
+at the headline size, all in eager mode and every so many compiled. Run again, both go on where they stopped.
+`table` prints yields by kind of answer, operator and schedule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kcurate.backends.choice import gpu_numbers
+from kcurate.core import store
+from kcurate.core.workspace import Workspace
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.batch import default_jobs, judge_many
+from kcurate.mint.settings import MintConfig
+from kcurate.mint.stage import run as mint
+from kcurate.records import Candidate, Outcome, Verdict
+from kcurate.verdicts.keys import verdict_key
+
+Row = dict[str, Any]
+
+
+def rows(path: Path) -> list[Row]:
+    """The rows of a file, none if there is no such file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def pairs(workspace: Path) -> Iterator[Candidate]:
+    """All minted pairs of a workspace."""
+    for folder in store.find_candidates(Workspace(workspace).pairs / "minted"):
+        yield store.read_candidate(folder)
+
+
+def answer_row(candidate: Candidate, verdict: Verdict) -> Row:
+    """The facts of one verdict."""
+    assert candidate.problem is not None, "minted"
+    speedup = verdict.speedup
+    return {
+        "graph": candidate.id.split("/")[1],
+        "answer": candidate.id.rsplit("/", 1)[1],
+        "key": verdict.key,
+        "text_seed": candidate.origin.seed,
+        "schedules": candidate.origin.rules,
+        "operators": candidate.description.removeprefix("Composed of ").partition(", in ")[0].split(", "),
+        "dtype": candidate.description.partition(", in ")[2].partition(";")[0],
+        "outcome": verdict.outcome.value,
+        "detail": verdict.detail if verdict.outcome not in (Outcome.CONFIRMED, Outcome.NOT_FASTER) else "",
+        "speedup": speedup and round(speedup.ratio, 3),
+        "interval": speedup and [round(speedup.low, 3), round(speedup.high, 3)],
+        "slow_us": verdict.slow and round(verdict.slow.median_us, 2),
+        "fast_us": verdict.fast and round(verdict.fast.median_us, 2),
+        "device": verdict.environment.device,
+        "driver": verdict.environment.driver,
+    }
+
+
+def judge(options: argparse.Namespace) -> None:
+    """Mint, then judge every answer that has no row."""
+    started = time.monotonic()
+    mint(MintConfig(options.workspace, count=options.count, seed=options.seed, jobs=options.mint_jobs))
+    print(f"minted in {time.monotonic() - started:.0f} s", flush=True)
+    known = {row["key"] for row in rows(options.out)}
+    answers = [pair for pair in pairs(options.workspace) if not pair.id.endswith("/plain")]
+    waiting = [pair for pair in answers if verdict_key(pair) not in known]
+    config = JudgeConfig("cuda", gpu=options.gpus[0], vouched=frozenset(map(verdict_key, waiting)))
+    started, judged = time.monotonic(), Counter[str]()
+    jobs = options.jobs or default_jobs("cuda", len(options.gpus))
+    with contextlib.closing(
+        judge_many(list(enumerate(waiting)), config, gpus=options.gpus, jobs=jobs)
+    ) as verdicts:
+        for number, verdict in verdicts:
+            store.append_line(options.out, json.dumps(answer_row(waiting[number], verdict)), durable=False)
+            judged[verdict.outcome.value] += 1
+            if time.monotonic() - started > options.seconds:
+                break
+    wall_s = time.monotonic() - started
+    print(f"{judged.total()} of {len(waiting)} judged in {wall_s:.0f} s: {dict(judged)}", flush=True)
+
+
+def median_us(run: Callable[[], object], samples: int = 15) -> float:
+    """The median time of a call on the GPU, each after the cache was overwritten."""
+    import torch
+
+    flush = torch.empty(1 << 26, dtype=torch.float32, device="cuda")
+    run()
+    times = []
+    for _ in range(samples):
+        flush.zero_()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(1000 * begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def modules(options: argparse.Namespace) -> None:
+    """Time the modules; these are our own texts, so they run in this process."""
+    import torch
+
+    known = {row["graph"] for row in rows(options.out)}
+    started, count = time.monotonic(), 0
+    for pair in pairs(options.workspace):
+        graph = pair.id.split("/")[1]
+        if not pair.id.endswith("/plain") or graph in known:
+            continue
+        scope: dict[str, Any] = {}
+        exec(compile(pair.slow.code, graph, "exec"), scope)
+        model = scope["Model"]()
+        inputs = [value.cuda() for value in scope["get_inputs"]()]
+        row: Row = {"graph": graph, "eager_us": round(median_us(lambda: model(*inputs)), 2)}
+        if count % options.compile == 0:
+            torch.compiler.reset()
+            compiled = torch.compile(model)
+            row["compiled_us"] = round(median_us(lambda: compiled(*inputs)), 2)
+        store.append_line(options.out, json.dumps(row), durable=False)
+        count += 1
+        if time.monotonic() - started > options.seconds:
+            break
+    print(f"{count} modules timed in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def table(options: argparse.Namespace) -> None:
+    """Print yields."""
+    answers = rows(options.rows)
+    times = {row["graph"]: row for row in rows(options.modules)} if options.modules else {}
+    by_answer: dict[str, list[Row]] = defaultdict(list)
+    for row in answers:
+        by_answer[row["answer"]].append(row)
+    print("| answer | judged | confirmed | 1.2x | 1.5x | median | faster than eager | than compiled |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for name, some in sorted(by_answer.items()):
+        confirmed = [row for row in some if row["outcome"] == "confirmed"]
+        ratios = [row["speedup"] for row in confirmed]
+        beaten = [share(confirmed, times, field) for field in ("eager_us", "compiled_us")]
+        print(
+            f"| {name} | {len(some)} | {len(confirmed)} | {sum(r >= 1.2 for r in ratios)} "
+            f"| {sum(r >= 1.5 for r in ratios)} | {statistics.median(ratios or [0]):.2f} | {' | '.join(beaten)} |"
+        )
+    problems = {row["graph"] for row in answers if row["outcome"] == "confirmed" and row["speedup"] >= 1.2}
+    print(f"\n{len(problems)} problems with an answer of 1.2 or more")
+    outcomes = Counter((row["answer"], row["outcome"]) for row in answers)
+    print(*(f"{answer} {outcome}: {count}" for (answer, outcome), count in outcomes.most_common()), sep="\n")
+    schedules: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in answers:
+        for schedule in set(row["schedules"]):
+            schedules[f"{row['answer']} {schedule}"][row["outcome"]] += 1
+    for name, counts in sorted(schedules.items()):
+        print(f"{name}: {dict(counts)}")
+
+
+def share(confirmed: Sequence[Row], times: dict[str, Row], field: str) -> str:
+    """How many confirmed answers are faster than the module, of those that were timed."""
+    timed = [
+        (row["fast_us"], times[row["graph"]][field])
+        for row in confirmed
+        if field in times.get(row["graph"], {})
+    ]
+    return f"{sum(fast < module for fast, module in timed)} of {len(timed)}"
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, action in (("judge", judge), ("modules", modules), ("table", table)):
+        part = parts.add_parser(name)
+        part.set_defaults(action=action)
+        if name == "table":
+            part.add_argument("rows", type=Path)
+            part.add_argument("modules", type=Path, nargs="?")
+            continue
+        part.add_argument("--workspace", type=Path, required=True)
+        part.add_argument("--out", type=Path, required=True)
+        part.add_argument("--seconds", type=float, default=300.0, help="stop to begin new work then")
+        if name == "judge":
+            part.add_argument("--count", type=int, default=500)
+            part.add_argument("--seed", type=int, default=0)
+            part.add_argument("--gpus", type=gpu_numbers, default=(0,))
+            part.add_argument("--jobs", type=int, default=0)
+            part.add_argument("--mint-jobs", type=int, default=0)
+        else:
+            part.add_argument("--compile", type=int, default=20, help="compile every so many modules")
+    options = parser.parse_args()
+    options.action(options)
+
+
+if __name__ == "__main__":
+    main()

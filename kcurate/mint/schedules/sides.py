@@ -1,0 +1,84 @@
+"""The fast side of a graph: a schedule for each group of nodes, one text, one plan."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from kcurate.mint.axes import product
+from kcurate.mint.graph import REST, Graph
+from kcurate.mint.naive import HEADERS
+from kcurate.mint.schedules import kernels
+from kcurate.mint.schedules.fusing import Group, groups, is_free
+from kcurate.mint.schedules.helpers import helper_text
+from kcurate.mint.schedules.kernels import SHORT_ROW, SHORT_SUM, Body, Kernel, headline
+from kcurate.mint.schedules.products import tiles
+from kcurate.records import Buffer, Side
+
+BLOCKS = (128, 256)
+LONELY_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A fast side and the schedules of its kernels, in the order of its plan."""
+
+    side: Side
+    schedules: tuple[str, ...]
+
+
+def fast_side(graph: Graph, seed: int) -> Answer:
+    """The fast side; `seed` chooses among equal schedules."""
+    rng = random.Random(f"schedules {seed}")
+    joined, inlined = groups(graph)
+    made: list[Kernel] = []
+    names = set[str]()
+    for group in joined:
+        stem = "_".join(dict.fromkeys(node.operator for node in (group.root, *group.epilogue)))
+        name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 40))) if n not in names)
+        names.add(name)
+        made.append(_kernel(graph, group, inlined, f"{name}_kernel", rng))
+    functions = {name: text for kernel in made for name, text in kernel.needs.functions.items()}
+    helpers = helper_text([name for kernel in made for name in kernel.helpers])
+    used = {value.dtype for value in graph.values.values()}
+    headers = "".join(text for dtype, text in HEADERS.items() if dtype in used)
+    if any(kernel.schedule == "tensor-cores" for kernel in made):
+        headers += "#include <mma.h>\n"
+    code = "\n".join(filter(None, (headers, helpers, *functions.values(), *(kernel.text for kernel in made))))
+    scratch = {
+        group.result.name: Buffer(group.result.dtype, group.result.shape or (1,), role="scratch")
+        for group in joined
+        if group.result.name not in graph.outputs
+    }
+    plan = tuple(kernel.launch for kernel in made)
+    return Answer(Side(code, plan, buffers=scratch), tuple(kernel.schedule for kernel in made))
+
+
+def _kernel(graph: Graph, group: Group, inlined: frozenset[str], name: str, rng: random.Random) -> Kernel:
+    """The kernel of a group, by the schedule that its sums call for."""
+    body = Body(graph, group, inlined, name, rng.choice(BLOCKS))
+    operator, writer = body.operator, body.writer()
+    if is_free(operator):
+        return kernels.elements(body)
+    if operator.to:
+        return kernels.outputs(body)
+    tiled = tiles(body)
+    if tiled is not None:
+        return tiled
+    if any(fold.running for fold in operator.folds):
+        if len(operator.folds) == 1 and len(operator.row_axes) == 1:
+            return kernels.scan(body)
+        return kernels.outputs(body)
+    length = max(
+        headline(graph, product(tuple(writer.binding.extent(a) for a in writer.existing(fold.over))))
+        for fold in operator.folds
+    )
+    outer = writer.existing([axis for axis in operator.axes if axis not in operator.row_axes])
+    if length <= SHORT_SUM:
+        return kernels.outputs(body)
+    last = {p.axes[-1] for p in operator.parameters if p.axes and set(p.axes) & set(operator.folded)}
+    if outer and not last & set(operator.folded) and (outer[-1] in last or REST in last):
+        return kernels.columns(body)
+    if not outer:
+        body.block = LONELY_BLOCK
+    return kernels.rows(body, warp=bool(outer) and length <= SHORT_ROW)
