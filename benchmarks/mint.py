@@ -63,8 +63,8 @@ def answer_row(candidate: Candidate, verdict: Verdict) -> Row:
         "detail": verdict.detail if verdict.outcome not in (Outcome.CONFIRMED, Outcome.NOT_FASTER) else "",
         "speedup": speedup and round(speedup.ratio, 3),
         "interval": speedup and [round(speedup.low, 3), round(speedup.high, 3)],
-        "slow_us": verdict.slow and round(verdict.slow.median_us, 2),
-        "fast_us": verdict.fast and round(verdict.fast.median_us, 2),
+        "slow_us": speedup and verdict.slow and round(verdict.slow.median_us or 0.0, 2),
+        "fast_us": speedup and verdict.fast and round(verdict.fast.median_us or 0.0, 2),
         "device": verdict.environment.device,
         "driver": verdict.environment.driver,
     }
