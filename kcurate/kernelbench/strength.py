@@ -54,7 +54,7 @@ class ModuleUnderTest:
         if isinstance(module, CompileFailure):
             raise ProblemError(module.log)
         self.problem, self.side, self._exact = problem, side, exact or side
-        self._inputs = dict[str, dict[str, Any]]()
+        self._inputs = dict[tuple[str, int], dict[str, Any]]()
         self._module = TorchModule(module)
         self.trials = list(trials.trials(problem, SEED))
 
@@ -65,11 +65,12 @@ class ModuleUnderTest:
 
     def values(self, trial: Trial) -> dict[str, Any]:
         """The inputs of a trial; those of the problem's own trials are made once."""
-        if trial.slot in self._inputs:
-            return self._inputs[trial.slot]
+        key = trial.slot, trial.seed
+        if key in self._inputs:
+            return self._inputs[key]
         values = contents.generate(self.problem, self.side, trial.sizes, trial.seed, trial.variation)
         if trial in self.trials:
-            self._inputs[trial.slot] = values
+            self._inputs[key] = values
         return values
 
     def _outputs(

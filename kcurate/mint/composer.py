@@ -202,10 +202,11 @@ class Composer:
                 if (main := main_parameter(operator)) is not None and _suits(draft, operator, main, last)
             ]
         masked = bool(draft.nodes) and OPERATORS[draft.nodes[-1].operator].unfinished
+        fitting = self._by_form[form]
         return [
             operator
-            for operator in self._by_form[form]
-            if not masked or operator.kind == "softmax" or operator.unfinished
+            for operator in fitting
+            if not masked or (operator.kind == "softmax" and operator.row_axes == ("j",))
         ]
 
     def _apply(self, draft: Draft, operator: Operator) -> Node | None:
@@ -307,7 +308,7 @@ def _suits(draft: Draft, operator: Operator, parameter: Parameter, value: Value)
         return False
     if (operator.kind in ("softmax", "loss") or operator.name in EXPONENTIAL) and "tame" not in known:
         return False
-    if "scores" in known and "scores" in operator.gives and not operator.unfinished:
+    if "scores" in known and "scores" in operator.gives and operator.native:
         return False  # scores of scores
     if operator.centers and ("rounded" in known or "spread" not in known):
         return False

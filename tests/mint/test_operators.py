@@ -26,9 +26,10 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_kernel_computes_what_pytorch_does(name: str) -> None:
     minted = admit(Minting(single(name), 1, 1))
-    # Masked scores alone, for one, are weak tests: not every operator alone is a problem.
-    assert minted.outcome in (Admission.ADMITTED, Admission.WEAK), f"{minted.outcome}: {minted.why}"
-    assert (minted.outcome is Admission.WEAK) != has_answer(minted)
+    # Where rows of its input hardly vary, its rounding is more than float32's tolerance leaves to it.
+    refused = Admission.ROUNDING if name == "layer_norm_backward" else Admission.ADMITTED
+    assert minted.outcome is refused, f"{minted.outcome}: {minted.why}"
+    assert (minted.outcome is Admission.ADMITTED) == has_answer(minted)
 
 
 def has_answer(minted: Minted) -> bool:
@@ -71,8 +72,8 @@ def test_sides_in_triton_compute_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", list(OPERATORS))
 def test_narrow_types_too(name: str, dtype: str) -> None:
     minted = admit(Minting(single(name, dtype), 1, 1))
-    assert minted.outcome in (Admission.ADMITTED, Admission.WEAK), f"{minted.outcome}: {minted.why}"
-    assert (minted.outcome is Admission.WEAK) != has_answer(minted)
+    assert minted.outcome in (Admission.ADMITTED, Admission.ROUNDING), f"{minted.outcome}: {minted.why}"
+    assert (minted.outcome is Admission.ADMITTED) == has_answer(minted)
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)

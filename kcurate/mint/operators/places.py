@@ -112,6 +112,6 @@ TABLE: tuple[Operator, ...] = (
         "torch.arange({x}.shape[-1], device={x}.device)).abs() * 0.0625",
         "x - slopes * abs(i - j) * 0.0625",
         "the scores {x} minus the slope of each head ({slopes}) times the distance of query and key over 16 "
-        "(ALiBi)", needs={"x": ("scores",)}, gives=("scores",)),
+        "(ALiBi)", needs={"x": ("scores",)}, gives=("scores", "keeps")),
 )
 # fmt: on
