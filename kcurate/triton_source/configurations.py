@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from kcurate.triton_source.module_names import Defined, File, Member, parts_of
 MAX_CONFIGURATIONS = 8
 MAX_VALUES = 4096
 WARPS, STAGES = 4, 3
+_UNKNOWN = object()
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Div: operator.truediv,
@@ -79,6 +80,8 @@ class _Values:
 
     def _name(self, node: ast.Name) -> Any:
         if node.id in self.names:
+            if self.names[node.id] is _UNKNOWN:
+                raise NotLiteralError(node.id)
             return self.names[node.id]
         definition = self.file.resolve((node.id,))
         if not isinstance(definition, Defined) or isinstance(definition.node, ast.FunctionDef):
@@ -97,11 +100,19 @@ class _Values:
         left, right = self.of(node.left), self.of(node.right)
         lists = isinstance(left, list) or isinstance(right, list)
         if isinstance(node.op, ast.Pow) and not lists and 0 <= right <= 64:
-            return left**right
+            return self._small(left**right, node)
         operation = _BINARY.get(type(node.op))
         if operation is None or (lists and not (isinstance(left, list) and isinstance(right, list))):
             raise NotLiteralError(ast.unparse(node))
-        return operation(left, right)
+        if isinstance(node.op, ast.Mult | ast.Mod) and isinstance(left, str | bytes):
+            raise NotLiteralError(ast.unparse(node))
+        return self._small(operation(left, right), node)
+
+    def _small(self, value: Any, node: ast.expr) -> Any:
+        size = value.bit_length() if isinstance(value, int) else len(value) if isinstance(value, list) else 0
+        if size > MAX_VALUES:
+            raise NotLiteralError(ast.unparse(node))
+        return value
 
     def _compare(self, node: ast.Compare) -> bool:
         values = [self.of(operand) for operand in (node.left, *node.comparators)]
@@ -175,13 +186,23 @@ def listed(file: File, node: ast.expr) -> list[Config]:
     Raises:
         NotLiteralError: they are not known from the text.
     """
-    try:
-        values = _Values(file).of(node)
-    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise NotLiteralError(ast.unparse(node)) from error
+    values = value_of(file, node)
     if not isinstance(values, list) or not all(isinstance(configuration, Config) for configuration in values):
         raise NotLiteralError(ast.unparse(node))
     return values[:MAX_CONFIGURATIONS]
+
+
+def value_of(file: File, node: ast.expr, names: Mapping[str, Any] = {}, locals_: Collection[str] = ()) -> Any:
+    """The value of an expression; `names` have values, other `locals_` have none that is known.
+
+    Raises:
+        NotLiteralError: it is not known from the text.
+    """
+    values = _Values(file, {**dict.fromkeys(locals_, _UNKNOWN), **names})
+    try:
+        return values.of(node)
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise NotLiteralError(ast.unparse(node)) from error
 
 
 def heuristics(file: File, node: ast.expr) -> dict[str, str]:
