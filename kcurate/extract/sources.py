@@ -32,7 +32,7 @@ AUTO = "auto"
 KERNEL_MARK = b"__global__"
 LAUNCH_MARKS = b"<<<", b"cudaLaunch"
 _KERNEL = re.compile(
-    rb"\b__global__\b(?:[^;{}()]|\([^()]*\)\s*(?=\w))*?\b(\w+)\s*\(|^[ \t]*def\s+(\w+)", re.MULTILINE
+    rb"\b__global__\b(?:[^;{}()]|\([^()]*\)\s*(?=\w))*?\b(?!__)(\w+)\s*\(|^[ \t]*def\s+(\w+)", re.MULTILINE
 )
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64

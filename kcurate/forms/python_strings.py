@@ -71,7 +71,7 @@ class _Programs:
                 kept.append(candidate)
                 taken |= places
         for candidate in sorted(kept, key=lambda each: each.text[0].at):
-            ending = "cu" if b"__global__" in plain(candidate.text) else "py"
+            ending = "py" if _parses(plain(candidate.text)) else "cu"  # CUDA is never Python
             yield Part(f"{candidate.name}.{ending}", candidate.text, candidate.why)
 
     def scope(self, body: Sequence[ast.stmt], names: Names, context: str) -> None:

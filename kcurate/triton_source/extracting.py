@@ -17,10 +17,14 @@ from enum import StrEnum
 from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
+from kcurate.triton_source.library_functions import own_name, with_used
 from kcurate.triton_source.module_names import Defined, File, Meaning, Member, parts_of
 
 JIT = ("triton.jit", "triton.runtime.jit")
-_TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1"
+# Decorators that leave a kernel the same: it is autotuned, or a member of a class.
+_PLAIN = "torch._inductor.", "staticmethod"
+# Statements without an effect on the results.
+_SAID = ("tl.device_assert", "tl.device_print", "tl.static_print")
 
 
 class Reason(StrEnum):
@@ -129,7 +133,7 @@ def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Co
                 computed |= heuristics(file, arguments[0])
             except (NotLiteralError, IndexError) as error:
                 raise LeftError(Reason.HEURISTICS, str(error)) from error
-        elif name not in JIT:
+        elif name not in JIT and not name.startswith(_PLAIN):
             wrapped = name
     return wrapped, configurations, computed
 
@@ -139,7 +143,7 @@ class _Module:
 
     def __init__(self) -> None:
         self.parts: list[Defined] = []
-        self._names: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str, int], str] = {}
         self._texts: list[str] = []
 
     def text(self) -> str:
@@ -154,7 +158,7 @@ class _Module:
 
     def add(self, definition: Defined) -> str:
         """Add a definition unless it is there already; its name in the module."""
-        key = (definition.file.path, definition.name)
+        key = (definition.file.path, definition.name, definition.node.lineno)
         if key in self._names:
             return self._names[key]
         taken, name, count = set(self._names.values()), definition.name, 1
@@ -175,12 +179,13 @@ class _Module:
         self._texts.append(text)
         return name
 
-    def tanh(self) -> str:
-        """Add our own `tanh`, since Triton has it only in a library; its name."""
-        if _TANH not in self._texts:
-            self._texts.append(_TANH)
-            self._names["", "tanh"] = "own_tanh"
-        return "own_tanh"
+    def library(self, name: str) -> str:
+        """Add a function of our own that stands for one of a library; its name."""
+        for each, text in with_used(name):
+            if text not in self._texts:
+                self._texts.append(text)
+                self._names["", each, 0] = each
+        return name
 
     def _function(self, file: File, node: ast.FunctionDef, name: str) -> str:
         function = copy.deepcopy(node)
@@ -226,6 +231,11 @@ class _Names(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         return ast.Assert(self.visit(node.test), None)
 
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        self.generic_visit(node)
+        said = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in _SAID
+        return ast.Pass() if said else node
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "static_assert":
@@ -253,13 +263,10 @@ class _Names(ast.NodeTransformer):
             meaning, members = self._file.resolve(parts[:count]), parts[count:]
             if meaning is not None:
                 break
-        if (
-            isinstance(meaning, Member)
-            and meaning.name.startswith("triton.language.")
-            and meaning.name.endswith(".tanh")
-        ):
-            text = self._module.tanh()
-        elif isinstance(meaning, Member):
+        library = own_name(meaning.name) if isinstance(meaning, Member) else None
+        if library is not None:
+            text = self._module.library(library)
+        elif isinstance(meaning, Member) and meaning.name.startswith("triton."):
             text = meaning.name.replace("triton.language", "tl", 1)
         elif isinstance(meaning, Defined):
             text = self._module.add(meaning)
