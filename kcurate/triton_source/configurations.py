@@ -1,7 +1,8 @@
 """The configurations in `@triton.autotune` and `@triton.heuristics`, as values; nothing is run.
 
-Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also if a function without arguments
-returns them. Not covered: configurations read from files or from the device.
+Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also where functions of the tree
+compute them. A configuration changes no result, so of what depends on the machine one alternative is taken,
+the first that is not for another maker's. Not covered: configurations read from files.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +30,28 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "range": lambda *bounds: list(itertools.islice(range(*bounds), MAX_VALUES)),
+    "product": lambda *lists: list(map(list, itertools.islice(itertools.product(*lists), MAX_VALUES))),
+    "zip": lambda *lists: list(map(list, zip(*lists, strict=False))),
+    "next_power_of_2": lambda number: 1 << (number - 1).bit_length(),
+    "cdiv": lambda number, by: -(-number // by),
+    "list": list, "len": len, "min": min, "max": max, "sorted": sorted,
+}  # fmt: skip
+# Conditions that ask for the machine of another maker.
+_OTHER = re.compile(r"amd|hip|rocm|cdna|rdna|npu|ascend|xpu|intel|cpu|interpret|musa|mlu", re.IGNORECASE)
+
+
+class _Returned(Exception):  # noqa: N818 - no error: the end of a function that is followed
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+class _Continued(Exception):  # noqa: N818 - no error: the next element of a loop that is followed
+    pass
 
 
 class NotLiteralError(Exception):
@@ -66,10 +90,10 @@ class _Values:
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
 
-    def _tuple(self, node: ast.Tuple | ast.List) -> list[Any]:
+    def _tuple(self, node: ast.Tuple | ast.List | ast.Set) -> list[Any]:
         return [self.of(element) for element in node.elts]
 
-    _list = _tuple
+    _list = _set = _tuple
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         if None in node.keys:
@@ -126,7 +150,17 @@ class _Values:
         return all(values) if isinstance(node.op, ast.And) else any(values)
 
     def _ifexp(self, node: ast.IfExp) -> Any:
-        return self.of(node.body if self.of(node.test) else node.orelse)
+        return self.of(node.body if self._holds(node.test) else node.orelse)
+
+    def _holds(self, test: ast.expr) -> bool:
+        """Whether a condition holds; one that only a machine decides does, unless it asks for another one."""
+        try:
+            return bool(self.of(test))
+        except NotLiteralError:
+            if self.left < 0:
+                raise
+            turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+            return turned == bool(_OTHER.search(ast.unparse(test)))
 
     def _listcomp(self, node: ast.ListComp) -> list[Any]:
         saved = dict(self.names)
@@ -139,14 +173,9 @@ class _Values:
             yield self.of(element)
             return
         first, *rest = loops
-        targets = first.target.elts if isinstance(first.target, ast.Tuple) else [first.target]
         for value in self.of(first.iter):
-            values = value if isinstance(first.target, ast.Tuple) else [value]
-            for target, part in zip(targets, values, strict=True):
-                if not isinstance(target, ast.Name):
-                    raise NotLiteralError(ast.unparse(target))
-                self.names[target.id] = part
-            if all(self.of(test) for test in first.ifs):
+            self._bind(first.target, value)
+            if all(self._holds(test) for test in first.ifs):
                 yield from self._each(rest, element)
 
     def _call(self, node: ast.Call) -> Any:
@@ -154,16 +183,78 @@ class _Values:
         callee = self.file.resolve(parts) if parts else None
         if isinstance(callee, Member) and callee.name == "triton.Config":
             return self._config(node)
-        if parts == ("range",) and not node.keywords:
-            return list(itertools.islice(range(*(self.of(bound) for bound in node.args)), MAX_VALUES))
-        parameters, body = _returned(self.file, node.func)
-        if (
-            isinstance(callee, Defined)
-            and body is not None
-            and not (parameters or node.args or node.keywords)
-        ):
-            return _Values(callee.file, left=self.left).of(body)
+        if parts and parts[-1] in _FUNCTIONS and callee is None and not node.keywords:
+            return _FUNCTIONS[parts[-1]](*(self.of(argument) for argument in node.args))
+        if isinstance(callee, Defined) and isinstance(callee.node, ast.FunctionDef):
+            return self._called(callee.file, callee.node, node)
         raise NotLiteralError(ast.unparse(node.func) + "(...)")
+
+    def _called(self, file: File, function: ast.FunctionDef, call: ast.Call) -> Any:
+        """What a function of the tree returns."""
+        parameters = function.args.args
+        defaults = function.args.defaults
+        names = {
+            arg.arg: self.of(value)
+            for arg, value in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)
+        }
+        names |= {arg.arg: self.of(value) for arg, value in zip(parameters, call.args, strict=False)}
+        names |= {word.arg: self.of(word.value) for word in call.keywords if word.arg}
+        inner = _Values(file, names, self.left)
+        try:
+            inner.run(function.body)
+        except _Returned as returned:
+            return returned.value
+        finally:
+            self.left = inner.left
+        return None
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
+        """Follow statements that bind names, add to lists, loop over lists, choose and return."""
+        for node in body:
+            self._statement(node)
+
+    def _statement(self, node: ast.stmt) -> None:
+        self.left -= 1
+        match node:
+            case ast.Return(value=ast.expr() as value):
+                raise _Returned(self.of(value))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self.names[name] = self.of(value)
+            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
+                self.names[name] = self.of(ast.BinOp(ast.Name(target.id, ast.Load()), op, value))
+            case ast.For(target=target, iter=values, body=body, orelse=[]):
+                self._loop(target, values, body)
+            case ast.If(test=test, body=body, orelse=orelse):
+                self.run(body if self._holds(test) else orelse)
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=owner, attr="append" | "extend" as way), args=[value])
+            ):
+                elements = self.of(owner)
+                if not isinstance(elements, list):
+                    raise NotLiteralError(ast.unparse(node))
+                elements += [self.of(value)] if way == "append" else self.of(value)
+                self._small(elements, value)
+            case ast.Continue():
+                raise _Continued
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                raise NotLiteralError(ast.unparse(node).partition("\n")[0])
+
+    def _loop(self, target: ast.expr, values: ast.expr, body: Sequence[ast.stmt]) -> None:
+        for value in list(self.of(values)):
+            self._bind(target, value)
+            try:
+                self.run(body)
+            except _Continued:
+                continue
+
+    def _bind(self, target: ast.expr, value: Any) -> None:
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        for name, part in zip(names, value if isinstance(target, ast.Tuple) else [value], strict=True):
+            if not isinstance(name, ast.Name):
+                raise NotLiteralError(ast.unparse(target))
+            self.names[name.id] = part
 
     def _config(self, node: ast.Call) -> Config:
         options = {
@@ -213,6 +304,10 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
         use
             their argument in another way than `args["NAME"]`.
     """
+    parts = parts_of(node)
+    named = file.resolve(parts) if parts else None
+    if isinstance(named, Defined) and isinstance(named.node, ast.Dict):
+        return heuristics(named.file, named.node)
     if not isinstance(node, ast.Dict):
         raise NotLiteralError(ast.unparse(node))
     expressions = {}

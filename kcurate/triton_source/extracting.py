@@ -27,6 +27,9 @@ _PLAIN = "torch._inductor.", "staticmethod"
 _SAID = ("tl.device_assert", "tl.device_print", "tl.static_print")
 
 
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 class Reason(StrEnum):
     """Why a `@triton.jit` function is left out. `GENERATED`: another decorator generates a kernel from it."""
 
@@ -36,7 +39,6 @@ class Reason(StrEnum):
     NOT_JIT = "calls_host_function"
     NOT_ALLOWED = "not_on_the_list"
     GENERATED = "generated_kernel"
-    NESTED = "inside_a_function_or_class"
 
 
 class LeftError(Exception):
@@ -72,16 +74,15 @@ class Cut:
 
 
 def cuts(file: File) -> Iterator[Cut]:
-    """Every `@triton.jit` function of a file; one inside a function or a class cannot be taken."""
-    inside = LeftError(Reason.NESTED, "it is defined inside a function or a class")
-    pending: list[tuple[ast.AST, bool]] = [(node, False) for node in reversed(file.syntax.body)]
+    """Every `@triton.jit` function of a file, also of its classes and inside its functions."""
+    pending: list[tuple[ast.AST, tuple[_Function, ...]]] = [(node, ()) for node in reversed(file.syntax.body)]
     while pending:
-        node, nested = pending.pop()
-        if isinstance(node, ast.FunctionDef) and is_jit(file, node):
-            yield Cut(file, node.name, node, left=inside) if nested else _cut(file, node)
+        node, around = pending.pop()
+        if isinstance(node, ast.FunctionDef) and node.decorator_list and is_jit(file.inside(around), node):
+            yield _cut(file.inside(around), node)
         elif not isinstance(node, ast.expr):
-            nested |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            pending += [(child, nested) for child in reversed([*ast.iter_child_nodes(node)])]
+            around = (*around, node) if isinstance(node, _Function) else around
+            pending += [(child, around) for child in reversed([*ast.iter_child_nodes(node)])]
 
 
 def _cut(file: File, node: ast.FunctionDef) -> Cut:

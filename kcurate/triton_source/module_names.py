@@ -99,13 +99,31 @@ def _shared(left: str, right: str) -> int:
 class File:
     """One file and its top-level names."""
 
-    def __init__(self, tree: Tree, path: str, text: str, syntax: ast.Module) -> None:
-        self.tree, self.path, self.text, self.syntax = tree, path, text, syntax
+    def __init__(
+        self,
+        tree: Tree,
+        path: str,
+        text: str,
+        syntax: ast.Module,
+        around: Sequence[ast.FunctionDef | ast.AsyncFunctionDef] = (),
+    ) -> None:
+        self.tree, self.path, self.text, self.syntax, self._around = tree, path, text, syntax, tuple(around)
+
+    def inside(self, functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef]) -> File:
+        """The file as functions inside these, the outermost first, see it."""
+        return File(self.tree, self.path, self.text, self.syntax, functions) if functions else self
 
     @cached_property
     def _bound(self) -> dict[str, _Imported | Defined]:
         bindings: dict[str, _Imported | Defined] = {}
         self._bind(self.syntax.body, bindings)
+        for function in self._around:
+            for node in ast.walk(function):  # what it binds in any way hides the module's
+                if isinstance(node, ast.arg):
+                    bindings.pop(node.arg, None)
+                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    bindings.pop(node.id, None)
+            self._bind(function.body, bindings)
         return bindings
 
     def _bind(self, body: Sequence[ast.stmt], bindings: dict[str, _Imported | Defined]) -> None:
@@ -116,6 +134,7 @@ class File:
                     node.body,
                     *(handler.body for handler in getattr(node, "handlers", ())),
                     getattr(node, "orelse", []),
+                    getattr(node, "finalbody", []),
                 ]
                 for branch in branches:
                     of_branch: dict[str, _Imported | Defined] = {}
