@@ -60,7 +60,7 @@ class TreeKernels:
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
     """Take each file's kernels from the first of its units with any; `failed` says why a unit has none."""
     tree = files.tree
-    sites = _launches(tree, results)
+    sites = _launches(files, results)
     kernels: list[Kernel] = []
     codes: dict[str, bytes] = {}
     file_codes: dict[str, bytes] = {}
@@ -78,7 +78,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         marks.update({str(mark): count for mark, count in (reported or {}).items()})
         if reported is None:
             marks[NOT_PARSED] += files.marks.get(path, 0)
-        place = tree.locate(path)
+        place = files.place(path)
         if unit is None or place is None:
             continue
         # A string may be part of several programs.
@@ -182,11 +182,13 @@ def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Itera
             yield site
 
 
-def _launches(tree: Tree, results: Mapping[str, UnitReport]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
+def _launches(
+    files: TreeFiles, results: Mapping[str, UnitReport]
+) -> dict[VariantKey, dict[str, list[NamedSite]]]:
     """The launches in each benchmark's variant by unqualified name, without duplicates, in file order."""
     sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
     for root, result in sorted(results.items()):
-        place = tree.locate(root)
+        place = files.place(root)
         if place is not None:
             known = sites[(place.benchmark, place.variant)]
             for name, site in result.launches:

@@ -24,7 +24,16 @@ from kcurate.forms import readers
 from kcurate.forms.parts import Origin, Part, line_breaks, plain
 from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
 from kcurate.records import Span
-from kcurate.suites import Manifest, Tree, find_tree, forced_tree, generic_tree, load_manifest, load_manifests
+from kcurate.suites import (
+    Manifest,
+    Place,
+    Tree,
+    find_tree,
+    forced_tree,
+    generic_tree,
+    load_manifest,
+    load_manifests,
+)
 from kcurate.suites.manifest import GENERIC
 
 AUTO = "auto"
@@ -66,6 +75,11 @@ class TreeFiles:
     def file(self, path: str) -> str:
         """The file that a path is, or is a part of."""
         return self.origins[path].file if path in self.origins else path
+
+    def place(self, path: str) -> Place | None:
+        """Where a file or part belongs: a part in a folder of its file's name."""
+        place = self.tree.locate(file := self.file(path))
+        return place and replace(place, rest=place.rest + path.removeprefix(file))
 
     def line(self, path: str, line: int) -> int:
         """A line of a file or part as one of the file."""

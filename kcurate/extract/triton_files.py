@@ -158,7 +158,7 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
     reasons, lost = dict(tree.reasons), dict(tree.lost)
     functions: Counter[str] = Counter()
     for path, jit in files.modules:
-        report, place = reports[path], files.tree.locate(path)
+        report, place = reports[path], files.place(path)
         file = files.file(path)
         if report.failed and jit:
             reasons[file] = Reason(FileOutcome.PARSER_FAILED, f"reading it failed: {report.failed}")
