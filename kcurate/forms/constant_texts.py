@@ -17,7 +17,7 @@ from kcurate.triton_source.configurations import NotLiteralError, value_of
 from kcurate.triton_source.module_names import File, Tree
 
 # Bytes of the longest program.
-MAX_TEXT_BYTES = 1 << 22
+MAX_TEXT_BYTES = 1 << 20
 # Functions and methods after which a program is still the same.
 _SAME = frozenset({"dedent", "cleandoc", "encode", "decode", "str", "strip", "lstrip", "rstrip", "Template"})
 # What each way of filling a template replaces; the first group that matched names the value.

@@ -133,7 +133,13 @@ class _Values:
         return self._small(operation(left, right), node)
 
     def _small(self, value: Any, node: ast.expr) -> Any:
-        size = value.bit_length() if isinstance(value, int) else len(value) if isinstance(value, list) else 0
+        size = (
+            value.bit_length()
+            if isinstance(value, int)
+            else len(value)
+            if isinstance(value, list | str)
+            else 0
+        )
         if size > MAX_VALUES:
             raise NotLiteralError(ast.unparse(node))
         return value
