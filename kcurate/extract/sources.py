@@ -40,9 +40,9 @@ AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.
 KERNEL_MARK = b"__global__"
 LAUNCH_MARKS = b"<<<", b"cudaLaunch"
-_KERNEL = re.compile(
-    rb"\b__global__\b(?:[^;{}()]|\([^()]*\)\s*(?=\w))*?\b(?!__)(\w+)\s*\(|^[ \t]*def\s+(\w+)", re.MULTILINE
-)
+# Where a kernel begins in a text that is not known, and the name before its parameters.
+_BEGUN = re.compile(rb"\b__global__\b|^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
+_NAME = re.compile(rb"\b(?!__)(\w+)[}\s]*\(")
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
 # A kernel in a string that the program computes.
@@ -203,10 +203,10 @@ def _scan_file(path: str, data: bytes | FileOutcome) -> list[Scanned]:
 def _lost(part: Part, breaks: Sequence[int]) -> Iterator[Lost]:
     """The kernels in a text that is not known."""
     text, origin = plain(part.runs), Origin.of("", part, breaks)
-    for kernel in _KERNEL.finditer(text):
-        name = (kernel[1] or kernel[2]).decode("latin-1")
+    for kernel in _BEGUN.finditer(text):
+        named = _NAME.search(text, kernel.end())
         line = origin.line(text.count(b"\n", 0, kernel.start()) + 1)
-        yield Lost(name, line, COMPUTED_TEXT, part.why or "")
+        yield Lost(named[1].decode("latin-1") if named else "?", line, COMPUTED_TEXT, part.why or "")
 
 
 def _scan(path: str, data: bytes) -> Scanned:
