@@ -144,13 +144,14 @@ twice[(1,)](torch.ones(16), 16)
 
 
 def test_an_autotuned_program_is_recorded_without_a_gpu(tmp_path: Path) -> None:
-    program = tmp_path / "tree" / "tuned.py"
+    program = tmp_path / "tree" / "launches.py"
     program.parent.mkdir()
     program.write_text(TUNED)
-    command = (sys.executable, str(program))
     work = tmp_path / "work"
-    summary = stage.run(CaptureConfig(command, work, tree=program.parent, recorder="triton"))
-    assert summary.counts["launches"]["written_down"] == 1
+    extract(ExtractConfig((program.parent,), work, compile=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "GPU", tmp_path / "none")
+        stage.run(CaptureConfig((sys.executable, str(program)), work, recorder="triton"))
     (launch,) = records(work)["twice"].launches
     assert dict(launch.constexprs) == {"PART": 16}
 
