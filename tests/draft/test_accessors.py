@@ -41,6 +41,13 @@ def test_a_kernel_with_an_accessor_compiles_alone(tmp_path: Path, type_text: str
     assert summary.counts["kernels"] == {"compiled": 1}
 
 
+def test_accessors_of_the_tree_are_its_own() -> None:
+    own = "namespace at { template <class T, int N> struct PackedTensorAccessor32 { T *data; }; }\n"
+    text = own + "__global__ void k(at::PackedTensorAccessor32<float, 1> x) { x.data[0] = 1; }\n"
+    report = extract_unit("a.cu", lambda path: text.encode(), lambda name, by: None)
+    assert report.kernels[0].shims == () and b"sizes_" not in report.kernels[0].code
+
+
 def test_a_launch_passes_one_accessor() -> None:
     report = extract_unit("a.cu", lambda path: KERNEL.format(type=TYPE).encode(), lambda name, by: None)
     [site] = report.kernels[0].launch_sites

@@ -189,6 +189,10 @@ def shim_for(text: bytes) -> bytes:
     declared = {name for name in used - _INTEGERS if _declares(name, text)}
     if b"texture" in declared:
         declared |= TEXTURE_NAMES
+    if any(
+        re.search(rb"\b(?:struct|class|using)\s+%b\b(?!::)" % name, text) for name in used & ACCESSOR_NAMES
+    ):
+        declared |= ACCESSOR_NAMES  # PyTorch's own header is in the tree
     return SHIM if used - declared or _STD_CALL.search(text) else b""
 
 
