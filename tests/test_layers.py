@@ -25,7 +25,7 @@ LAYERS = (
     {"errors", "ptx", "records"},
     {"client", "core"},
     {"cuda_source", "hub", "integrations", "prompts", "triton_source"},
-    {"models", "mutate", "problem"},
+    {"forms", "models", "mutate", "problem"},
     {"backends", "roofline", "suites", "verdicts"},
     {"judge"},
     {"profiling", "reward"},

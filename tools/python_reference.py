@@ -23,7 +23,7 @@ PLUGINS = (
     "kcurate.deopt.rules.base.Rule",
     "kcurate.deopt.rules.base.Subject",
     "kcurate.deopt.rules.base.NotApplicable",
-    "kcurate.extract.plugin_readers.FormReader",
+    "kcurate.forms.readers.FormReader",
     "kcurate.reward.schemes.Earned",
 )
 HEAD = """# Python reference

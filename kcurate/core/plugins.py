@@ -3,7 +3,7 @@
 | group | an entry point is | used by |
 |---|---|---|
 | `kcurate.rules` | a `Rule`, or several in a sequence (`kcurate.deopt.rules`) | `kcurate deopt` |
-| `kcurate.readers` | a `FormReader` (`kcurate.extract.plugin_readers`) | `kcurate extract` |
+| `kcurate.readers` | a `FormReader` (`kcurate.forms.readers`) | `kcurate extract` |
 | `kcurate.rewards` | a function of a group of completions (`kcurate.reward.own_reward`) | `--reward NAME` |
 
 One that cannot be loaded, or is something else, costs one line that names it. Not covered: what each is

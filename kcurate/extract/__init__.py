@@ -8,7 +8,6 @@
 | `includes` | which files a file includes |
 | `flags`, `build_files` | compile flags, and the build files that state them |
 | `units` | the kernels and launches of one translation unit |
-| `plugin_readers` | files of other forms, read by plugins |
 | `triton_files` | kernels in Triton of Python files |
 | `merge`, `naming` | one record per kernel, and its folder's name |
 | `compiling` | compile-checks a kernel and writes its folder |

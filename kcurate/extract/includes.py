@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from kcurate.cuda_source import local_includes
-from kcurate.extract.walk import CUDA_SUFFIXES, HOST_SUFFIXES, read_source
+from kcurate.extract.walk import read_source
+from kcurate.forms.readers import CUDA_SUFFIXES, HOST_SUFFIXES, suffix_of
 from kcurate.suites import Tree
 
 
@@ -221,7 +222,7 @@ def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
 
 
 def _preference(path: str, top: str) -> tuple[int, int, str]:
-    suffix = Path(top).suffix.lower()
+    suffix = suffix_of(top)
     kind = 0 if suffix in CUDA_SUFFIXES else 1 if suffix in HOST_SUFFIXES else 2
     shared = (
         posixpath.commonpath([posixpath.dirname(top), posixpath.dirname(path)]) if "/" in top + path else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -12,27 +12,18 @@ from kcurate.cuda_source import KernelSource, UnitReport
 from kcurate.extract.flags import NO_FLAGS
 from kcurate.extract.includes import Reader
 from kcurate.extract.naming import kernel_id, unique
-from kcurate.extract.reasons import Reason, reasons
-from kcurate.extract.sources import TreeFiles
-from kcurate.records import Condition, Kernel, LaunchSite, Span
+from kcurate.extract.reasons import Lost, Reason, reasons
+from kcurate.extract.sources import COMPUTED_TEXT, TreeFiles
+from kcurate.extract.walk import FileOutcome
+from kcurate.records import Condition, Kernel, LaunchSite
 from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
 NamedSite = tuple[str, LaunchSite]
-Placed = TypeVar("Placed", Span, LaunchSite, Condition)
+Placed = TypeVar("Placed", LaunchSite, Condition)
 
 # What became of every `__global__` in a file that no unit could be read with.
 NOT_PARSED = "not_parsed"
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A function that could not be taken: its name and line, the outcome, why."""
-
-    name: str
-    line: int
-    outcome: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -69,57 +60,82 @@ class TreeKernels:
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
     """Take each file's kernels from the first of its units with any; `failed` says why a unit has none."""
     tree = files.tree
-    sites = _launches(tree, results)
+    sites = _launches(files, results)
     kernels: list[Kernel] = []
     codes: dict[str, bytes] = {}
     file_codes: dict[str, bytes] = {}
     fractions: dict[str, float] = {}
     unread: dict[str, int] = {}
     marks: Counter[str] = Counter()
+    taken: set[tuple[str, int]] = set()
     for path, roots in sorted(files.roots.items()):
         units = [results[root] for root in roots if root in results]
         unit = next((each for each in units if each.kernels_of(path)), None)
         count = max((each.unread.get(path, 0) for each in ([unit] if unit else units)), default=0)
         if count:
-            unread[path] = count
+            unread[files.file(path)] = unread.get(files.file(path), 0) + count
         reported = next((each.marks[path] for each in [unit, *units] if each and path in each.marks), None)
         marks.update({str(mark): count for mark, count in (reported or {}).items()})
         if reported is None:
             marks[NOT_PARSED] += files.marks.get(path, 0)
-        place = tree.locate(path)
+        place = files.place(path)
         if unit is None or place is None:
             continue
-        members = unit.kernels_of(path)
+        # A string may be part of several programs.
+        members = [each for each in unit.kernels_of(path) if _start(files, each) not in taken]
+        taken.update(_start(files, each) for each in members)
         ids = unique(kernel_id(tree.suite, place, member.name) for member in members)
         launches = sites[(place.benchmark, place.variant)]
         for id_, member in zip(ids, members, strict=True):
             flags = files.flags.get(unit.root, NO_FLAGS).shown()
-            kernels.append(replace(_record(tree, place, id_, member, unit, launches), flags=flags))
+            kernels.append(replace(_record(files, place, id_, member, unit, launches), flags=flags))
             codes[id_] = member.code
         fractions[path] = unit.device_fractions.get(path, 0.0)
         file_codes[path] = unit.file_codes[path]
     reader = Reader(tree.root)
     texts = {path: reader.read(path) or b"" for path in files.roots if path not in file_codes}
-    why = reasons(files.roots, results, failed, file_codes, texts)
+    why = reasons(files.roots, results, failed, file_codes, texts, files.line)
     read = tuple(file.path for file in files.found if file.outcome is None)
     asked = sum(result.conditions for result in results.values())
-    lost = tuple(
-        (root, each) for root, result in sorted(results.items()) for each in map(_shown, result.unevaluated)
+    unevaluated = tuple(
+        (root, _placed(files, each))
+        for root, result in sorted(results.items())
+        for each in result.unevaluated
     )
-    known = (codes, file_codes, fractions, read, why, unread, asked, lost)
+    reached = {files.file(path) for path in file_codes}
+    known = (codes, file_codes, fractions, read, _of_files(files, why, reached), unread, asked, unevaluated)
     not_found = {shown(root): result.not_found for root, result in results.items() if result.not_found}
+    marks[COMPUTED_TEXT] += sum(files.marks[path] for path in files.lost)
     return TreeKernels(
         tree,
         tuple(kernels),
         *known,
+        lost=files.lost,
         not_found=not_found,
         marks=marks,
         marks_in_text=sum(files.marks.values()),
     )
 
 
+def _start(files: TreeFiles, kernel: KernelSource) -> tuple[str, int]:
+    span = files.span(kernel.span)
+    return span.path, span.start_byte
+
+
+def _of_files(files: TreeFiles, why: Mapping[str, Reason], reached: Collection[str]) -> dict[str, Reason]:
+    """The reasons of files by those of their parts: the first one, if the file gives no kernel."""
+    by_file = dict(why)
+    for path in files.origins.keys() & why.keys():
+        if (file := files.file(path)) not in reached:
+            by_file.setdefault(file, by_file.pop(path))
+    for path, lost in files.lost.items():
+        if path not in reached:
+            by_file.setdefault(path, Reason(FileOutcome.UNREAD_KERNEL, f"{lost[0].name}: {lost[0].why}"))
+    return by_file
+
+
 def _record(
-    tree: Tree,
+    files: TreeFiles,
     place: Place,
     id_: str,
     source: KernelSource,
@@ -127,6 +143,7 @@ def _record(
     sites: Mapping[str, Sequence[NamedSite]],
 ) -> Kernel:
     """A kernel in its place; launches from other units if its own has none."""
+    tree = files.tree
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
     launches = source.launch_sites or tuple(dict.fromkeys(_sites_of(source.qualified, sites)))
@@ -136,25 +153,26 @@ def _record(
         benchmark=shown(benchmark),
         variant=place.variant,
         name=source.name,
-        span=_shown(source.span),
+        span=files.span(source.span),
         root=shown(unit.root),
         params=source.params,
         instantiations=source.instantiations,
-        launch_sites=tuple(map(_shown, launches)),
-        closure=tuple(map(_shown, source.closure)),
+        launch_sites=tuple(_placed(files, site) for site in launches),
+        closure=tuple(map(files.span, source.closure)),
         shims=source.shims,
         features=source.features,
         techniques=source.techniques,
         domain=facts.domain if facts else None,
         family=facts.family if facts else None,
         device_fraction=unit.device_fractions.get(source.span.path, 0.0),
-        unevaluated=tuple(map(_shown, unit.unevaluated)),
+        unevaluated=tuple(_placed(files, condition) for condition in unit.unevaluated),
     )
 
 
-def _shown(kernel: Placed) -> Placed:
-    """The same with its path as text."""
-    return replace(kernel, path=shown(kernel.path))
+def _placed(files: TreeFiles, record: Placed) -> Placed:
+    """The same at its place in the file, with the path as text."""
+    path, line = files.file(record.path), files.line(record.path, record.line)
+    return replace(record, path=shown(path), line=line)
 
 
 def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:
@@ -164,11 +182,13 @@ def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Itera
             yield site
 
 
-def _launches(tree: Tree, results: Mapping[str, UnitReport]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
+def _launches(
+    files: TreeFiles, results: Mapping[str, UnitReport]
+) -> dict[VariantKey, dict[str, list[NamedSite]]]:
     """The launches in each benchmark's variant by unqualified name, without duplicates, in file order."""
     sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
     for root, result in sorted(results.items()):
-        place = tree.locate(root)
+        place = files.place(root)
         if place is not None:
             known = sites[(place.benchmark, place.variant)]
             for name, site in result.launches:

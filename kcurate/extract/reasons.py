@@ -6,7 +6,7 @@ Not covered: files without the word; kernels that do not compile (their record h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.cuda_source import UnitReport, blank_comments, blank_literals
@@ -30,10 +30,27 @@ class Reason:
         return f"{path}: {self.why}" + (f" ({self.hint})" if self.hint else "")
 
 
-def reason(path: str, data: bytes, units: Sequence[UnitReport], failed: str | None) -> Reason:
+@dataclass(frozen=True)
+class Lost:
+    """A function that could not be taken: its name and line, the outcome, why."""
+
+    name: str
+    line: int
+    outcome: str
+    why: str
+
+
+def reason(
+    path: str,
+    data: bytes,
+    units: Sequence[UnitReport],
+    failed: str | None,
+    line_of: Callable[[str, int], int] = lambda path, line: line,
+) -> Reason:
     """Why a file gives no kernel.
 
-    `units` are the reports of the units that it was read in; `failed` says what ended the others.
+    `units` are the reports of the units that it was read in; `failed` says what ended the others; `line_of`
+    gives a line of a part as one of its file.
     """
     failed = next((unit.failed for unit in units if unit.failed), failed)
     if failed:
@@ -44,7 +61,7 @@ def reason(path: str, data: bytes, units: Sequence[UnitReport], failed: str | No
     unevaluated = {(c.path, c.line): c.why for unit in units for c in unit.unevaluated}
     if hidden:
         first = min(hidden, key=lambda each: each.line)
-        why = f"its kernels lie behind {first.text} (line {first.line})"
+        why = f"its kernels lie behind {first.text} (line {line_of(path, first.line)})"
         if cause := unevaluated.get((path, first.line)):
             why += f", which could not be evaluated: {cause}"
         hint = f"define what it asks for: {_asked(first.names)}"
@@ -82,6 +99,7 @@ def reasons(
     failed: Mapping[str, str],
     with_kernels: Iterable[str],
     texts: Mapping[str, bytes],
+    line_of: Callable[[str, int], int],
 ) -> dict[str, Reason]:
     """The reason of every file of `roots` that is not among those with kernels, by path.
 
@@ -91,5 +109,5 @@ def reasons(
     for path in sorted(roots.keys() - set(with_kernels)):
         units = [results[root] for root in roots[path] if root in results]
         ended = None if units else next((failed[root] for root in roots[path] if root in failed), None)
-        reasons_by_file[path] = reason(path, texts.get(path, b""), units, ended)
+        reasons_by_file[path] = reason(path, texts.get(path, b""), units, ended, line_of)
     return reasons_by_file

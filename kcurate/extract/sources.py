@@ -7,35 +7,46 @@ A unit is a translation unit: a source file with the local files that it include
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate.core import time_limits
+from kcurate.core.json_text import shown
 from kcurate.core.worker_pool import Failure, Pool
 from kcurate.cuda_source import blank_literals, global_macros, local_includes, marks_in
 from kcurate.errors import BackendError, InputError, OptionError
 from kcurate.extract.flags import FlagFinder, Flags
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
-from kcurate.extract.walk import (
-    CUDA_SUFFIXES,
-    PYTHON_SUFFIX,
-    SOURCE_SUFFIXES,
-    FileOutcome,
-    Filter,
-    Found,
-    Walker,
-    read_source,
+from kcurate.extract.reasons import Lost
+from kcurate.extract.walk import FileOutcome, Filter, Found, Walker, read_source
+from kcurate.forms import readers
+from kcurate.forms.parts import Origin, Part, line_breaks, plain
+from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
+from kcurate.records import Span
+from kcurate.suites import (
+    Manifest,
+    Place,
+    Tree,
+    find_tree,
+    forced_tree,
+    generic_tree,
+    load_manifest,
+    load_manifests,
 )
-from kcurate.suites import Manifest, Tree, find_tree, forced_tree, generic_tree, load_manifest, load_manifests
 from kcurate.suites.manifest import GENERIC
 
 AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.
 KERNEL_MARK = b"__global__"
 LAUNCH_MARKS = b"<<<", b"cudaLaunch"
+# Where a kernel begins in a text that is not known, and the name before its parameters.
+_BEGUN = re.compile(rb"\b__global__\b|^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
+_NAME = re.compile(rb"\b(?!__)(\w+)[}\s]*\(")
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
+# A kernel in a string that the program computes.
+COMPUTED_TEXT = "computed_text"
 
 
 @dataclass
@@ -46,6 +57,8 @@ class TreeFiles:
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
     file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
+    `origins`: where the parts of files stand in them, by the part's path. `lost`: kernels in texts that are
+    not known, by file.
     """
 
     tree: Tree
@@ -56,6 +69,26 @@ class TreeFiles:
     located: dict[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
     modules: tuple[tuple[str, bool], ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
+    lost: dict[str, tuple[Lost, ...]] = field(default_factory=dict)
+
+    def file(self, path: str) -> str:
+        """The file that a path is, or is a part of."""
+        return self.origins[path].file if path in self.origins else path
+
+    def place(self, path: str) -> Place | None:
+        """Where a file or part belongs: a part in a folder of its file's name."""
+        place = self.tree.locate(file := self.file(path))
+        return place and replace(place, rest=place.rest + path.removeprefix(file))
+
+    def line(self, path: str, line: int) -> int:
+        """A line of a file or part as one of the file."""
+        return self.origins[path].line(line) if path in self.origins else line
+
+    def span(self, span: Span) -> Span:
+        """A span of a file or part as one of the file, with its path as text."""
+        span = self.origins[span.path].span(span) if span.path in self.origins else span
+        return replace(span, path=shown(span.path))
 
 
 def find_files(
@@ -126,7 +159,8 @@ class Scanned:
 
     `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
     contains a launch. `macros`: those it defines that expand to `__global__`. `marks` counts
-    `__global__` outside of comments and literals.
+    `__global__` outside of comments and literals. `origin`: where a part stands in its file. `lost`: kernels
+    in parts of the file whose text is not known.
     """
 
     path: str
@@ -136,18 +170,50 @@ class Scanned:
     launch: bool = False
     macros: tuple[bytes, ...] = ()
     marks: int = 0
+    origin: Origin | None = None
+    lost: tuple[Lost, ...] = ()
 
 
 def scan(task: ScanTask) -> list[Scanned]:
-    """Read files and report what is in them."""
-    return [_scan(path, read_source(task.root / path)) for path in task.paths]
+    """Read files and report what is in them, and in their parts."""
+    return [each for path in task.paths for each in _scan_file(path, read_source(task.root / path))]
 
 
-def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
+def _scan_file(path: str, data: bytes | FileOutcome) -> list[Scanned]:
     if isinstance(data, FileOutcome):
-        return Scanned(path, data)
+        return [Scanned(path, data)]
+    scanned = _scan(path, data)
+    try:
+        parts = list(readers.parts(path.rpartition("/")[2], data))
+    except readers.ReaderFailed:
+        # A module with kernels in Triton says so itself.
+        return [scanned if scanned.kernel else Scanned(path, FileOutcome.READER_FAILED)]
+    breaks = line_breaks(data) if parts else []
+    inside = [
+        replace(_scan(f"{path}/{part.name}", plain(part.runs)), origin=Origin.of(path, part, breaks))
+        for part in parts
+        if not part.why
+    ]
+    unknown = [part for part in parts if part.why]
+    lost = tuple(each for part in unknown for each in _lost(part, breaks))
+    marks = scanned.marks + sum(plain(part.runs).count(KERNEL_MARK) for part in unknown)
+    return [replace(scanned, lost=lost, marks=marks), *inside]
+
+
+def _lost(part: Part, breaks: Sequence[int]) -> Iterator[Lost]:
+    """The kernels in a text that is not known."""
+    text, origin = plain(part.runs), Origin.of("", part, breaks)
+    for kernel in _BEGUN.finditer(text):
+        named = _NAME.search(text, kernel.end())
+        line = origin.line(text.count(b"\n", 0, kernel.start()) + 1)
+        yield Lost(named[1].decode("latin-1") if named else "?", line, COMPUTED_TEXT, part.why or "")
+
+
+def _scan(path: str, data: bytes) -> Scanned:
     if path.endswith(PYTHON_SUFFIX):
         return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
+    if readers.suffix_of(path) in CONTAINERS:
+        return Scanned(path, None)
     kernel = KERNEL_MARK in data
     macros = tuple(sorted(global_macros(blank_literals(data)).all)) if kernel else ()
     return Scanned(path, None, local_includes(data), kernel, _marked(data), macros, len(marks_in(data)))
@@ -162,9 +228,7 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
-    sources = [
-        file.path for file in files.found if file.outcome is None and not file.path.endswith(PYTHON_SUFFIX)
-    ]
+    sources = [path for path in sorted(scanned) if scanned[path].outcome is None and not _contains(path)]
     with_kernels = _with_kernels(sources, scanned, reader)
     every = [*sources, *_context(files, with_kernels)] if with_kernels else []
     graph = include_graph(reader, every, lambda path: finder.of(path).include)
@@ -172,23 +236,35 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     for path in with_kernels:
         # The best unit, then the file by itself in case that unit skips its kernels.
         files.roots[path] = list(dict.fromkeys([roots[path][0], path]))
-        files.marks[path] = scanned[path].marks
+    files.marks = {path: scanned[path].marks for path in (*with_kernels, *files.lost)}
     files.launchers = _launchers(files, graph, scanned, reader)
     _describe_units(files, graph, reader, finder)
 
 
+def _contains(path: str) -> bool:
+    """Whether a file has no CUDA of its own, only parts."""
+    return readers.suffix_of(path) in CONTAINERS
+
+
 def _set_outcomes(files: TreeFiles, scanned: Mapping[str, Scanned], reader: Reader) -> None:
     """Set the outcomes that follow from the bytes; of all other files, hand the reader their includes."""
+    with_parts = {each.origin.file for each in scanned.values() if each.origin is not None}
     for index, file in enumerate(files.found):
         if file.outcome is None:
             seen = scanned[file.path]
             outcome = seen.outcome
-            if outcome is None and file.path.endswith(PYTHON_SUFFIX) and not seen.kernel:
+            code = seen.kernel or seen.lost or file.path in with_parts
+            if outcome is None and _contains(file.path) and not code:
                 outcome = FileOutcome.NOT_SOURCE
             if outcome is not None:
                 files.found[index] = Found(file.tree, file.path, outcome)
-            else:
-                reader.includes[file.path] = seen.includes
+    for path, seen in scanned.items():
+        if seen.outcome is None:
+            reader.includes[path] = seen.includes
+        if seen.origin is not None:
+            files.origins[path] = seen.origin
+        if seen.lost:
+            files.lost[path] = seen.lost
 
 
 def _python_modules(scanned: Mapping[str, Scanned]) -> tuple[tuple[str, bool], ...]:
@@ -210,7 +286,7 @@ def _launchers(
     return sorted(
         path
         for path in graph.keys() - chosen - included
-        if Path(path).suffix.lower() in CUDA_SUFFIXES and _launches(path, scanned, reader)
+        if readers.suffix_of(path) in CUDA_SUFFIXES and _launches(path, scanned, reader)
     )
 
 
@@ -266,7 +342,7 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
     """
     tree = files.tree
     folders: dict[Path, bool] = {}
-    for path in with_kernels:
+    for path in (path for path in with_kernels if path not in files.origins):
         place = tree.locate(path)
         if place is not None and tree.manifest.layout.markers:
             folders[tree.root / path.removesuffix(place.rest)] = True
@@ -276,7 +352,7 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
     result: set[str] = set()
     for folder, deep in sorted(folders.items()):
         entries = Walker({}, Filter()).walk(folder, tree, detect=False) if deep else _neighbours(folder, tree)
-        sources = (file.path for file in entries if Path(file.path).suffix.lower() in SOURCE_SUFFIXES)
+        sources = (file.path for file in entries if readers.suffix_of(file.path) in SOURCE_SUFFIXES)
         result.update(path for path in sources if path not in known)
     excluded = (file.path for file in files.found if file.outcome is FileOutcome.EXCLUDED)
     return sorted(result | set(excluded))

@@ -5,7 +5,7 @@ A rerun completes an interrupted run: parsing is repeated, compiled kernels are 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError, OptionError
-from kcurate.extract import compiling, plugin_readers
+from kcurate.extract import compiling
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
@@ -37,6 +37,7 @@ from kcurate.extract.triton_files import with_triton
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.versions import match_versions
 from kcurate.extract.walk import FileOutcome, Filter
+from kcurate.forms import readers
 from kcurate.records import CompiledKernel, Kernel, Summary
 
 PRELOAD = tuple(f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files"))
@@ -68,7 +69,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
     """
     with recorded("extract", config.workspace, note=note) as record:
         compiler = compiling.find_compiler(config.compile, record.note)
-        for line in plugin_readers.refused():
+        for line in readers.refused():
             record.note(line)
         with Pool(config.jobs, PRELOAD) as pool:
             chosen = Filter(config.include, config.exclude)
@@ -136,14 +137,14 @@ def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> Non
 
 
 def _note_readers(trees: Sequence[TreeFiles], note: Note) -> None:
-    """Say of each file on which a plugin's reader failed why it did."""
+    """Say of each file on which a reader failed why it did."""
     for files in trees:
         for file in files.found:
             if file.outcome is FileOutcome.READER_FAILED:
                 path = files.tree.root / file.path
                 try:
-                    plugin_readers.text_of(path, path.read_bytes())
-                except (plugin_readers.ReaderFailed, OSError) as error:
+                    deque(readers.parts(path.name, readers.text_of(path, path.read_bytes())), maxlen=0)
+                except (readers.ReaderFailed, OSError) as error:
                     note(f"{shown(file.path)}: {error}")
 
 

@@ -15,15 +15,14 @@ from pathlib import Path
 from kcurate.core import time_limits
 from kcurate.core.json_text import shown
 from kcurate.core.worker_pool import Failure, Pool
-from kcurate.extract.merge import Lost, TreeKernels
+from kcurate.extract.merge import TreeKernels
 from kcurate.extract.naming import kernel_id, unique
-from kcurate.extract.reasons import Reason
+from kcurate.extract.reasons import Lost, Reason
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.units import MAX_REASON
 from kcurate.extract.walk import FileOutcome, read_source
 from kcurate.records import Argument, Configuration, Kernel, LaunchSite, Param, Span
 from kcurate.suites import Place
-from kcurate.suites import Tree as SuiteTree
 from kcurate.triton_source import extracting
 from kcurate.triton_source.configurations import WARPS, Config
 from kcurate.triton_source.extracting import Cut, Launched
@@ -153,15 +152,16 @@ def with_triton(files: TreeFiles, tree: TreeKernels, pool: Pool) -> TreeKernels:
 
 
 def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonReport]) -> TreeKernels:
-    sites = _sites(files.tree, reports)
+    sites = _sites(files, reports)
     helpers = {used for report in reports.values() for kernel in report.found for used in kernel.used}
     kernels, codes = list(tree.kernels), dict(tree.codes)
     reasons, lost = dict(tree.reasons), dict(tree.lost)
     functions: Counter[str] = Counter()
     for path, jit in files.modules:
-        report, place = reports[path], files.tree.locate(path)
+        report, place = reports[path], files.place(path)
+        file = files.file(path)
         if report.failed and jit:
-            reasons[path] = Reason(FileOutcome.PARSER_FAILED, f"reading it failed: {report.failed}")
+            reasons[file] = Reason(FileOutcome.PARSER_FAILED, f"reading it failed: {report.failed}")
         if place is None:
             continue
         taken, left = [], []
@@ -171,24 +171,26 @@ def _merged(files: TreeFiles, tree: TreeKernels, reports: Mapping[str, PythonRep
                 continue
             if not launched and kernel.wrapped:
                 what = f"nothing launches it, and @{kernel.wrapped} may make another kernel from it"
-                left.append(Lost(kernel.name, kernel.span.start_line, str(extracting.Reason.GENERATED), what))
+                line = files.line(path, kernel.span.start_line)
+                left.append(Lost(kernel.name, line, str(extracting.Reason.GENERATED), what))
             elif kernel.lost:
-                left.append(kernel.lost)
+                left.append(replace(kernel.lost, line=files.line(path, kernel.lost.line)))
             else:
                 taken.append(kernel)
         functions.update(kernel=len(taken), lost=len(left), helper=len(report.found) - len(taken) - len(left))
         ids = unique(kernel_id(files.tree.suite, place, kernel.name) for kernel in taken)
         for id_, kernel in zip(ids, taken, strict=True):
-            kernels.append(_record(files.tree, place, id_, kernel, sites.get((path, kernel.name), ())))
+            kernels.append(_record(files, place, id_, kernel, sites.get((path, kernel.name), ())))
             codes[id_] = kernel.code.encode()
         if left:
-            lost[path] = tuple(left)
+            lost[file] = (*lost.get(file, ()), *left)
             if not taken:
-                reasons[path] = Reason(FileOutcome.UNREAD_KERNEL, f"{left[0].name}: {left[0].why}")
+                reasons[file] = Reason(FileOutcome.UNREAD_KERNEL, f"{left[0].name}: {left[0].why}")
     return replace(tree, kernels=tuple(kernels), codes=codes, reasons=reasons, lost=lost, jit=functions)
 
 
-def _record(tree: SuiteTree, place: Place, id_: str, kernel: Found, sites: Sequence[LaunchSite]) -> Kernel:
+def _record(files: TreeFiles, place: Place, id_: str, kernel: Found, sites: Sequence[LaunchSite]) -> Kernel:
+    tree = files.tree
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
     return Kernel(
@@ -197,11 +199,11 @@ def _record(tree: SuiteTree, place: Place, id_: str, kernel: Found, sites: Seque
         benchmark=shown(benchmark),
         variant=place.variant,
         name=kernel.name,
-        span=replace(kernel.span, path=shown(kernel.span.path)),
+        span=files.span(kernel.span),
         root=shown(kernel.span.path),
         params=kernel.params,
         launch_sites=tuple(sites),
-        closure=tuple(replace(span, path=shown(span.path)) for span in kernel.closure),
+        closure=tuple(map(files.span, kernel.closure)),
         domain=facts.domain if facts else None,
         family=facts.family if facts else None,
         language="triton",
@@ -209,27 +211,27 @@ def _record(tree: SuiteTree, place: Place, id_: str, kernel: Found, sites: Seque
     )
 
 
-def _sites(tree: SuiteTree, reports: Mapping[str, PythonReport]) -> dict[tuple[str, str], list[LaunchSite]]:
+def _sites(files: TreeFiles, reports: Mapping[str, PythonReport]) -> dict[tuple[str, str], list[LaunchSite]]:
     """The launches of each function by path and name: of its own file, else of files that import it."""
     sites: dict[tuple[str, str], list[LaunchSite]] = {}
     imported: dict[str, list[LaunchSite]] = defaultdict(list)
     for path, report in sorted(reports.items()):
         for site in report.launches:
             if site.imported:
-                imported[site.name].append(_site(path, site))
+                imported[site.name].append(_site(files, path, site))
     for path, report in reports.items():
         for kernel in report.found:
             of_file = [each for each in report.launches if each.name == kernel.name and not each.imported]
-            sites_here = [_site(path, each) for each in of_file]
+            sites_here = [_site(files, path, each) for each in of_file]
             sites[path, kernel.name] = sites_here or imported.get(kernel.name, [])
     return sites
 
 
-def _site(path: str, launch: Launched) -> LaunchSite:
+def _site(files: TreeFiles, path: str, launch: Launched) -> LaunchSite:
     warps = launch.keywords.get("num_warps", str(WARPS))
     return LaunchSite(
-        path=shown(path),
-        line=launch.line,
+        path=shown(files.file(path)),
+        line=files.line(path, launch.line),
         grid=", ".join(launch.grid),
         block=f"32 * ({warps})" if not warps.isdigit() else str(32 * int(warps)),
         arguments=tuple(map(Argument, launch.arguments)),

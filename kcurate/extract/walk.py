@@ -18,21 +18,15 @@ from pathlib import Path
 
 from kcurate.core.names import RECORDS
 from kcurate.core.workspace import MARKER
-from kcurate.extract import plugin_readers
+from kcurate.forms import readers
+from kcurate.forms.readers import CONTAINERS, MAX_FILE_BYTES
 from kcurate.suites import Manifest, Tree, find_tree
 
-# Version-control folders hold copies of source files under mangled names; a workspace, what was extracted.
-SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "__pycache__"})
-CUDA_SUFFIXES = frozenset({".cu", ".cuh"})
-HEADER_SUFFIXES = frozenset({".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".tpp"})
-HOST_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cxx"})
-PYTHON_SUFFIX = ".py"
-SOURCE_SUFFIXES = CUDA_SUFFIXES | HEADER_SUFFIXES | HOST_SUFFIXES
+# Version-control folders hold copies of source files under mangled names, checkpoints those of notebooks.
+SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "__pycache__", ".ipynb_checkpoints"})
 STALE = re.compile(
     r"\.(?:cuh?|hh?|hpp|hxx|inl|c|cc|cpp|cxx)(?:[.~_](?:old|copy|orig|bak|save|rej|swp)|~)\d*$", re.I
 )
-# Larger "sources" are generated tables or data; parsing one takes gigabytes of memory.
-MAX_FILE_BYTES = 64 * 1024 * 1024
 # Leading bytes searched for a NUL, as git and grep do.
 BINARY_PROBE_BYTES = 8192
 # Suites are detected in folders up to this many levels below the given path.
@@ -169,11 +163,11 @@ class Walker:
             return FileOutcome.NOT_A_FILE
         if STALE.search(name):
             return FileOutcome.STALE_COPY
-        python = name.endswith(PYTHON_SUFFIX)
-        if not python and Path(name).suffix.lower() not in SOURCE_SUFFIXES | plugin_readers.suffixes():
+        if not readers.is_source(name):
             return FileOutcome.NOT_SOURCE
         if tree.locate(name) is None:
-            return FileOutcome.NOT_SOURCE if python else FileOutcome.OUTSIDE_LAYOUT
+            container = readers.suffix_of(name) in CONTAINERS
+            return FileOutcome.NOT_SOURCE if container else FileOutcome.OUTSIDE_LAYOUT
         if not self.filter.passes(name):
             return FileOutcome.EXCLUDED
         return FileOutcome.TOO_LARGE if status.st_size > MAX_FILE_BYTES else None
@@ -187,17 +181,20 @@ def _relative(path: Path, tree: Tree) -> str:
 
 
 def read_source(path: Path) -> bytes | FileOutcome:
-    """A source file's bytes, or the outcome that rules it out."""
+    """The bytes of a source file or of a part of one (`answer.py/source.cu`), or why it has none."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
+    except NotADirectoryError:
+        part = readers.read_part(path)
+        return FileOutcome.UNREADABLE if part is None else part
     except OSError:
         return FileOutcome.UNREADABLE
     if len(data) > MAX_FILE_BYTES:
         return FileOutcome.TOO_LARGE
     try:
-        data = plugin_readers.text_of(path, data)
-    except plugin_readers.ReaderFailed:
+        data = readers.text_of(path, data)
+    except readers.ReaderFailed:
         return FileOutcome.READER_FAILED
     if b"\0" in data[:BINARY_PROBE_BYTES]:
         return FileOutcome.UTF_16 if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else FileOutcome.BINARY

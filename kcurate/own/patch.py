@@ -29,6 +29,8 @@ def patched(own: Own, start: Side, faster: Side) -> bytes | str:
     old, new = _kernel(start.code, kernel.name), _kernel(faster.code, kernel.name)
     if kernel.shims:
         return f"extract repaired the kernel ({', '.join(kernel.shims)}), so it is not the code of the file"
+    if kernel.root.startswith(f"{span.path}/"):
+        return "the kernel is in a string or a cell, which may spell it differently"
     if _DIRECTIVE.search(own.data[span.start_byte : span.end_byte]):
         return "the kernel holds #if branches, of which only one was read"
     if old is None or new is None:

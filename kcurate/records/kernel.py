@@ -45,13 +45,17 @@ class Rights:
 
 @dataclass(frozen=True)
 class Span:
-    """Half-open byte range `[start_byte, end_byte)` of `path`, and its first and last line."""
+    """Half-open byte range `[start_byte, end_byte)` of `path`, and its first and last line.
+
+    `cell` is that of a notebook, counted from 0; None: the file has no cells.
+    """
 
     path: str
     start_byte: int
     end_byte: int
     start_line: int
     end_line: int
+    cell: int | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ Nothing here imports Triton or runs a module: the text is hostile. Not covered: 
 | `accesses` | loads, stores and atomics through each parameter |
 | `module_names` | resolves top-level names through imports |
 | `configurations` | the configurations of `@triton.autotune` and `@triton.heuristics` |
+| `library_functions` | functions of Inductor and libdevice, written anew |
 | `extracting` | cuts functions out of Python files |
 """
 

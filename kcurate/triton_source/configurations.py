@@ -1,7 +1,8 @@
 """The configurations in `@triton.autotune` and `@triton.heuristics`, as values; nothing is run.
 
-Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also if a function without arguments
-returns them. Not covered: configurations read from files or from the device.
+Evaluates numbers, lists, comprehensions over them, and `triton.Config`, also where functions of the tree
+compute them. A configuration changes no result, so of what depends on the machine one alternative is taken,
+the first that is not for another maker's. Not covered: configurations read from files.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +21,7 @@ from kcurate.triton_source.module_names import Defined, File, Member, parts_of
 MAX_CONFIGURATIONS = 8
 MAX_VALUES = 4096
 WARPS, STAGES = 4, 3
+_UNKNOWN = object()
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Div: operator.truediv,
@@ -27,6 +30,28 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "range": lambda *bounds: list(itertools.islice(range(*bounds), MAX_VALUES)),
+    "product": lambda *lists: list(map(list, itertools.islice(itertools.product(*lists), MAX_VALUES))),
+    "zip": lambda *lists: list(map(list, zip(*lists, strict=False))),
+    "next_power_of_2": lambda number: 1 << (number - 1).bit_length(),
+    "cdiv": lambda number, by: -(-number // by),
+    "list": list, "len": len, "min": min, "max": max, "sorted": sorted,
+}  # fmt: skip
+# Conditions that ask for the machine of another maker.
+_OTHER = re.compile(r"amd|hip|rocm|cdna|rdna|npu|ascend|xpu|intel|cpu|interpret|musa|mlu", re.IGNORECASE)
+
+
+class _Returned(Exception):  # noqa: N818 - no error: the end of a function that is followed
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+class _Continued(Exception):  # noqa: N818 - no error: the next element of a loop that is followed
+    pass
 
 
 class NotLiteralError(Exception):
@@ -65,10 +90,10 @@ class _Values:
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
 
-    def _tuple(self, node: ast.Tuple | ast.List) -> list[Any]:
+    def _tuple(self, node: ast.Tuple | ast.List | ast.Set) -> list[Any]:
         return [self.of(element) for element in node.elts]
 
-    _list = _tuple
+    _list = _set = _tuple
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         if None in node.keys:
@@ -79,6 +104,8 @@ class _Values:
 
     def _name(self, node: ast.Name) -> Any:
         if node.id in self.names:
+            if self.names[node.id] is _UNKNOWN:
+                raise NotLiteralError(node.id)
             return self.names[node.id]
         definition = self.file.resolve((node.id,))
         if not isinstance(definition, Defined) or isinstance(definition.node, ast.FunctionDef):
@@ -97,11 +124,25 @@ class _Values:
         left, right = self.of(node.left), self.of(node.right)
         lists = isinstance(left, list) or isinstance(right, list)
         if isinstance(node.op, ast.Pow) and not lists and 0 <= right <= 64:
-            return left**right
+            return self._small(left**right, node)
         operation = _BINARY.get(type(node.op))
         if operation is None or (lists and not (isinstance(left, list) and isinstance(right, list))):
             raise NotLiteralError(ast.unparse(node))
-        return operation(left, right)
+        if isinstance(node.op, ast.Mult | ast.Mod) and isinstance(left, str | bytes):
+            raise NotLiteralError(ast.unparse(node))
+        return self._small(operation(left, right), node)
+
+    def _small(self, value: Any, node: ast.expr) -> Any:
+        size = (
+            value.bit_length()
+            if isinstance(value, int)
+            else len(value)
+            if isinstance(value, list | str)
+            else 0
+        )
+        if size > MAX_VALUES:
+            raise NotLiteralError(ast.unparse(node))
+        return value
 
     def _compare(self, node: ast.Compare) -> bool:
         values = [self.of(operand) for operand in (node.left, *node.comparators)]
@@ -115,7 +156,17 @@ class _Values:
         return all(values) if isinstance(node.op, ast.And) else any(values)
 
     def _ifexp(self, node: ast.IfExp) -> Any:
-        return self.of(node.body if self.of(node.test) else node.orelse)
+        return self.of(node.body if self._holds(node.test) else node.orelse)
+
+    def _holds(self, test: ast.expr) -> bool:
+        """Whether a condition holds; one that only a machine decides does, unless it asks for another one."""
+        try:
+            return bool(self.of(test))
+        except NotLiteralError:
+            if self.left < 0:
+                raise
+            turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+            return turned == bool(_OTHER.search(ast.unparse(test)))
 
     def _listcomp(self, node: ast.ListComp) -> list[Any]:
         saved = dict(self.names)
@@ -128,14 +179,9 @@ class _Values:
             yield self.of(element)
             return
         first, *rest = loops
-        targets = first.target.elts if isinstance(first.target, ast.Tuple) else [first.target]
         for value in self.of(first.iter):
-            values = value if isinstance(first.target, ast.Tuple) else [value]
-            for target, part in zip(targets, values, strict=True):
-                if not isinstance(target, ast.Name):
-                    raise NotLiteralError(ast.unparse(target))
-                self.names[target.id] = part
-            if all(self.of(test) for test in first.ifs):
+            self._bind(first.target, value)
+            if all(self._holds(test) for test in first.ifs):
                 yield from self._each(rest, element)
 
     def _call(self, node: ast.Call) -> Any:
@@ -143,16 +189,78 @@ class _Values:
         callee = self.file.resolve(parts) if parts else None
         if isinstance(callee, Member) and callee.name == "triton.Config":
             return self._config(node)
-        if parts == ("range",) and not node.keywords:
-            return list(itertools.islice(range(*(self.of(bound) for bound in node.args)), MAX_VALUES))
-        parameters, body = _returned(self.file, node.func)
-        if (
-            isinstance(callee, Defined)
-            and body is not None
-            and not (parameters or node.args or node.keywords)
-        ):
-            return _Values(callee.file, left=self.left).of(body)
+        if parts and parts[-1] in _FUNCTIONS and callee is None and not node.keywords:
+            return _FUNCTIONS[parts[-1]](*(self.of(argument) for argument in node.args))
+        if isinstance(callee, Defined) and isinstance(callee.node, ast.FunctionDef):
+            return self._called(callee.file, callee.node, node)
         raise NotLiteralError(ast.unparse(node.func) + "(...)")
+
+    def _called(self, file: File, function: ast.FunctionDef, call: ast.Call) -> Any:
+        """What a function of the tree returns."""
+        parameters = function.args.args
+        defaults = function.args.defaults
+        names = {
+            arg.arg: self.of(value)
+            for arg, value in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)
+        }
+        names |= {arg.arg: self.of(value) for arg, value in zip(parameters, call.args, strict=False)}
+        names |= {word.arg: self.of(word.value) for word in call.keywords if word.arg}
+        inner = _Values(file, names, self.left)
+        try:
+            inner.run(function.body)
+        except _Returned as returned:
+            return returned.value
+        finally:
+            self.left = inner.left
+        return None
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
+        """Follow statements that bind names, add to lists, loop over lists, choose and return."""
+        for node in body:
+            self._statement(node)
+
+    def _statement(self, node: ast.stmt) -> None:
+        self.left -= 1
+        match node:
+            case ast.Return(value=ast.expr() as value):
+                raise _Returned(self.of(value))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self.names[name] = self.of(value)
+            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
+                self.names[name] = self.of(ast.BinOp(ast.Name(target.id, ast.Load()), op, value))
+            case ast.For(target=target, iter=values, body=body, orelse=[]):
+                self._loop(target, values, body)
+            case ast.If(test=test, body=body, orelse=orelse):
+                self.run(body if self._holds(test) else orelse)
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=owner, attr="append" | "extend" as way), args=[value])
+            ):
+                elements = self.of(owner)
+                if not isinstance(elements, list):
+                    raise NotLiteralError(ast.unparse(node))
+                elements += [self.of(value)] if way == "append" else self.of(value)
+                self._small(elements, value)
+            case ast.Continue():
+                raise _Continued
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                raise NotLiteralError(ast.unparse(node).partition("\n")[0])
+
+    def _loop(self, target: ast.expr, values: ast.expr, body: Sequence[ast.stmt]) -> None:
+        for value in list(self.of(values)):
+            self._bind(target, value)
+            try:
+                self.run(body)
+            except _Continued:
+                continue
+
+    def _bind(self, target: ast.expr, value: Any) -> None:
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        for name, part in zip(names, value if isinstance(target, ast.Tuple) else [value], strict=True):
+            if not isinstance(name, ast.Name):
+                raise NotLiteralError(ast.unparse(target))
+            self.names[name.id] = part
 
     def _config(self, node: ast.Call) -> Config:
         options = {
@@ -175,13 +283,23 @@ def listed(file: File, node: ast.expr) -> list[Config]:
     Raises:
         NotLiteralError: they are not known from the text.
     """
-    try:
-        values = _Values(file).of(node)
-    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise NotLiteralError(ast.unparse(node)) from error
+    values = value_of(file, node)
     if not isinstance(values, list) or not all(isinstance(configuration, Config) for configuration in values):
         raise NotLiteralError(ast.unparse(node))
     return values[:MAX_CONFIGURATIONS]
+
+
+def value_of(file: File, node: ast.expr, names: Mapping[str, Any] = {}, locals_: Collection[str] = ()) -> Any:
+    """The value of an expression; `names` have values, other `locals_` have none that is known.
+
+    Raises:
+        NotLiteralError: it is not known from the text.
+    """
+    values = _Values(file, {**dict.fromkeys(locals_, _UNKNOWN), **names})
+    try:
+        return values.of(node)
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise NotLiteralError(ast.unparse(node)) from error
 
 
 def heuristics(file: File, node: ast.expr) -> dict[str, str]:
@@ -192,6 +310,10 @@ def heuristics(file: File, node: ast.expr) -> dict[str, str]:
         use
             their argument in another way than `args["NAME"]`.
     """
+    parts = parts_of(node)
+    named = file.resolve(parts) if parts else None
+    if isinstance(named, Defined) and isinstance(named.node, ast.Dict):
+        return heuristics(named.file, named.node)
     if not isinstance(node, ast.Dict):
         raise NotLiteralError(ast.unparse(node))
     expressions = {}

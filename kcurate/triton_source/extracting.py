@@ -17,10 +17,17 @@ from enum import StrEnum
 from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
+from kcurate.triton_source.library_functions import own_name, with_used
 from kcurate.triton_source.module_names import Defined, File, Meaning, Member, parts_of
 
 JIT = ("triton.jit", "triton.runtime.jit")
-_TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1"
+# Decorators that leave a kernel the same: it is autotuned, or a member of a class.
+_PLAIN = "torch._inductor.", "staticmethod"
+# Statements without an effect on the results.
+_SAID = ("tl.device_assert", "tl.device_print", "tl.static_print")
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Reason(StrEnum):
@@ -32,7 +39,6 @@ class Reason(StrEnum):
     NOT_JIT = "calls_host_function"
     NOT_ALLOWED = "not_on_the_list"
     GENERATED = "generated_kernel"
-    NESTED = "inside_a_function_or_class"
 
 
 class LeftError(Exception):
@@ -68,16 +74,15 @@ class Cut:
 
 
 def cuts(file: File) -> Iterator[Cut]:
-    """Every `@triton.jit` function of a file; one inside a function or a class cannot be taken."""
-    inside = LeftError(Reason.NESTED, "it is defined inside a function or a class")
-    pending: list[tuple[ast.AST, bool]] = [(node, False) for node in reversed(file.syntax.body)]
+    """Every `@triton.jit` function of a file, also of its classes and inside its functions."""
+    pending: list[tuple[ast.AST, tuple[_Function, ...]]] = [(node, ()) for node in reversed(file.syntax.body)]
     while pending:
-        node, nested = pending.pop()
-        if isinstance(node, ast.FunctionDef) and is_jit(file, node):
-            yield Cut(file, node.name, node, left=inside) if nested else _cut(file, node)
+        node, around = pending.pop()
+        if isinstance(node, ast.FunctionDef) and node.decorator_list and is_jit(file.inside(around), node):
+            yield _cut(file.inside(around), node)
         elif not isinstance(node, ast.expr):
-            nested |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            pending += [(child, nested) for child in reversed([*ast.iter_child_nodes(node)])]
+            around = (*around, node) if isinstance(node, _Function) else around
+            pending += [(child, around) for child in reversed([*ast.iter_child_nodes(node)])]
 
 
 def _cut(file: File, node: ast.FunctionDef) -> Cut:
@@ -129,7 +134,7 @@ def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Co
                 computed |= heuristics(file, arguments[0])
             except (NotLiteralError, IndexError) as error:
                 raise LeftError(Reason.HEURISTICS, str(error)) from error
-        elif name not in JIT:
+        elif name not in JIT and not name.startswith(_PLAIN):
             wrapped = name
     return wrapped, configurations, computed
 
@@ -139,7 +144,7 @@ class _Module:
 
     def __init__(self) -> None:
         self.parts: list[Defined] = []
-        self._names: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str, int], str] = {}
         self._texts: list[str] = []
 
     def text(self) -> str:
@@ -154,7 +159,7 @@ class _Module:
 
     def add(self, definition: Defined) -> str:
         """Add a definition unless it is there already; its name in the module."""
-        key = (definition.file.path, definition.name)
+        key = (definition.file.path, definition.name, definition.node.lineno)
         if key in self._names:
             return self._names[key]
         taken, name, count = set(self._names.values()), definition.name, 1
@@ -175,12 +180,13 @@ class _Module:
         self._texts.append(text)
         return name
 
-    def tanh(self) -> str:
-        """Add our own `tanh`, since Triton has it only in a library; its name."""
-        if _TANH not in self._texts:
-            self._texts.append(_TANH)
-            self._names["", "tanh"] = "own_tanh"
-        return "own_tanh"
+    def library(self, name: str) -> str:
+        """Add a function of our own that stands for one of a library; its name."""
+        for each, text in with_used(name):
+            if text not in self._texts:
+                self._texts.append(text)
+                self._names["", each, 0] = each
+        return name
 
     def _function(self, file: File, node: ast.FunctionDef, name: str) -> str:
         function = copy.deepcopy(node)
@@ -226,6 +232,11 @@ class _Names(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         return ast.Assert(self.visit(node.test), None)
 
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        self.generic_visit(node)
+        said = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in _SAID
+        return ast.Pass() if said else node
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "static_assert":
@@ -253,13 +264,10 @@ class _Names(ast.NodeTransformer):
             meaning, members = self._file.resolve(parts[:count]), parts[count:]
             if meaning is not None:
                 break
-        if (
-            isinstance(meaning, Member)
-            and meaning.name.startswith("triton.language.")
-            and meaning.name.endswith(".tanh")
-        ):
-            text = self._module.tanh()
-        elif isinstance(meaning, Member):
+        library = own_name(meaning.name) if isinstance(meaning, Member) else None
+        if library is not None:
+            text = self._module.library(library)
+        elif isinstance(meaning, Member) and meaning.name.startswith("triton."):
             text = meaning.name.replace("triton.language", "tl", 1)
         elif isinstance(meaning, Defined):
             text = self._module.add(meaning)

@@ -7,6 +7,7 @@ bound in loops, by `import *` or at run time.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,13 @@ from kcurate.triton_source.module_text import parsed
 
 MAX_STEPS = 16
 _LIBRARIES = "triton.language.extra."
+# What modules of torch.compile call `libdevice` and `tl_math`.
+_HELPERS = re.compile(r"torch\._inductor\.(?:runtime\.)?triton_helpers\.(libdevice|math|tl)\b")
+_OF_TRITON = {
+    "libdevice": "triton.language.extra.libdevice",
+    "math": "triton.language.math",
+    "tl": "triton.language",
+}
 
 
 @dataclass(frozen=True)
@@ -91,13 +99,31 @@ def _shared(left: str, right: str) -> int:
 class File:
     """One file and its top-level names."""
 
-    def __init__(self, tree: Tree, path: str, text: str, syntax: ast.Module) -> None:
-        self.tree, self.path, self.text, self.syntax = tree, path, text, syntax
+    def __init__(
+        self,
+        tree: Tree,
+        path: str,
+        text: str,
+        syntax: ast.Module,
+        around: Sequence[ast.FunctionDef | ast.AsyncFunctionDef] = (),
+    ) -> None:
+        self.tree, self.path, self.text, self.syntax, self._around = tree, path, text, syntax, tuple(around)
+
+    def inside(self, functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef]) -> File:
+        """The file as functions inside these, the outermost first, see it."""
+        return File(self.tree, self.path, self.text, self.syntax, functions) if functions else self
 
     @cached_property
     def _bound(self) -> dict[str, _Imported | Defined]:
         bindings: dict[str, _Imported | Defined] = {}
         self._bind(self.syntax.body, bindings)
+        for function in self._around:
+            for node in ast.walk(function):  # what it binds in any way hides the module's
+                if isinstance(node, ast.arg):
+                    bindings.pop(node.arg, None)
+                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    bindings.pop(node.id, None)
+            self._bind(function.body, bindings)
         return bindings
 
     def _bind(self, body: Sequence[ast.stmt], bindings: dict[str, _Imported | Defined]) -> None:
@@ -108,6 +134,7 @@ class File:
                     node.body,
                     *(handler.body for handler in getattr(node, "handlers", ())),
                     getattr(node, "orelse", []),
+                    getattr(node, "finalbody", []),
                 ]
                 for branch in branches:
                     of_branch: dict[str, _Imported | Defined] = {}
@@ -149,9 +176,9 @@ class File:
             parts = parts_of(alias) if alias is not None else None
             further = self.resolve((*parts, *rest), steps + 1) if parts and parts[0] != first else None
             return further or (None if rest else bound)
-        if not bound.level and bound.module.partition(".")[0] == "triton":
-            names = [bound.module, *([bound.member] if bound.member else []), *rest]
-            return Member(_usual(".".join(names)))
+        dotted_name = ".".join([bound.module, *([bound.member] if bound.member else []), *rest])
+        if not bound.level and f"{dotted_name}.".startswith(("triton.", "torch._inductor.")):
+            return Member(_usual(dotted_name))
         return self._elsewhere(self._module_name(bound), bound.member, rest, steps)
 
     def _elsewhere(self, module: str, member: str | None, rest: Sequence[str], steps: int) -> Meaning | None:
@@ -184,10 +211,12 @@ def parts_of(node: ast.expr) -> tuple[str, ...] | None:
 
 def _usual(name: str) -> str:
     """A function of Triton's libraries by the name of the equal function in `triton.language`."""
+    name = _HELPERS.sub(lambda match: _OF_TRITON[match[1]], name)
     module, _, last = name.rpartition(".")
+    last = re.sub(r"\Afast_(\w+)f\Z", r"\1", last)  # the language's own are as approximate
     of_library = f"{module}.".startswith(_LIBRARIES) or module == "triton.language.math"
     if of_library and last in MEMBERS["triton.language.math"]:
         return f"triton.language.math.{last}"
     if module == "triton.language.math" and last in MEMBERS["triton.language"]:
         return f"triton.language.{last}"
-    return name
+    return f"{module}.{last}" if of_library else name

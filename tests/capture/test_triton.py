@@ -130,6 +130,32 @@ def test_a_kernel_that_nothing_recorded_stays_open(workspace: Path, tmp_path: Pa
     assert summary.counts["open"] == {str(Reason.NO_LAUNCH_SITE): 2}
 
 
+TUNED = """
+import torch, triton, triton.language as tl
+
+@triton.autotune(configs=[triton.Config({"PART": part}) for part in (16, 32)], key=["n"])
+@triton.jit
+def twice(p, n, PART: tl.constexpr):
+    at = tl.arange(0, PART)
+    tl.store(p + at, 2 * tl.load(p + at, mask=at < n), mask=at < n)
+
+twice[(1,)](torch.ones(16), 16)
+"""
+
+
+def test_an_autotuned_program_is_recorded_without_a_gpu(tmp_path: Path) -> None:
+    program = tmp_path / "tree" / "launches.py"
+    program.parent.mkdir()
+    program.write_text(TUNED)
+    work = tmp_path / "work"
+    extract(ExtractConfig((program.parent,), work, compile=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "GPU", tmp_path / "none")
+        stage.run(CaptureConfig((sys.executable, str(program)), work, recorder="triton"))
+    (launch,) = records(work)["twice"].launches
+    assert dict(launch.constexprs) == {"PART": 16}
+
+
 def test_a_program_without_launches_is_one_line(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "pass")
     with pytest.raises(InputError, match="no kernel was launched"):

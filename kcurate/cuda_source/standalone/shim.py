@@ -12,6 +12,70 @@ from __future__ import annotations
 
 import re
 
+# PyTorch's views of tensors: a pointer, then as many sizes and strides (in elements) as dimensions.
+_ACCESSORS = b"""\
+namespace at {
+template <typename T>
+struct DefaultPtrTraits {
+  typedef T* PtrType;
+};
+template <typename T>
+struct RestrictPtrTraits {
+  typedef T* __restrict__ PtrType;
+};
+template <typename T, int N, template <typename> class Traits = DefaultPtrTraits, typename I = long long>
+struct TensorAccessor {
+  typename Traits<T>::PtrType data_;
+  const I *sizes_, *strides_;
+  __host__ __device__ TensorAccessor(typename Traits<T>::PtrType data, const I* sizes, const I* strides)
+      : data_(data), sizes_(sizes), strides_(strides) {}
+  __host__ __device__ I size(I i) const { return sizes_[i]; }
+  __host__ __device__ I stride(I i) const { return strides_[i]; }
+  __host__ __device__ typename Traits<T>::PtrType data() const { return data_; }
+  __host__ __device__ TensorAccessor<T, N - 1, Traits, I> operator[](I i) const {
+    return TensorAccessor<T, N - 1, Traits, I>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
+  }
+};
+template <typename T, template <typename> class Traits, typename I>
+struct TensorAccessor<T, 1, Traits, I> {
+  typename Traits<T>::PtrType data_;
+  const I *sizes_, *strides_;
+  __host__ __device__ TensorAccessor(typename Traits<T>::PtrType data, const I* sizes, const I* strides)
+      : data_(data), sizes_(sizes), strides_(strides) {}
+  __host__ __device__ I size(I i) const { return sizes_[i]; }
+  __host__ __device__ I stride(I i) const { return strides_[i]; }
+  __host__ __device__ typename Traits<T>::PtrType data() const { return data_; }
+  __host__ __device__ T& operator[](I i) const { return data_[strides_[0] * i]; }
+};
+template <typename T, int N, template <typename> class Traits = DefaultPtrTraits, typename I = long long>
+struct GenericPackedTensorAccessor {
+  typename Traits<T>::PtrType data_;
+  I sizes_[N];
+  I strides_[N];
+  __host__ __device__ I size(I i) const { return sizes_[i]; }
+  __host__ __device__ I stride(I i) const { return strides_[i]; }
+  __host__ __device__ typename Traits<T>::PtrType data() const { return data_; }
+  __host__ __device__ decltype(auto) operator[](I i) const {
+    return TensorAccessor<T, N, Traits, I>(data_, sizes_, strides_)[i];
+  }
+};
+template <typename T, int N, template <typename> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int>;
+template <typename T, int N, template <typename> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, long long>;
+template <typename T, int N, template <typename> class Traits = DefaultPtrTraits, typename I = long long>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, I>;
+}  // namespace at
+namespace torch {
+using at::DefaultPtrTraits;
+using at::RestrictPtrTraits;
+using at::TensorAccessor;
+using at::GenericPackedTensorAccessor;
+using at::PackedTensorAccessor32;
+using at::PackedTensorAccessor64;
+using at::PackedTensorAccessor;
+}
+"""
 # Constants of C headers.
 _CONSTANTS = re.sub(
     rb"(\w+) (\S+)\s", rb"#undef \1\n#define \1 \2\n",
@@ -97,9 +161,11 @@ __host__ __device__ constexpr const T& std_clamp(const T& a, const T& low, const
 }
 """
     % _CONSTANTS
+    + _ACCESSORS
 )
 # The repair that each part of the shim belongs to, as named in the record.
 TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
+ACCESSOR_NAMES = frozenset(re.findall(rb"(?:struct|using) (\w+)(?: =| \{)", _ACCESSORS))
 STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
 _STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
 
@@ -107,7 +173,9 @@ _STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
 _INTEGERS = frozenset(re.findall(rb"typedef unsigned \w+ (\w+);", SHIM))
 
 _NAMES = sorted(
-    set(re.findall(rb"#define (\w+)", SHIM) + re.findall(rb"typedef [\w ]+ (\w+);", SHIM)) | TEXTURE_NAMES
+    set(re.findall(rb"#define (\w+)", SHIM) + re.findall(rb"typedef [\w ]+ (\w+);", SHIM))
+    | TEXTURE_NAMES
+    | ACCESSOR_NAMES
 )
 
 
@@ -121,6 +189,10 @@ def shim_for(text: bytes) -> bytes:
     declared = {name for name in used - _INTEGERS if _declares(name, text)}
     if b"texture" in declared:
         declared |= TEXTURE_NAMES
+    if any(
+        re.search(rb"\b(?:struct|class|using)\s+%b\b(?!::)" % name, text) for name in used & ACCESSOR_NAMES
+    ):
+        declared |= ACCESSOR_NAMES  # PyTorch's own header is in the tree
     return SHIM if used - declared or _STD_CALL.search(text) else b""
 
 
@@ -136,9 +208,15 @@ def _declares(name: bytes, text: bytes) -> bool:
 
 def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
     """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
-    plain = {name for name in shim_names if not name.startswith((b"cuda", b"__"))} - TEXTURE_NAMES - STD_NAMES
+    plain = (
+        {name for name in shim_names if not name.startswith((b"cuda", b"__"))}
+        - TEXTURE_NAMES
+        - STD_NAMES
+        - ACCESSOR_NAMES
+    )
     names = others | {
         *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
+        *(["tensor-accessor"] if shim_names & ACCESSOR_NAMES else []),
         *(["constant"] if any(name.isupper() for name in plain) else []),
         *(["integer-type"] if any(name.islower() for name in plain) else []),
         *(["library-type"] if any(not name.islower() and not name.isupper() for name in plain) else []),

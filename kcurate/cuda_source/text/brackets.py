@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 _OPEN = frozenset(b"([{")
 _CLOSE = frozenset(b")]}")
 _ANGLES, _COMMA = b"<>", ord(",")
+_TEMPLATE_ARGUMENTS = re.compile(rb"(?<=\w)<[\w\s:,*&<>]{1,400}>(?=\s*(?:[({]|::))")
 
 
 def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
@@ -22,18 +25,27 @@ def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
 
 
 def split_arguments(text: bytes, angles: bool = False) -> list[bytes]:
-    """The text between top-level commas, stripped; `angles`: outside of others, `<` and `>` are brackets."""
+    """The text between top-level commas, stripped; `angles`: outside of others, `<` and `>` are brackets.
+
+    Without it they are those of template arguments before a call, as in `f<a, b>(c)`.
+    """
     pieces: list[bytes] = []
-    depth = angle = start = 0
+    depth = angle = start = skipped = 0
     for position, byte in enumerate(text):
+        if position < skipped:
+            continue
         if byte in _OPEN:
             depth += 1
         elif byte in _CLOSE:
             depth -= 1
         elif depth:
             continue
+        elif byte in _ANGLES and not angles:
+            called = _TEMPLATE_ARGUMENTS.match(text, position)
+            if called and called[0].count(b"<") == called[0].count(b">"):
+                skipped = called.end()
         elif byte in _ANGLES:
-            angle += (1 if byte == _ANGLES[0] else -1) * angles
+            angle += 1 if byte == _ANGLES[0] else -1
         elif byte == _COMMA and not angle:
             pieces.append(text[start:position].strip())
             start = position + 1

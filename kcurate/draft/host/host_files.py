@@ -20,6 +20,7 @@ from kcurate.cuda_source.preprocess import expansion
 from kcurate.cuda_source.preprocess.splicing import definitions, splice
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.errors import InputError
+from kcurate.forms.readers import CONTAINERS, read_part, suffix_of
 from kcurate.records import Kernel, LaunchSite
 from kcurate.suites import find_tree, generic_tree, load_manifests
 from kcurate.suites.manifest import GENERIC
@@ -65,7 +66,8 @@ def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
     root = _root(kernel, places)
     if root is None:
         return ()
-    paths = dict.fromkeys((kernel.root, *(site.path for site in kernel.launch_sites)))
+    sites = (site.path for site in kernel.launch_sites if suffix_of(site.path) not in CONTAINERS)
+    paths = dict.fromkeys((kernel.root, *sites))
     return tuple(host for path in paths if (host := _host(root, path, kernel.flags)) is not None)
 
 
@@ -97,6 +99,8 @@ def _holds(root: Path, kernel: Kernel) -> bool:
     named = re.search(rb"\b%b\b" % re.escape(kernel.name.encode()), text)
     if named is None or data.count(b"\n", 0, span.start_byte) + 1 != span.start_line:
         return False
+    if kernel.root.startswith(f"{span.path}/"):  # a part of the file
+        return _bytes(root / kernel.root) is not None
     return not sites or any(_launched(root, site, kernel.name) for site in sites)
 
 
@@ -120,7 +124,7 @@ def _launched(root: Path, site: LaunchSite, name: str) -> bool:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() if path.is_file() else None
+        return path.read_bytes() if path.is_file() else read_part(path)
     except OSError:
         return None
 
@@ -138,7 +142,7 @@ def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
     def resolve(name: str, includer: str) -> str | None:
         for folder in (posixpath.dirname(includer), posixpath.dirname(path), *folders, "include", ""):
             candidate = posixpath.normpath(posixpath.join(folder, name))
-            if not candidate.startswith("..") and (root / candidate).is_file():
+            if not candidate.startswith("..") and _bytes(root / candidate) is not None:
                 return candidate
         return None
 
@@ -166,6 +170,8 @@ def _without_defined(source: bytes, before: Sequence[bytes]) -> bytes:
 def _siblings(root: Path, path: str) -> list[str]:
     """The other source files in a unit's folder: callers are often in one of them."""
     folder = (root / path).parent
+    if not folder.is_dir():
+        return []
     files = sorted(file for file in folder.iterdir() if file.suffix in SOURCES and file.is_file())
     inside = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
     return inside if len(inside) <= MAX_SIBLINGS else []

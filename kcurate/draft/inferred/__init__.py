@@ -12,6 +12,7 @@
 | `buffer_contents` | initial contents, from how the kernel uses the values |
 | `struct_numbers` | structs by value: values for their numeric members, and the pointers among them |
 | `struct_members` | structs by value with pointers: each member as a parameter |
+| `accessors` | PyTorch's packed accessors as such structs |
 
 Not covered: recorded launches (`kcurate.draft.captured`), whether a draft works (`kcurate.draft.trying`).
 """

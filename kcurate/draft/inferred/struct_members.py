@@ -15,6 +15,7 @@ from kcurate.cuda_source.launches.launch_sites import Launch as Written
 from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.cuda_source.text.brackets import split_arguments
+from kcurate.draft.inferred import accessors
 from kcurate.draft.inferred.struct_numbers import PATH, with_pointers
 from kcurate.draft.sketch import Draft
 from kcurate.problem import c_types as types
@@ -30,7 +31,7 @@ HANDED_ON = "handed_on_whole"
 class Unfolded:
     """A kernel, its code and a launch with a parameter for each member that the kernel reads.
 
-    `structs` has the members of each struct by the parameter's name.
+    `structs` has the members of each struct by the parameter's name; `accessors` are those of PyTorch.
     """
 
     original: Kernel
@@ -38,6 +39,7 @@ class Unfolded:
     device: Code
     launch: Written
     structs: Mapping[str, tuple[types.Inside, ...]]
+    accessors: frozenset[str] = frozenset()
 
     def fold(self, draft: Draft) -> Draft:
         """The draft with the struct's members as one argument again."""
@@ -84,6 +86,7 @@ class Unfolded:
                 elif isinstance(arg, str):
                     scalar = scalars.pop(arg, None)
                     values[member.field.name] = scalar.value if scalar is not None else arg  # type: ignore[assignment]
+            values = accessors.with_strides(values) if param.name in self.accessors else values
             bare = len(pointers) == len(inside)
             if not bare:
                 scalars[param.name] = Scalar(tuple(member.field for member in inside), values)
@@ -98,7 +101,8 @@ def unfold(
     A member's argument is what the host code in `unit` gives it, if that is one value.
     """
     same = Unfolded(kernel, kernel, device, launch, {})
-    structs = _with_pointers_inside(kernel, device, names)
+    views = {param.name: view for param in kernel.params if (view := accessors.layout(param.type, names))}
+    structs = {**_with_pointers_inside(kernel, device, names), **views}
     if not structs or device.aligned or len(launch.arguments) != len(kernel.params):
         return same
     listed = next(device.tree.nodes("parameter_list", within=function.node))
@@ -110,6 +114,8 @@ def unfold(
     for name, inside in structs.items():
         if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in inside):
             return same  # the name is taken
+        if name in views:
+            body = accessors.with_members(body, name, len(inside) // 2)
         body, read[name] = _members_as_names(body, name, inside)
     params, arguments, declared = [], [], []
     for param, text, argument in zip(kernel.params, texts, launch.arguments, strict=True):
@@ -121,12 +127,18 @@ def unfold(
         members = read[param.name]
         params += [_param(param.name, member) for member in members]
         declared += [f"{each.type} {each.name}" for each in params[len(params) - len(members) :]]
+        if param.name in views:
+            passed = accessors.expressions(argument.expression, members, unit, launch.at)
+            arguments += [
+                replace(argument, expression=expression, allocation=None) for expression in passed or ()
+            ]
+            continue
         order = [member.name for member in types.members(param.type, names, device.text) or ()]
         arguments += [
             replace(argument, expression=expression, allocation=None)
             for expression in _expressions(param.name, argument.expression, members, order, unit, launch.at)
         ]
-    if len({param.name for param in params}) != len(params):
+    if len({param.name for param in params}) != len(params) or len(arguments) != len(params):
         return same
     between = device.text[listed.end_byte : function.body]
     definition = f"({', '.join(declared)}){between}{body}"
@@ -137,6 +149,7 @@ def unfold(
         Code(text.encode("latin-1")),
         replace(launch, arguments=tuple(arguments)),
         structs,
+        frozenset(views),
     )
 
 

@@ -471,9 +471,8 @@ class _Kernel:
         if dtypes == {"int8"} and self.operator.folds[0].dtype == "int":
             cast = ".to(tl.int8)"
         else:
-            cast = (
-                f".to({_TYPES[narrow]})" if dtypes == {narrow} and narrow in ("bfloat16", "float16") else ""
-            )
+            same = dtypes == {narrow} and narrow in ("bfloat16", "float16")
+            cast = f".to({_TYPES[narrow] if same else 'tl.float32'})"
         return [
             *writer.coordinates(along, side),
             *writer.coordinates("deep", summed),
