@@ -15,6 +15,7 @@
 | `joining` | one code from the files of a pipeline |
 | `pairs`, `versions` | which kernels make a natural pair: by variant folder, by name |
 | `candidates` | writes natural pairs as candidates |
+| `rights` | the licence and copyright holders of a kernel, and what states them |
 | `reasons`, `reporting` | why a file gives no kernel; outcomes and their counts |
 | `settings` | the settings of `kcurate extract` |
 

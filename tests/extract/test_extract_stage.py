@@ -16,7 +16,7 @@ import pytest
 from kcurate.core import resources, store
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, run
-from kcurate.records import Condition, Kernel, Summary
+from kcurate.records import Condition, Kernel, Sourced, Summary
 from kcurate.suites.manifest import load_manifest
 from kcurate.suites.tree import Tree
 
@@ -48,8 +48,10 @@ def report(workspace: Path, name: str) -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def parboil(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
-    workspace = tmp_path_factory.mktemp("parboil")
-    return workspace, extract(workspace, TREES / "parboil", compile=True, jobs=2)
+    folder = tmp_path_factory.mktemp("parboil")  # outside of this repository, whose licence would count
+    shutil.copytree(TREES / "parboil", folder / "tree")
+    workspace = folder / "work"
+    return workspace, extract(workspace, folder / "tree", compile=True, jobs=2)
 
 
 def test_kernels_of_a_parboil_tree_compile_by_themselves(parboil: tuple[Path, Summary]) -> None:
@@ -131,13 +133,16 @@ def test_a_rodinia_tree_reports_files_below_the_device_fraction(tmp_path: Path) 
 
 
 def test_a_licence_is_that_of_code_of_which_no_manifest_says_one(tmp_path: Path) -> None:
-    extract(tmp_path / "own", TREES / "generic", licence="MIT")
-    assert {one.source.license for one in kernels(tmp_path / "own").values()} == {"MIT"}
+    shutil.copytree(TREES / "generic", tmp_path / "tree")
+    extract(tmp_path / "own", tmp_path / "tree", licence="MIT")
+    records = kernels(tmp_path / "own").values()
+    assert {kernel.source.license for kernel in records} == {"MIT"}
+    assert {kernel.rights and kernel.rights.license for kernel in records} == {Sourced("MIT", "--licence")}
     manifest = load_manifest(resources.sources_dir() / "parboil.toml")
-    tree = Tree(tmp_path, manifest, facts=True, license="MIT")
+    tree = Tree(tmp_path, manifest, facts=True)
     licensed = next(name for name, facts in manifest.benchmarks.items() if facts.license is not None)
     assert tree.source(licensed, "x.cu").license == manifest.benchmarks[licensed].license
-    assert tree.source("their-own", "x.cu").license == "MIT"
+    assert tree.source("their-own", "x.cu").license is None
 
 
 def test_a_suite_at_another_revision_is_one_line_with_the_remedy(tmp_path: Path) -> None:
