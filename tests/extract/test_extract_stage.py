@@ -178,7 +178,7 @@ def test_a_part_of_a_tree_gives_the_same_kernels_as_the_whole(
     parboil: tuple[Path, Summary], tmp_path: Path, part: str
 ) -> None:
     whole = parboil[0]
-    extract(tmp_path, TREES / "parboil" / part, compile=True)
+    extract(tmp_path, whole.parent / "tree" / part, compile=True)
     mine = {name: data for name, data in snapshot(tmp_path).items() if name.startswith("kernels")}
     assert mine and mine.items() <= snapshot(whole).items()
 
@@ -194,7 +194,7 @@ def test_running_again_rewrites_nothing(parboil: tuple[Path, Summary], tmp_path:
     shutil.copytree(parboil[0], tmp_path / "w")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "w" / "kernels").rglob("*")}
     start_s = time.monotonic()
-    summary = extract(tmp_path / "w", TREES / "parboil", compile=True)
+    summary = extract(tmp_path / "w", parboil[0].parent / "tree", compile=True)
     assert summary.items["kernels"] == parboil[1].items["kernels"]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "w" / "kernels").rglob("*")} == before
     assert time.monotonic() - start_s < 20
@@ -336,7 +336,7 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
         "import sys; from pathlib import Path; from kcurate.extract.stage import ExtractConfig, run;"
         "run(ExtractConfig((Path(sys.argv[1]),), Path(sys.argv[2]), jobs=2, compile=True))"
     )
-    command = [sys.executable, "-c", code, str(TREES / "parboil"), str(tmp_path / "w")]
+    command = [sys.executable, "-c", code, str(parboil[0].parent / "tree"), str(tmp_path / "w")]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -350,7 +350,7 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
     for path in (tmp_path / "w").rglob("kernel.json"):
         assert store.read_json(path, Kernel).compiled is not None
         assert (path.parent / "kernel.cu").exists()
-    extract(tmp_path / "w", TREES / "parboil", compile=True)
+    extract(tmp_path / "w", parboil[0].parent / "tree", compile=True)
     finished = {name: data for name, data in snapshot(tmp_path / "w").items() if not name.endswith(".tmp")}
     assert finished == snapshot(parboil[0])
 
