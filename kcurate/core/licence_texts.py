@@ -42,7 +42,7 @@ _USES = r"(?:academic|research|scientific|education\w*|teaching|personal|evaluat
 _RESTRICTED = re.compile(
     rf"non-?\s?commercial|\b{_USES}\b[^.;]{{0,40}}\bonly\b|\b(?:only|solely)\b[^.;]{{0,30}}\b{_USES}\b"
     r"|\bconfidential|\bproprietary|\btrade\s+secret|\bprohibited\b|\bpatent"
-    r"|\b(?:may|must|shall|can|is|are)\s*not\s+(?:to\s+)?(?:be\s+)?(?:used?|cop(?:y|ied)|reproduced?|distributed?"
+    r"|\b(?:may|must|shall|can|is|are)\s*not\s+(?:to\s+)?(?:be\s+)?(?:used?(?!\s+for\s+advertising)|cop(?:y|ied)|reproduced?|distributed?"
     r"|disclosed?|redistributed?|modif(?:y|ied)|sold|sell|permitted|allowed|licensed)\b"
     r"|\b(?:do\s+not|not\s+for|not\s+to\s+be)\s+(?:cop|re)?(?:y|distribut)"
     r"|\bwithout\s+(?:an?\s+|the\s+|any\s+|our\s+)?(?:express|prior|written|explicit)"
@@ -108,10 +108,10 @@ def canonical(license: str) -> str | None:
 
 def joint(licenses: Iterable[str]) -> str | None:
     """All of the licences in one expression; None without any."""
-    distinct = sorted(set(licenses))
-    if len(distinct) == 1:
-        return distinct[0]
-    return " AND ".join(f"({each})" if " OR " in each else each for each in distinct) or None
+    parts = {part for each in set(licenses) for part in ([each] if "(" in each else each.split(" AND "))}
+    if len(parts) == 1:
+        return parts.pop()
+    return " AND ".join(f"({part})" if " OR " in part else part for part in sorted(parts)) or None
 
 
 def same(left: str, right: str) -> bool:

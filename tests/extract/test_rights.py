@@ -89,6 +89,12 @@ def rights(kernel: Kernel) -> Rights:
         ("".join(f"// {row}\n" for row in MIT.splitlines()), "MIT", 3),
         (comment("All rights reserved.\n" + MIT), "MIT", 5),
         (comment(ASF), "Apache-2.0", 3),
+        (comment(MIT + "\nNames shall not be used for\nadvertising."), "MIT", 4),
+        (
+            comment(GPL) + "// SPDX-License-Identifier: MIT AND GPL-2.0-or-later\n",
+            "GPL-2.0-or-later AND MIT",
+            6,
+        ),
         (comment(GPL), "GPL-2.0-or-later", 2),
         (comment(GPL) + "int x;\n// SPDX-License-Identifier: MIT\n", "GPL-2.0-or-later AND MIT", 7),
     ],
