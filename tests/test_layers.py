@@ -55,6 +55,7 @@ ONLY_IMPORTER = {
     "tree_sitter_cuda": "cuda_source",
     "cuda": "backends",
     "jsonschema": "core",
+    "licenseclassifier": "core",
     "jsonschema_rs": "core",
     "datasets": ("dataset", "local_models", "train"),
     "torch": ("answers", "backends", "evaluation", "kernelbench", "local_models", "reward", "train"),

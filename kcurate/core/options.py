@@ -97,7 +97,7 @@ DatasetOption = Annotated[
 LicenceOption = Annotated[
     str | None,
     Option(
-        "Licence of your own code, such as MIT, where no manifest says one; a dataset needs one.",
+        "Licence of your own code, such as MIT, where nothing states one; a contradiction refuses a kernel.",
         metavar="SPDX",
     ),
 ]

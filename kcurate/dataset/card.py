@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from kcurate import __version__
+from kcurate.core.licence_texts import canonical
 from kcurate.cuda_source.compare.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet
 from kcurate.dataset.gates import Gates
@@ -135,7 +136,7 @@ def metadata(content: Content) -> dict[str, Any]:
 
 def hub_licence(license: str | None) -> str:
     """The Hub's name of a licence; `other` if it has none."""
-    name = (licences.canonical(license) or "").lower() if license else ""
+    name = (canonical(license) or "").lower() if license else ""
     return name if name in _HUB_LICENCES else "other"
 
 

@@ -62,26 +62,28 @@ class Gates:
         """The evaluation sets that rows are compared with."""
         return self._sets
 
-    def offer(self, row: Mapping[str, Any], why_not: str | None = None) -> Refusal | None:
+    def offer(
+        self, row: Mapping[str, Any], why_not: str | None = None, unshown: str | None = None
+    ) -> Refusal | None:
         """None if the row is accepted; else why not, also added to `refusals`.
 
-        `why_not`: the result of `unsanitized` for its verdict.
+        `why_not`: the result of `unsanitized` for its verdict; `unshown`: that of `licences.unshown`.
         """
-        refused = Refusal(row["id"], UNSANITIZED, why_not) if why_not else self._refusal(row)
+        refused = Refusal(row["id"], UNSANITIZED, why_not) if why_not else self._refusal(row, unshown)
         if refused is not None:
             self.refusals.append(refused)
             return refused
         self._seen.add(row)
         return None
 
-    def _refusal(self, row: Mapping[str, Any]) -> Refusal | None:
+    def _refusal(self, row: Mapping[str, Any], unshown: str | None) -> Refusal | None:
         if detail := bad_row(row):
             return Refusal(row["id"], BAD_ROW, detail)
         if row["origin"] == "imported" and not self.rules.with_imported:
             return Refusal(row["id"], IMPORTED, "an answer that others published; --with-imported takes it")
         if json.loads(row["problem"] or "{}").get("single_size"):
             return Refusal(row["id"], SINGLE_SIZE, "only one size of it is known, and nothing in it varies")
-        if detail := licences.refusal(row["license"], self.rules.allow_licences):
+        if detail := licences.refusal(row["license"], self.rules.allow_licences, unshown):
             return Refusal(row["id"], LICENCE, detail)
         if secret := list(secrets.findings(row)):
             return Refusal(row["id"], SECRET, "; ".join(secret))

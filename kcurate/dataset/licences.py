@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from kcurate.core.licence_texts import canonical
 from kcurate.errors import OptionError
-from kcurate.records import Candidate
+from kcurate.records import Candidate, Kernel
 
 UNKNOWN = "unknown"
 _NOTICE = re.compile(r"copyright|licen[sc]e|\(c\)|all rights reserved", re.IGNORECASE)
@@ -21,10 +22,12 @@ _FRAME = re.compile(r"^[ \t]*(?:/\*+|\*+/|\*+|//+)?[ \t]?|[ \t]*\*+/$")
 _AS_IS = re.compile(r"(?:^|[\s(])CC-BY(?:-NC)?-ND-")
 
 
-def refusal(license: str | None, allowed: Collection[str]) -> str | None:
-    """Why a row under this licence is refused; None if it is not."""
+def refusal(license: str | None, allowed: Collection[str], unshown: str | None = None) -> str | None:
+    """Why a row under this licence is refused; None if it is not. `unshown`: why nothing states it."""
     if (license or UNKNOWN) in allowed:
         return None
+    if unshown:
+        return f"{unshown}; --allow-licence {license or UNKNOWN} permits it"
     if not license:
         return "no licence is known; --allow-licence unknown permits it"
     spelled = canonical(license)
@@ -36,14 +39,14 @@ def refusal(license: str | None, allowed: Collection[str]) -> str | None:
     return "its licence forbids modified copies" if _AS_IS.search(spelled) else None
 
 
-def canonical(license: str) -> str | None:
-    """The expression in SPDX's spelling; None if it is not an SPDX expression."""
-    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-
-    try:
-        return str(canonicalize_license_expression(license))
-    except InvalidLicenseExpression:
-        return None
+def unshown(kernels: Iterable[Kernel]) -> str | None:
+    """Why the licence of a pair of these kernels cannot be shown; None if each record says what states it."""
+    for kernel in kernels:
+        if kernel.rights is not None and kernel.rights.refused:
+            return f"{kernel.name}: {kernel.rights.refused}"
+        if kernel.rights is None or kernel.rights.license is None:
+            return f"nothing states the licence of {kernel.id}: run kcurate extract again"
+    return None
 
 
 def spdx(license: str | None) -> str | None:
@@ -73,22 +76,23 @@ def _plain(comment: str) -> str:
     return "\n".join(lines).strip()
 
 
-def attribution(candidates: Iterable[Candidate]) -> str:
+def attribution(pairs: Iterable[tuple[Candidate, Sequence[Kernel]]]) -> str:
     """`ATTRIBUTION.md`: for each source its licence, address, revision, row count and copyright notices.
 
-    `candidates` are the originals, with comments.
+    Candidates are the originals, with comments; extracted kernels have the notices of their files.
     """
-    sources: dict[tuple[str, str, str, str], list[Candidate]] = defaultdict(list)
-    for candidate in candidates:
+    sources: dict[tuple[str, str, str, str], list[tuple[Candidate, Sequence[Kernel]]]] = defaultdict(list)
+    for candidate, kernels in pairs:
         origin = candidate.origin
         name = origin.suite or "kcurate"
-        sources[(name, candidate.license or UNKNOWN, origin.url or "", origin.revision or "")].append(
-            candidate
-        )
+        source = (name, candidate.license or UNKNOWN, origin.url or "", origin.revision or "")
+        sources[source].append((candidate, kernels))
     return "\n".join(_attribution(sources)).rstrip() + "\n"
 
 
-def _attribution(sources: dict[tuple[str, str, str, str], list[Candidate]]) -> Iterator[str]:
+def _attribution(
+    sources: Mapping[tuple[str, str, str, str], Sequence[tuple[Candidate, Sequence[Kernel]]]],
+) -> Iterator[str]:
     yield "# Attribution\n"
     yield "Where the code of this dataset comes from. A row's licence is in `license`; comments"
     yield "were stripped from `slow_code` and `fast_code`: the notices in them are repeated here.\n"
@@ -98,8 +102,13 @@ def _attribution(sources: dict[tuple[str, str, str, str], list[Candidate]]) -> I
         if url:
             yield f"- address: <{url}>" + (f", revision `{revision}`" if revision else "")
         yield ""
-        notices_found = dict.fromkeys(
-            text for pair in rows for side in (pair.slow, pair.fast) for text in notices(side.code)
-        )
-        for text in notices_found:
+        in_code = [text for pair, _ in rows for side in (pair.slow, pair.fast) for text in notices(side.code)]
+        held = [
+            holder.value
+            for _, kernels in rows
+            for kernel in kernels
+            for holder in (kernel.rights.holders if kernel.rights else ())
+            if not any(holder.value in text for text in in_code)
+        ]
+        for text in dict.fromkeys([*in_code, *held]):
             yield "```text\n" + text.replace("```", "'''") + "\n```\n"

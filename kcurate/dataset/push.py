@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kcurate.core import progress
+from kcurate.core.licence_texts import canonical
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import changes, licences, parquet, push_folder, secrets
+from kcurate.dataset import changes, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.dataset.settings import PushConfig
 from kcurate.errors import InputError, OptionError, RemoteError
@@ -68,7 +69,7 @@ def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
         fault = bad_row(row) or "; ".join(secrets.findings(row))
         if fault:
             raise InputError(f"must not be published: {fault}", where=str(row["id"]), hint="build it again")
-        if row["license"] and licences.canonical(row["license"]) is None:
+        if row["license"] and canonical(row["license"]) is None:
             raise InputError("its licence is not an SPDX expression", where=str(row["id"]))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

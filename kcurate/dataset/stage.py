@@ -69,6 +69,7 @@ class _Entry:
     best: Verdict | None = None
     row: dict[str, Any] | None = None
     refused: Refusal | None = None
+    kernels: tuple[Kernel, ...] = ()
 
     @property
     def candidate(self) -> Candidate:
@@ -188,7 +189,7 @@ def _decide(pair: readable.Judged, earlier_ids: set[str], workspace: Workspace) 
         return _Entry(pair, RowOutcome.REFUSED, best)
     others, kernels = standing.elsewhere(current, best), _kernels(pair.candidate, workspace)
     row = row_of(pair.candidate, best, others, kernels)
-    return _Entry(pair, RowOutcome(best.outcome.value), best, row)
+    return _Entry(pair, RowOutcome(best.outcome.value), best, row, kernels=tuple(kernels))
 
 
 def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
@@ -202,7 +203,9 @@ def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
 
 def _gated(entry: _Entry, gates: Gates) -> _Entry:
     why_not = unsanitized(entry.candidate, entry.best) if entry.best is not None else None
-    refused = gates.offer(entry.row, why_not) if entry.row is not None else None
+    ours = entry.candidate.origin.trust == "ours"
+    unshown = None if ours else licences.unshown(entry.kernels)
+    refused = gates.offer(entry.row, why_not, unshown) if entry.row is not None else None
     if refused is None:
         return entry
     return replace(entry, outcome=RowOutcome(refused.reason), row=None, refused=refused)
@@ -244,7 +247,7 @@ def _files(
         files[card.PLOT] = card.speedups_svg(speedups, title).encode()
     return files | {
         "README.md": card.render(content).encode(),
-        "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
+        "ATTRIBUTION.md": licences.attribution((entry.candidate, entry.kernels) for entry in kept).encode(),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
         _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),

@@ -109,7 +109,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
         problem=problem.problem if problem else None,
         family=kernel.family or kernel.benchmark,
         domain=kernel.domain or UNKNOWN_DOMAIN,
-        license=source.license,
+        license=kernel.license,
         origin=Origin(
             "rule", source.suite, source.url, source.revision, (kernel.id,), made=made, problem=described
         ),

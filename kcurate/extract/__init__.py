@@ -16,6 +16,7 @@
 | `candidates` | writes natural pairs as candidates |
 | `history`, `commit_changes` | pairs from the commits of a repository: the stage, and one commit |
 | `git_objects`, `snapshots` | reads git repositories; what of a revision is written to read a kernel |
+| `rights` | the licence and copyright holders of a kernel, and what states them |
 | `reasons`, `reporting` | why a file gives no kernel; outcomes and their counts |
 | `settings` | the settings of `kcurate extract` |
 

@@ -160,7 +160,7 @@ def _techniques(files: Sequence[SourceFile]) -> set[str]:
 
 def joint_license(kernels: Iterable[Kernel]) -> str | None:
     """The licence of both sides together; None if the licence of any kernel is unknown."""
-    licenses = {kernel.source.license for kernel in kernels}
+    licenses = {kernel.license for kernel in kernels}
     known = sorted(license_ for license_ in licenses if license_ is not None)
     if len(known) < len(licenses):
         return None

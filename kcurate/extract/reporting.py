@@ -31,6 +31,8 @@ LOST = (
     FileOutcome.READER_FAILED,
 )
 UTF_16_HINT = "text in UTF-16 is not read: iconv -f UTF-16 -t UTF-8"
+# A kernel whose files contradict `--licence`, or restrict use.
+REFUSED = "refused"
 # So many includes that were not found are named with a kernel that does not compile.
 MAX_NAMES = 4
 
@@ -70,6 +72,12 @@ def _kernel_outcome(kernel: Kernel) -> KernelOutcome:
     return KernelOutcome.COMPILED if kernel.compiled.ok else KernelOutcome.COMPILE_ERROR
 
 
+def _licence(kernel: Kernel) -> str:
+    if kernel.rights and kernel.rights.refused:
+        return REFUSED
+    return kernel.license or "unknown"
+
+
 def _kernel_outcomes(tree: TreeKernels) -> Iterator[str]:
     yield from map(_kernel_outcome, tree.kernels)
     yield from repeat(KernelOutcome.UNREAD, sum(tree.unread.values()))
@@ -101,6 +109,7 @@ def count_items(
             items[name] = dict(sorted(total.items()))
     if same_named:
         items["same_named_files"] = _counted(same_named.elements())
+    items["licences"] = _counted(_licence(kernel) for tree in trees for kernel in tree.kernels)
     return items
 
 
@@ -155,6 +164,8 @@ def add_results(
                 file=file,
                 then=("show", kernel.id),
             )
+            if kernel.rights and kernel.rights.refused:
+                record.item("licences", kernel.id, REFUSED, kernel.rights.refused, passed=False, file=file)
         for match in matched:
             passed = match.outcome is PairOutcome.PAIR
             why = "" if passed else f"{match.outcome}".replace("_", " ")

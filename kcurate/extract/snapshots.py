@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from kcurate.extract.flags import FlagFinder, given_flags
 from kcurate.extract.git_objects import Repository
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable
 from kcurate.extract.merge import merge
+from kcurate.extract.rights import with_rights
 from kcurate.extract.sources import choose_units, find_files
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.walk import SOURCE_SUFFIXES, Filter
@@ -96,15 +96,14 @@ def kernels_of(
 ) -> tuple[tuple[Kernel, bytes], ...]:
     """The kernels of one file of a snapshot and their standalone codes, launches in its other files known."""
     (files,) = find_files((root,), GENERIC, Filter())
-    files.tree = replace(files.tree, license=licence)
     with Pool(1) as pool:
         choose_units(files, pool, FlagFinder(root, given_flags(define, (), root), {}))
-    files.roots = {path: files.roots.get(path, [])}
-    results = {}
-    for unit in [*files.roots[path], *files.launchers]:
-        folders = files.tree.manifest.layout.include
-        results[unit] = read_unit(UnitTask(root, folders, unit, files.flags[unit], files.located[unit]))
-        if unit in files.roots[path] and results[unit].kernels_of(path):
-            files.roots[path] = [unit]
-    tree = merge(files, results, {})
+        files.roots = {path: files.roots.get(path, [])}
+        results = {}
+        for unit in [*files.roots[path], *files.launchers]:
+            folders = files.tree.manifest.layout.include
+            results[unit] = read_unit(UnitTask(root, folders, unit, files.flags[unit], files.located[unit]))
+            if unit in files.roots[path] and results[unit].kernels_of(path):
+                files.roots[path] = [unit]
+        tree = with_rights(merge(files, results, {}), licence, pool)
     return tuple((kernel, tree.codes[kernel.id]) for kernel in tree.kernels)

@@ -31,6 +31,7 @@ from kcurate.extract.reporting import (
     marks_line,
     write_reports,
 )
+from kcurate.extract.rights import with_rights
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.sources import TreeFiles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
@@ -40,7 +41,9 @@ from kcurate.extract.walk import FileOutcome, Filter
 from kcurate.forms import readers
 from kcurate.records import CompiledKernel, Kernel, Summary
 
-PRELOAD = tuple(f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files"))
+PRELOAD = tuple(
+    f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files", "rights")
+)
 WRITTEN_TOGETHER = 16
 # So many files without kernels are named on stderr.
 MAX_LINES = 20
@@ -75,14 +78,16 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
             for files in trees:
-                files.tree = replace(files.tree, license=config.licence)
                 if (known := files.tree.another_revision) is not None:
                     have = f"{files.tree.suite}: {files.tree.root} is at {files.tree.revision}"
                     record.note(f"{have}; its problems and verdicts are of {known}: run git checkout {known}")
             finders = zip(trees, _finders(config, trees, record.note), strict=True)
             for files, finder in progress.each(finders, "scan", len(trees), "tree"):
                 choose_units(files, pool, finder)
-            extracted = [with_triton(files, _parse(files, pool), pool) for files in trees]
+            extracted = [
+                with_rights(with_triton(files, _parse(files, pool), pool), config.licence, pool)
+                for files in trees
+            ]
             _require_kernels(config, trees, extracted)
             workspace = Workspace(config.workspace)
             record.begin(config, paths=[path.resolve() for path in config.paths])
@@ -100,6 +105,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         _note_reasons(finished, record.note, listed)
         _note_readers(trees, record.note)
+        _note_refused(finished, record.note)
         if config.pairs and (accounted := marks_line(finished)) is not None:  # not for kernels that are named
             record.note(accounted)
         unread = sum(sum(tree.unread.values()) for tree in finished)
@@ -134,6 +140,20 @@ def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> Non
         note(line)
     if lines[MAX_LINES:]:
         note(f"{len(lines) - MAX_LINES} more files gave no kernel: {listed}")
+
+
+def _note_refused(trees: Sequence[TreeKernels], note: Note) -> None:
+    """Say what kernels are refused for, a line each reason."""
+    whys = Counter(
+        kernel.rights.refused
+        for tree in trees
+        for kernel in tree.kernels
+        if kernel.rights and kernel.rights.refused
+    )
+    for why, count in whys.most_common(MAX_LINES):
+        note(f"{count} kernel{'s' if count > 1 else ''} refused: {why}")
+    if len(whys) > MAX_LINES:
+        note(f"kernels refused for {len(whys) - MAX_LINES} more reasons")
 
 
 def _note_readers(trees: Sequence[TreeFiles], note: Note) -> None:

@@ -35,9 +35,14 @@ class Own:
 
 
 def find_kernels(
-    names: Sequence[str], workspace: Path, *, note: Note = silent, compile: bool | None = None
+    names: Sequence[str],
+    workspace: Path,
+    *,
+    note: Note = silent,
+    compile: bool | None = None,
+    licence: str | None = None,
 ) -> list[Own]:
-    """Extract the files into the workspace; the kernel that each text names. `compile` is that of `extract`.
+    """Extract the files into the workspace; the kernel that each text names. Options are those of `extract`.
 
     Raises:
         InputError: a file that cannot be read or holds no kernel, a text that names none or several, or a
@@ -46,7 +51,7 @@ def find_kernels(
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
-    _, trees = extract(replace(config, compile=compile), note=note)
+    _, trees = extract(replace(config, compile=compile, licence=licence), note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
     for tree in trees:

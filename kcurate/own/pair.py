@@ -39,10 +39,15 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
     launches.check_form(config.slow_launch, "--slow-launch")
     launches.check_form(config.fast_launch, "--fast-launch")
     with recorded("pair", config.workspace, note=note) as record:
-        slow, fast = find_kernels((config.slow, config.fast), config.workspace, note=record.note)
+        slow, fast = find_kernels(
+            (config.slow, config.fast), config.workspace, note=record.note, licence=licence
+        )
         if slow.half.code == fast.half.code:
             raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
-        folder, pair = _candidate(config, slow, fast, licence)
+        for own in (slow, fast):
+            if licence and own.half.kernel.rights and own.half.kernel.rights.refused:
+                raise InputError(own.half.kernel.rights.refused, where=own.name, hint="correct --licence")
+        folder, pair = _candidate(config, slow, fast)
         record.begin(config)
         wanted = (
             Wanted(slow, config.slow_launch, "--slow-launch"),
@@ -80,7 +85,7 @@ def _with_launch(target: Wanted) -> PairKernel:
     return replace(half, own_launch=told)
 
 
-def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:
+def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidate]:
     """The folder and the pair without a problem.
 
     Raises:
@@ -101,7 +106,7 @@ def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) ->
         id=f"{SUITE}/{name}",
         family=kernels[0].family or name,
         domain=kernels[0].domain or UNKNOWN_DOMAIN,
-        license=licence or joint_license(kernels),
+        license=joint_license(kernels),
         origin=Origin("natural", SUITE, source.url, source.revision, ids),
         techniques=tuple(sorted({*kernels[1].techniques} - {*kernels[0].techniques})),
         description=f"{slow.name} as the slow side, {fast.name} as the fast one.",

@@ -35,12 +35,14 @@ class Rights:
     """Licence and copyright of a kernel; repository, revision and path are in its `Source` and `Span`.
 
     `license` is the licence that applies (an SPDX expression), `spdx` the tag in the kernel's file, `holders`
-    the copyright lines.
+    the copyright lines. `refused` says what contradicts `--licence` or restricts use; no pair of such a
+    kernel is published.
     """
 
     license: Sourced | None = None
     spdx: Sourced | None = None
     holders: tuple[Sourced, ...] = ()
+    refused: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,3 +172,8 @@ class Kernel:
     language: Language = "cuda"
     configurations: tuple[Configuration, ...] = ()
     rights: Rights | None = None
+
+    @property
+    def license(self) -> str | None:
+        """The licence under which pairs of it may be published; None if it is unknown or refused."""
+        return None if self.rights and self.rights.refused else self.source.license

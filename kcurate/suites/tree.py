@@ -23,15 +23,13 @@ MIN_KNOWN_BENCHMARKS = 3
 class Tree:
     """A root folder under one manifest.
 
-    `facts`: whether the manifest's URL, revision, licence and domains apply here. `license`: of files whose
-    licence the manifest does not give.
+    `facts`: whether the manifest's URL, revision, licence and domains apply here.
     """
 
     root: Path
     manifest: Manifest
     facts: bool
     revision: str | None = None
-    license: str | None = None
 
     @property
     def suite(self) -> str:
@@ -56,11 +54,11 @@ class Tree:
         return self.manifest.benchmarks.get(name) if self.facts else None
 
     def source(self, benchmark: str, path: str) -> Source:
-        """The provenance of a file."""
+        """The provenance of a file; its licence is what the manifest says."""
         if self.benchmark(benchmark) is None:
-            return Source(self.suite, revision=self.revision, license=self.license)
+            return Source(self.suite, revision=self.revision)
         manifest = self.manifest
-        license_ = manifest.license_of(benchmark, path) or self.license
+        license_ = manifest.license_of(benchmark, path)
         return Source(self.suite, manifest.url, self.revision or manifest.revision, license_)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
 
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.cuda_source import KernelSource, UnitReport, extract_unit, techniques, whole_file
+from kcurate.cuda_source.parse.items import Item
+from kcurate.cuda_source.standalone.closure import Unit
+from kcurate.cuda_source.standalone.unit import Mark
 from kcurate.cuda_source.text.features import features
 
 
@@ -340,3 +344,24 @@ def test_techniques_of_ptx_and_of_hopper_are_seen(statement: str, technique: str
 def test_a_variable_called_half_is_no_half_precision(statement: str, seen: bool) -> None:
     code = f"__global__ void k(float *p) {{ {statement} }}".encode()
     assert ("mixed-precision" in techniques(code), "half-precision" in features(code)) == (seen, seen)
+
+
+def test_kernels_on_one_line_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Counter[int] = Counter()
+    around: list[int] = []
+    plain_header, plain_around = Unit._device_header, Unit.marked_around
+
+    def header(unit: Unit, item: Item) -> bool:
+        asked[item.start] += 1
+        return plain_header(unit, item)
+
+    def marked(unit: Unit, at: int) -> list[Item]:
+        around.append(len(plain_around(unit, at)))
+        return plain_around(unit, at)
+
+    monkeypatch.setattr(Unit, "_device_header", header)
+    monkeypatch.setattr(Unit, "marked_around", marked)
+    text = " ".join(f"__global__ void k{n}(float *x) {{ x[0] *= {n}.0f; }}" for n in range(60)).encode()
+    report = extract_unit("a.cu", lambda path: text, lambda name, by: None)
+    assert len(report.kernels) == 60 and report.marks == {"a.cu": {Mark.KERNEL: 60}}
+    assert max(asked.values(), default=0) <= 1 and around == [1] * 60

@@ -20,7 +20,7 @@ from kcurate.dataset.rows import COLUMNS
 from kcurate.dataset.stage import BuildConfig, require_rows, run
 from kcurate.errors import InputError
 from kcurate.hub.published_rows import read_rows
-from kcurate.records import Kernel, Outcome, Source, Span
+from kcurate.records import Kernel, Origin, Outcome, Rights, Source, Sourced, Span
 
 
 def contents(space: Workspace) -> dict[str, bytes]:
@@ -228,3 +228,31 @@ def test_without_verdicts_of_a_gpu_the_missing_configs_are_told(tmp_path: Path) 
     notes.clear()
     run(BuildConfig(tmp_path), note=notes.append)
     assert not any("no pair is confirmed" in one for one in notes)
+
+
+@pytest.mark.parametrize(
+    ("rights", "why"),
+    [
+        (Rights(Sourced("MIT", "LICENSE", 1)), None),
+        (None, "nothing states the licence of demo/k: run kcurate extract again"),
+        (
+            Rights(Sourced("GPL-3.0-only", "k.cu", 1), refused="--licence says 'MIT', k.cu:1 says another"),
+            "k.cu:1",
+        ),
+    ],
+)
+def test_only_a_licence_that_is_on_record_is_published(
+    tmp_path: Path, rights: Rights | None, why: str | None
+) -> None:
+    origin = Origin("natural", "demo", kernels=("demo/k",))
+    workspace(tmp_path, [(pair("demo/a", origin=origin), Outcome.CORRECT)])
+    span = Span("k.cu", 0, 1, 1, 1)
+    kernel = Kernel("demo/k", Source("demo", license="MIT"), "b", None, "k", span, "k.cu", (), rights=rights)
+    store.write_json(tmp_path / "kernels/demo/k/kernel.json", kernel)
+    [item] = run(BuildConfig(tmp_path)).results
+    if why is None:
+        assert item.outcome == "correct"
+    else:
+        assert item.outcome == "licence" and why in item.why
+    allowing = BuildConfig(tmp_path, rules=Rules(allow_licences=("MIT",)))
+    assert run(allowing).items == {"pairs": {"correct": 1}}

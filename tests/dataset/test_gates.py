@@ -113,7 +113,8 @@ def test_the_original_stays_behind_where_the_licence_is_only_allowed() -> None:
 def test_attribution_repeats_the_notices_of_the_files() -> None:
     base = pair("demo/a")
     notice = "/* Copyright (c) 2010 Somebody\n * All rights reserved. */\n// not a right\n"
-    page = licences.attribution([replace(base, fast=replace(base.fast, code=notice + base.fast.code)), base])
+    other = replace(base, fast=replace(base.fast, code=notice + base.fast.code))
+    page = licences.attribution([(other, []), (base, [])])
     assert "## demo: MIT" in page and "- rows: 2" in page
     assert "Copyright (c) 2010 Somebody\nAll rights reserved.\n" in page
     assert "not a right" not in page and "A remark" not in page

@@ -16,7 +16,7 @@ import pytest
 from kcurate.core import resources, store
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, run
-from kcurate.records import Condition, Kernel, Summary
+from kcurate.records import Condition, Kernel, Sourced, Summary
 from kcurate.suites.manifest import load_manifest
 from kcurate.suites.tree import Tree
 
@@ -48,8 +48,10 @@ def report(workspace: Path, name: str) -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def parboil(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
-    workspace = tmp_path_factory.mktemp("parboil")
-    return workspace, extract(workspace, TREES / "parboil", compile=True, jobs=2)
+    folder = tmp_path_factory.mktemp("parboil")  # outside of this repository, whose licence would count
+    shutil.copytree(TREES / "parboil", folder / "tree")
+    workspace = folder / "work"
+    return workspace, extract(workspace, folder / "tree", compile=True, jobs=2)
 
 
 def test_kernels_of_a_parboil_tree_compile_by_themselves(parboil: tuple[Path, Summary]) -> None:
@@ -131,13 +133,16 @@ def test_a_rodinia_tree_reports_files_below_the_device_fraction(tmp_path: Path) 
 
 
 def test_a_licence_is_that_of_code_of_which_no_manifest_says_one(tmp_path: Path) -> None:
-    extract(tmp_path / "own", TREES / "generic", licence="MIT")
-    assert {one.source.license for one in kernels(tmp_path / "own").values()} == {"MIT"}
+    shutil.copytree(TREES / "generic", tmp_path / "tree")
+    extract(tmp_path / "own", tmp_path / "tree", licence="MIT")
+    records = kernels(tmp_path / "own").values()
+    assert {kernel.source.license for kernel in records} == {"MIT"}
+    assert {kernel.rights and kernel.rights.license for kernel in records} == {Sourced("MIT", "--licence")}
     manifest = load_manifest(resources.sources_dir() / "parboil.toml")
-    tree = Tree(tmp_path, manifest, facts=True, license="MIT")
+    tree = Tree(tmp_path, manifest, facts=True)
     licensed = next(name for name, facts in manifest.benchmarks.items() if facts.license is not None)
     assert tree.source(licensed, "x.cu").license == manifest.benchmarks[licensed].license
-    assert tree.source("their-own", "x.cu").license == "MIT"
+    assert tree.source("their-own", "x.cu").license is None
 
 
 def test_a_suite_at_another_revision_is_one_line_with_the_remedy(tmp_path: Path) -> None:
@@ -173,7 +178,7 @@ def test_a_part_of_a_tree_gives_the_same_kernels_as_the_whole(
     parboil: tuple[Path, Summary], tmp_path: Path, part: str
 ) -> None:
     whole = parboil[0]
-    extract(tmp_path, TREES / "parboil" / part, compile=True)
+    extract(tmp_path, whole.parent / "tree" / part, compile=True)
     mine = {name: data for name, data in snapshot(tmp_path).items() if name.startswith("kernels")}
     assert mine and mine.items() <= snapshot(whole).items()
 
@@ -189,7 +194,7 @@ def test_running_again_rewrites_nothing(parboil: tuple[Path, Summary], tmp_path:
     shutil.copytree(parboil[0], tmp_path / "w")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "w" / "kernels").rglob("*")}
     start_s = time.monotonic()
-    summary = extract(tmp_path / "w", TREES / "parboil", compile=True)
+    summary = extract(tmp_path / "w", parboil[0].parent / "tree", compile=True)
     assert summary.items["kernels"] == parboil[1].items["kernels"]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "w" / "kernels").rglob("*")} == before
     assert time.monotonic() - start_s < 20
@@ -331,7 +336,7 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
         "import sys; from pathlib import Path; from kcurate.extract.stage import ExtractConfig, run;"
         "run(ExtractConfig((Path(sys.argv[1]),), Path(sys.argv[2]), jobs=2, compile=True))"
     )
-    command = [sys.executable, "-c", code, str(TREES / "parboil"), str(tmp_path / "w")]
+    command = [sys.executable, "-c", code, str(parboil[0].parent / "tree"), str(tmp_path / "w")]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -345,7 +350,7 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
     for path in (tmp_path / "w").rglob("kernel.json"):
         assert store.read_json(path, Kernel).compiled is not None
         assert (path.parent / "kernel.cu").exists()
-    extract(tmp_path / "w", TREES / "parboil", compile=True)
+    extract(tmp_path / "w", parboil[0].parent / "tree", compile=True)
     finished = {name: data for name, data in snapshot(tmp_path / "w").items() if not name.endswith(".tmp")}
     assert finished == snapshot(parboil[0])
 

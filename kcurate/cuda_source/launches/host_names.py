@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from kcurate.cuda_source.parse.items import Item
 from kcurate.cuda_source.text.brackets import closing, split_arguments
@@ -30,12 +31,18 @@ def substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
     return IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), argument)
 
 
+@lru_cache(maxsize=4)  # the text of a place is asked for all arguments of a call in turn
+def _defined(text: bytes) -> frozenset[bytes]:
+    """The names that a text may give a value: those before `=`, a bracket or the end of a statement."""
+    return frozenset(re.findall(rb"(\w+)\s*[=({;]", text))
+
+
 def with_locals(argument: bytes, text: bytes) -> bytes:
     """An argument with a function's constants and aliases replaced by what they are."""
     for _ in range(MAX_DEPTH):
         before = argument
         for name in dict.fromkeys(IDENTIFIER.findall(argument)):
-            if name in WORDS or name not in text:
+            if name in WORDS or (name not in _defined(text) and name != b"scalar_t") or name not in text:
                 continue
             word = re.escape(name)
             values = re.findall(

@@ -8,10 +8,12 @@ from (`preprocess`).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 from kcurate.core import headers
 from kcurate.cuda_source.launches.instantiations import declaration, missing
@@ -93,6 +95,28 @@ class Unit:
             item for item in self.parsed.items
             if item.kind == "function" and any(name.startswith(b"operator") for name in item.names)
         )  # fmt: skip
+
+    @cached_property
+    def _context(self) -> tuple[Item, ...]:
+        """Includes of device headers and using-declarations of the unit."""
+        return tuple(
+            item for item in self.parsed.items
+            if item.start >= self.shim_bytes and (item.kind == "using" or self._device_header(item))
+        )  # fmt: skip
+
+    @cached_property
+    def _marked(self) -> tuple[list[Item], list[int]]:
+        """The items with `__global__` by where they start, and the furthest end up to each."""
+        marked = [item for item in self.parsed.items if b"__global__" in item.used | item.qualifiers]
+        marked.sort(key=lambda item: item.start)
+        return marked, list(accumulate((item.end for item in marked), max))
+
+    def marked_around(self, at: int) -> list[Item]:
+        """The items with `__global__` that a byte of the text lies in."""
+        marked, furthest = self._marked
+        last = bisect_right(marked, at, key=lambda item: item.start)
+        first = bisect_right(furthest, at)
+        return [item for item in marked[first:last] if at < item.end]
 
     def bare(self, item: Item) -> bytes:
         """The text of an item with comments and literals blanked."""
@@ -215,9 +239,9 @@ class Unit:
         """The chosen items in order, with the device includes and using-directives that precede them."""
         opened = _namespaces(chosen.values())
         context = [
-            item for item in self.parsed.items
-            if item.start < end and item.start >= self.shim_bytes and item.start not in chosen
-            and (self._device_header(item) or self._using_namespace(item, opened))
+            item for item in self._context
+            if item.start < end and item.start not in chosen
+            and (item.kind == "include" or self._using_namespace(item, opened))
         ]  # fmt: skip
         return sorted([*chosen.values(), *context], key=lambda item: item.start)
 

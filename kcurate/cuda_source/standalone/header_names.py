@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
+from functools import lru_cache
 
 from kcurate.core import headers
 
@@ -127,17 +128,19 @@ def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
     `bare` is the code behind `std_names` with comments and literals blanked, `used` the names in it, and
     `declared` those that it declares.
     """
-    headers_needed = [
-        header
-        for header, names in _IMPLIED_RE
-        if any(names.match(name) and name not in declared for name in used)
-    ]
+    implied = frozenset[str]().union(*map(_implied, used - declared))
+    headers_needed = [header for header, _ in _IMPLIED_RE if header in implied]
     headers_needed += sorted({_HEADER_OF[name] for name in _named(bare)})
     headers_needed += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
     for header, text in _CUB_GONE.values():
         if text in bare:
             headers_needed.append(header)
     return list(dict.fromkeys(headers_needed))
+
+
+@lru_cache(maxsize=1 << 16)
+def _implied(name: bytes) -> frozenset[str]:
+    return frozenset(header for header, names in _IMPLIED_RE if names.match(name))
 
 
 def _named(bare: bytes) -> Iterable[bytes]:

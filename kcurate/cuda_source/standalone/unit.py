@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 
 from kcurate.cuda_source.launches.instantiations import Instantiations, by_start
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
@@ -175,25 +176,24 @@ def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
         return {}
     lines = [match.span() for match in DIRECTIVE.finditer(blank_literals(text.files[path]))]
     live = sorted((piece.start, piece.end, piece.at) for piece in text.pieces if piece.path == path)
-    items = [item for item in unit.parsed.items if b"__global__" in item.used | item.qualifiers]
-    return dict(Counter(_mark(unit, items, at, lines, live) for at in places))
+    furthest = list(accumulate((end for _, end, _ in live), max))
+    return dict(Counter(_mark(unit, at, lines, live[bisect_right(furthest, at) :]) for at in places))
 
 
 def _mark(
     unit: Unit,
-    items: Sequence[Item],
     at: int,
     lines: Sequence[tuple[int, int]],
     live: Sequence[tuple[int, int, int]],
 ) -> Mark:
     """What became of the `__global__` at a byte of a file with directives at `lines`; `live` is read."""
-    if any(start <= at < end for start, end in lines):
+    if (line := bisect_right(lines, (at, len(unit.parsed.text)))) and at < lines[line - 1][1]:
         return Mark.MACRO
     piece = next((piece for piece in live if piece[0] <= at < piece[1]), None)
     if piece is None:
         return Mark.HIDDEN
     place = unit.shim_bytes + piece[2] + at - piece[0]
-    inside = [item for item in items if item.start <= place < item.end]
+    inside = unit.marked_around(place)
     if any(item.kernel and place < item.header_end for item in inside):
         return Mark.KERNEL
     return Mark.DECLARED if inside or _declares(unit.parsed.text, place) else Mark.UNREAD

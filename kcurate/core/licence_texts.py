@@ -1,0 +1,248 @@
+"""What a text says about its licence: SPDX tags, licence texts, restrictions, copyright lines.
+
+Licence texts are recognised word for word, so a changed text is not taken for the original. Not covered:
+which file speaks for a kernel (`kcurate.extract.rights`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kcurate.records import Sourced
+
+# A comment that is longer holds data, not a licence; the longest licence of SPDX has 40,000 characters.
+MAX_CHARACTERS = 100_000
+MAX_HOLDERS = 20
+MAX_QUOTED = 120
+# The share of a licence file that a recognised text must be; the rest is a title, holders, an introduction.
+MIN_SHARE = 0.75
+
+_ONE = r"(?://[^\n]*|/\*.*?(?:\*/|\Z))"
+_C_COMMENTS = re.compile(rf"{_ONE}(?:\s*{_ONE})*", re.DOTALL)
+_PYTHON_COMMENTS = re.compile(
+    r"^[ \t]*#[^\n]*(?:\n[ \t]*#[^\n]*)*|\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)", re.DOTALL | re.MULTILINE
+)
+_FRAME = re.compile(
+    r"^[ \t]*(?:/\*+!?|\*+/|\*+|//+!?|#+|\"\"\"|''')?[ \t]?|[ \t]*(?:\*+/|\*+|\"\"\"|''')[ \t]*$"
+)
+_LEGAL = re.compile(
+    r"copyright|\(c\)|©|licen[cs]e|\brights\b|SPDX-|\b[AL]?GPL|permission|redistribut|confidential|proprietary"
+    r"|public domain|non-?commercial|prohibited",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"SPDX-License-Identifier:[ \t]*([^\n]*)")
+_HOLDER = re.compile(
+    r"SPDX-FileCopyrightText:|\bcopyright\b.*(?:\d{4}|\(c\)|©)|(?:\(c\)|©)\s*(?:copyright|\d{4})",
+    re.IGNORECASE,
+)
+_RESERVED = re.compile(r"all\s+rights\s+(?:are\s+)?reserved", re.IGNORECASE)
+_USES = r"(?:academic|research|scientific|education\w*|teaching|personal|evaluation|benchmark\w*|internal)"
+_RESTRICTED = re.compile(
+    rf"non-?\s?commercial|\b{_USES}\b[^.;]{{0,40}}\bonly\b|\b(?:only|solely)\b[^.;]{{0,30}}\b{_USES}\b"
+    r"|\bconfidential|\bproprietary|\btrade\s+secret|\bprohibited\b|\bpatent"
+    r"|\b(?:may|must|shall|can|is|are)\s*not\s+(?:to\s+)?(?:be\s+)?(?:used?(?!\s+for\s+advertising)|cop(?:y|ied)|reproduced?|distributed?"
+    r"|disclosed?|redistributed?|modif(?:y|ied)|sold|sell|permitted|allowed|licensed)\b"
+    r"|\b(?:do\s+not|not\s+for|not\s+to\s+be)\s+(?:cop|re)?(?:y|distribut)"
+    r"|\bwithout\s+(?:an?\s+|the\s+|any\s+|our\s+)?(?:express|prior|written|explicit)"
+    r"|\bend[\s-]user\s+licen|\bEULA\b|(?<!contributor\s)\blicen[cs]e\s+agreement|\bnot\b[^.;]{0,30}\blicen[cs]e|\bintellectual\s+property|\bunlicensed\b",
+    re.IGNORECASE,
+)
+_STATEMENT = re.compile(
+    r"licen[cs]e|licensing|\b[AL]?GPL|copyleft|\bpermission|\bredistribut|public\s+domain", re.I
+)
+_REFERENCE = re.compile(
+    r"\b(?:[Ss]ee|[Ii]n|[Rr]efer(?:red)?\s+to|[Ww]ith)\s+(?:\S+\s+){0,3}?[\"'`(<]?(?:\S*/)?"
+    r"(?:(?:LICEN[CS]E|COPYING)\b|(?:[Ll]icen[cs]e|[Cc]opying)\.(?:txt|md)\b)"
+)
+# A text that speaks of licences more often is itself one, and does not only point to a file.
+_MAX_STATEMENTS = 4
+# Licences by name, and how their SPDX identifiers begin.
+_FAMILIES = {
+    "GPL": re.compile(r"\bGPL|\bGNU\s+General\s+Public", re.IGNORECASE),
+    "LGPL": re.compile(r"\bLGPL|\bGNU\s+(?:Lesser|Library)", re.IGNORECASE),
+    "AGPL": re.compile(r"\bAGPL|\bAffero", re.IGNORECASE),
+    "CC-": re.compile(r"\bcreative\s+commons|\bCC[ -]BY", re.IGNORECASE),
+    "MIT": re.compile(r"\bMIT\b(?=[\s\w-]{0,20}licen)", re.IGNORECASE),
+    "BSD": re.compile(r"\bBSD\b", re.IGNORECASE),
+    "Apache": re.compile(r"\bApache\b", re.IGNORECASE),
+    "MPL": re.compile(r"\bMPL\b|\bMozilla\s+Public", re.IGNORECASE),
+    "BSL": re.compile(r"\bBoost\s+Software", re.IGNORECASE),
+    "EPL": re.compile(r"\bEPL\b|\bEclipse\s+Public", re.IGNORECASE),
+}
+_COPYLEFT = ("GPL", "LGPL", "AGPL", "CC-")
+
+
+@dataclass(frozen=True)
+class Notices:
+    """What one file says.
+
+    `license` joins its tags and licence texts (an SPDX expression), `barrier` is a restriction, or words
+    about a licence that cannot be read. `families` are licences that it names beside them. `refers`: it
+    names licences or points to a licence file, and says no more. `spdx` is its first tag.
+    """
+
+    license: Sourced | None = None
+    barrier: Sourced | None = None
+    spdx: Sourced | None = None
+    families: frozenset[str] = frozenset()
+    refers: bool = False
+    holders: tuple[Sourced, ...] = ()
+
+    @property
+    def silent(self) -> bool:
+        """Whether it says nothing about a licence."""
+        return self.license is None and self.barrier is None
+
+
+def canonical(license: str) -> str | None:
+    """The expression in SPDX's spelling; None if it is not an SPDX expression."""
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        return str(canonicalize_license_expression(license))
+    except InvalidLicenseExpression:
+        return None
+
+
+def joint(licenses: Iterable[str]) -> str | None:
+    """All of the licences in one expression; None without any."""
+    parts = {part for each in set(licenses) for part in ([each] if "(" in each else each.split(" AND "))}
+    if len(parts) == 1:
+        return parts.pop()
+    return " AND ".join(f"({part})" if " OR " in part else part for part in sorted(parts)) or None
+
+
+def same(left: str, right: str) -> bool:
+    """Whether two expressions differ in the order of their parts at most."""
+    return left == right or ("(" not in left + right and sorted(left.split()) == sorted(right.split()))
+
+
+def of_source(text: str, where: str) -> Notices:
+    """What the comments of a source file say; of a file that is neither C++ nor Python, all of its text."""
+    if where.endswith(".py"):
+        blocks = _blocks(text, _PYTHON_COMMENTS)
+    elif where.endswith((".ipynb", ".json", ".md")):
+        blocks = iter([(1, text[:MAX_CHARACTERS])])
+    else:
+        blocks = _blocks(text, _C_COMMENTS)
+    return _notices([block for block in blocks if _LEGAL.search(block[1])], where, 0.0)
+
+
+def of_licence_file(text: str, where: str) -> Notices:
+    """What a LICENSE or COPYING file grants; a file that is not recognised as a whole is a barrier."""
+    notices = _notices([(1, text[:MAX_CHARACTERS])], where, MIN_SHARE)
+    if notices.silent:
+        return Notices(barrier=Sourced("not a licence that is recognised", where), holders=notices.holders)
+    return notices
+
+
+def _blocks(text: str, comments: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Adjacent comments together, without comment marks, and the line of each."""
+    line, at = 1, 0
+    for match in comments.finditer(text):
+        if _LEGAL.search(match.group()):
+            line, at = line + text.count("\n", at, match.start()), match.start()
+            yield line, "\n".join(_FRAME.sub("", row) for row in match.group()[:MAX_CHARACTERS].split("\n"))
+
+
+def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Notices:
+    tags: list[Sourced] = []
+    texts: list[Sourced] = []
+    holders: list[Sourced] = []
+    rest: list[tuple[int, str]] = []
+    barrier: Sourced | None = None
+    for first, block in blocks:
+        for number, row in enumerate(block.split("\n"), first):
+            if _HOLDER.search(row):
+                holders.append(Sourced(_quoted(row), where, number))
+        left = block
+        for tag in _TAG.finditer(block):
+            place = Sourced("", where, first + block.count("\n", 0, tag.start()))
+            words = tag.group(1).strip(" \t*/-\"'`,;.\\")
+            if words.startswith("(") and words.find(")") == len(words) - 1:
+                words = words[1:-1]
+            if (spelled := canonical(words)) is not None:
+                tags.append(Sourced(spelled, where, place.line))
+            else:
+                barrier = barrier or Sourced(
+                    f"{_quoted(words)!r} is not an SPDX expression", where, place.line
+                )
+            left = _without(left, tag.start(), tag.end())
+        matches = _recognised(left)
+        covered = sum(len(left[start:end].split()) for _, start, end in matches)
+        if covered >= min_share * len(left.split()):
+            for name, start, end in matches:
+                texts.append(Sourced(name, where, first + block.count("\n", 0, start)))
+                left = _without(left, start, end)
+        rest.append((first, left))
+    licenses = [*tags, *texts]
+    license = joint(each.value for each in licenses)
+    families = frozenset(
+        family for _, left in rest for family, pattern in _FAMILIES.items() if pattern.search(left)
+    )
+    restricted = barrier or _first(rest, where, _restrictions(license, families))
+    barrier = restricted or (None if license else _first(rest, where, (_STATEMENT, _RESERVED)))
+    refers = bool(families) or any(_REFERENCE.search(left) for _, left in rest)
+    spoken = sum(len(_STATEMENT.findall(left)) for _, left in rest)
+    stated = Sourced(license, where, licenses[0].line) if license else None
+    if barrier is not None and not (license and license.startswith("LicenseRef-")):
+        stated = None
+    return Notices(
+        stated,
+        None if stated else barrier,
+        tags[0] if tags else None,
+        families,
+        refers and restricted is None and spoken <= _MAX_STATEMENTS,
+        tuple(dict.fromkeys(holders))[:MAX_HOLDERS],
+    )
+
+
+def _restrictions(license: str | None, families: frozenset[str]) -> list[re.Pattern[str]]:
+    """What restricts use; beside a licence also the name of another one that asks for more."""
+    foreign = [name for name in _COPYLEFT if name in families and license and not _has(license, name)]
+    return [_RESTRICTED, *(_FAMILIES[name] for name in foreign)]
+
+
+def _first(rest: list[tuple[int, str]], where: str, patterns: Iterable[re.Pattern[str]]) -> Sourced | None:
+    """The first line with any of the patterns."""
+    for pattern in patterns:
+        for first, left in rest:
+            if match := pattern.search(left):
+                before = left.rfind("\n", 0, match.start()) + 1
+                row = left[before:].split("\n", 1)[0]
+                return Sourced(_quoted(row), where, first + left.count("\n", 0, match.start()))
+    return None
+
+
+def explained(notices: Notices, license: str) -> bool:
+    """Whether words that cannot be read by themselves only name this licence, or point to its file."""
+    return notices.refers and all(_has(license, name) for name in notices.families)
+
+
+def _has(license: str, family: str) -> bool:
+    return any(word.strip("()").startswith(family) for word in license.split())
+
+
+def _recognised(text: str) -> list[tuple[str, int, int]]:
+    """The licence texts in a text: identifier, start, end; links to licences are none."""
+    from licenseclassifier import identify_license
+
+    matches = []
+    for match in identify_license(text, coverage_threshold=0):
+        name = f"{match.id}-only" if re.fullmatch(r"[AL]?GPL-[\d.]+", match.id) else match.id
+        spelled, words = canonical(name), text[match.start : match.end]
+        if spelled is not None and len(words.split()) > 1:
+            matches.append((spelled, match.end - len(words.lstrip()), match.end))
+    return matches
+
+
+def _without(text: str, start: int, end: int) -> str:
+    """The text with blanks in place of a part; line ends are kept."""
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def _quoted(row: str) -> str:
+    words = " ".join(row.split())
+    return words if len(words) <= MAX_QUOTED else f"{words[:MAX_QUOTED]} ..."

@@ -1,0 +1,187 @@
+"""Whose a kernel is: the licence of each file that its code is from, what states it, who holds the copyright.
+
+A file speaks for itself; one that says nothing is under the nearest LICENSE or COPYING file, up to the top of
+its repository; where there is none either, `--licence` counts. Not covered: reading one text
+(`kcurate.core.licence_texts`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kcurate.core import time_limits
+from kcurate.core.json_text import shown
+from kcurate.core.licence_texts import Notices, explained, joint, of_licence_file, of_source, same
+from kcurate.core.worker_pool import Failure, Pool
+from kcurate.extract.merge import TreeKernels
+from kcurate.extract.walk import read_source
+from kcurate.records import Kernel, Rights, Sourced
+from kcurate.suites import Tree
+
+OPTION = "--licence"
+READ_TOGETHER = 64
+MAX_LICENCE_BYTES = 1_000_000
+MAX_HOLDERS = 20
+# Texts of licences; those of third parties are about other files.
+_LICENCE_FILE = re.compile(
+    r"(?!(?i:.*(?:third|3rd)))(?i:(?:\w+[-_])?(?:un)?(?:licen[cs]es?|copying|copyright|eula)(?:[-_]\w+)*)"
+    r"(?:[-_.][A-Z0-9.]+)*(?i:\.(?:txt|md|rst|html|pdf|rtf))?"
+)
+
+
+@dataclass(frozen=True)
+class RightsTask:
+    """Files whose rights are wanted: the tree's root and paths in it."""
+
+    root: Path
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FileRights:
+    """A file's licence and what states it; `barrier` is what prevents one that counts."""
+
+    path: str
+    license: Sourced | None = None
+    barrier: Sourced | None = None
+    spdx: Sourced | None = None
+    holders: tuple[Sourced, ...] = ()
+
+
+def read_rights(task: RightsTask) -> list[FileRights]:
+    """Read files, and the licence files nearest to them, in a worker."""
+    top = next((each for each in (task.root, *task.root.parents) if (each / ".git").exists()), task.root)
+    nearest: dict[Path, Notices] = {}
+    return [_file_rights(task.root, path, top, nearest) for path in task.paths]
+
+
+def _file_rights(root: Path, path: str, top: Path, nearest: dict[Path, Notices]) -> FileRights:
+    data = read_source(root / path)
+    if not isinstance(data, bytes):
+        return FileRights(path, barrier=Sourced("cannot be read", path))
+    notices = of_source(data.decode("utf-8", "replace"), path)
+    around = _nearest((root / path).parent, root, top, nearest)
+    license, barrier = notices.license, notices.barrier
+    if license is None and (barrier is None or (around.license and explained(notices, around.license.value))):
+        license, barrier = around.license, around.barrier
+    return FileRights(path, license, barrier, notices.spdx, notices.holders or around.holders)
+
+
+def _nearest(folder: Path, root: Path, top: Path, known: dict[Path, Notices]) -> Notices:
+    """What the licence files of the folder say together, else those of the folders above it."""
+    if folder not in known:
+        files = [_licence_file(path, root) for path in _licence_files(folder)]
+        spoken = [notices for notices in files if not notices.silent]
+        if spoken:
+            known[folder] = _together(spoken)
+        elif folder in (top, folder.parent):
+            known[folder] = Notices()
+        else:
+            known[folder] = _nearest(folder.parent, root, top, known)
+    return known[folder]
+
+
+def _licence_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(
+            path for path in folder.iterdir() if _LICENCE_FILE.fullmatch(path.name) and path.is_file()
+        )
+    except OSError:
+        return []
+
+
+def _licence_file(path: Path, root: Path) -> Notices:
+    name = Path(os.path.relpath(path, root)).as_posix()
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_LICENCE_BYTES + 1)
+    except OSError:
+        return Notices(barrier=Sourced("cannot be read", shown(name)))
+    if len(data) > MAX_LICENCE_BYTES or b"\0" in data:
+        return Notices(barrier=Sourced("not a licence that is recognised", shown(name)))
+    return of_licence_file(data.decode("utf-8", "replace"), shown(name))
+
+
+def _together(files: list[Notices]) -> Notices:
+    """What several licence files of one folder say: all of it applies, and none of it if one is a barrier."""
+    barrier = next((file.barrier for file in files if file.barrier), None)
+    holders = tuple(holder for file in files for holder in file.holders)
+    stated = [file.license for file in files if file.license]
+    return Notices(None if barrier else _joined(stated), barrier, holders=holders)
+
+
+def _joined(stated: list[Sourced]) -> Sourced | None:
+    """Several statements as one; each of its places is named."""
+    distinct = list({each.value: each for each in stated}.values())
+    if len(distinct) < 2:
+        return distinct[0] if distinct else None
+    return Sourced(joint(each.value for each in distinct) or "", ", ".join(map(place, distinct)))
+
+
+def place(stated: Sourced) -> str:
+    """Where a statement stands, as text."""
+    return f"{stated.where}:{stated.line}" if stated.line else stated.where
+
+
+def with_rights(tree: TreeKernels, licence: str | None, pool: Pool) -> TreeKernels:
+    """The kernels with licence and holders; `licence` is the value of `--licence` (None: not given)."""
+    paths = sorted({path for kernel in tree.kernels for path in _paths(kernel)})
+    tasks = [
+        RightsTask(tree.tree.root, tuple(paths[at : at + READ_TOGETHER]))
+        for at in range(0, len(paths), READ_TOGETHER)
+    ]
+    files: dict[str, FileRights] = {}
+    for index, answer in pool.run(read_rights, tasks, timeout_s=time_limits.SCAN_FILES_S):
+        if isinstance(answer, Failure):
+            unread = f"reading its licence {answer.kind}"
+            answer = [FileRights(path, barrier=Sourced(unread, path)) for path in tasks[index].paths]
+        files.update((file.path, file) for file in answer)
+    kernels = (_with_rights(kernel, tree.tree, files, licence) for kernel in tree.kernels)
+    return replace(tree, kernels=tuple(kernels))
+
+
+def _paths(kernel: Kernel) -> dict[str, None]:
+    return dict.fromkeys([kernel.span.path, *(span.path for span in kernel.closure)])
+
+
+def _with_rights(kernel: Kernel, tree: Tree, files: Mapping[str, FileRights], licence: str | None) -> Kernel:
+    parts = [files[path] for path in _paths(kernel)]
+    stated: Sourced | None
+    barrier: Sourced | None = None
+    refused: str | None = None
+    if kernel.source.license is not None:
+        stated = Sourced(kernel.source.license, f"{tree.suite}.toml")
+    else:
+        option = Sourced(licence, OPTION) if licence else None
+        barrier = next((part.barrier for part in parts if part.barrier), None)
+        licences = [part.license or option for part in parts]
+        stated = None if barrier or None in licences else _joined([each for each in licences if each])
+        against = barrier or next(
+            (
+                part.license
+                for part in parts
+                if part.license and licence and not _agree(licence, part.license)
+            ),
+            None,
+        )
+        if against is not None:
+            says = f"{place(against)} says {against.value!r}"
+            refused = f"{OPTION} says {licence!r}, but {says}" if licence else says
+    holders = dict.fromkeys(holder for part in parts for holder in part.holders)
+    rights = Rights(stated, parts[0].spdx, tuple(holders)[:MAX_HOLDERS], refused)
+    source = replace(kernel.source, license=stated.value if stated else None)
+    return replace(kernel, source=source, rights=rights)
+
+
+def _agree(licence: str, stated: Sourced) -> bool:
+    """Whether a file's licence is the given one, or one that the given one leaves to choose."""
+    choices = [] if "(" in licence or " AND " in licence else licence.split(" OR ")
+    return (
+        same(licence, stated.value)
+        or stated.value in choices
+        or stated.value.replace("-only", "-or-later") in choices
+    )
