@@ -129,7 +129,7 @@ def _limit(kind: str, backend: str) -> None:
 
 
 def _address_space_bytes() -> int:
-    """What this process has reserved so far: NVRTC and PyTorch for GPUs reserve gigabytes, more on many cores."""
+    """What this process has reserved so far: gigabytes with NVRTC or PyTorch for GPUs on many cores."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     return 0
