@@ -2,7 +2,7 @@
 
     python benchmarks/corpus_libraries.py --gpu 0 [--budget-s 280] [--blocks 8] [FAMILY ...]
     python benchmarks/corpus_libraries.py --gpu 0 --at m=8192,n=8192,k=8192 FAMILY ...
-    python benchmarks/corpus_libraries.py --docs    writes the tables of corpus.md and triton.md in docs/results
+    python benchmarks/corpus_libraries.py --docs    writes tables of docs/results
 
 Needs a GPU, torch and CuPy; the calls are in `library_calls.py`. Of a family's sides the one that is fastest
 in its verdicts runs. Inputs are made on the device once, for both; outputs are compared first. Each sample
