@@ -278,8 +278,8 @@ HEAD = """# Each family's best side beside the roofline
 `python benchmarks/roofline.py` writes this page, which has the medians and the families under a quarter, and
 [all families](../data/roofline.csv). [pairs/roofline.json](../../pairs/roofline.json) has each family's least
 bytes (each distinct one that must move, once), its least operations at the headline size, and the reason of
-those under a quarter; the time is that of its fastest confirmed side, on an NVIDIA H100 (80 GB HBM3) and on an
-H200. A second reader checked both against the problems and oracles.
+those under a quarter; the time is that of its fastest confirmed side, on an NVIDIA H100 (80 GB HBM3) and on
+an H200. A second reader checked both against the problems and oracles.
 
 - *least*: the longest of the times that bytes and operations take at the data sheet's rates (3.35 and
   4.8 TB/s; 989 TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations,
