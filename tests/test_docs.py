@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from kcurate import __version__
 from tools.site_hooks import on_page_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "CHANGELOG.md",
     ROOT / "pairs" / "README.md",
     ROOT / "tests" / "cheats" / "README.md",
 )
@@ -116,3 +118,14 @@ def test_a_link_that_leaves_the_site_keeps_its_path() -> None:
     )
     there = on_page_markdown(text, page=page, config=SimpleNamespace(repo_url="https://h/o/r"))
     assert "[rows](https://h/o/r/blob/HEAD/docs/data/a.jsonl)" in there
+
+
+def test_the_changelog_and_the_citation_name_this_version() -> None:
+    released = re.findall(
+        r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$",
+        (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert released[0] == (__version__, citation["date-released"].isoformat())
+    assert citation["version"] == __version__
