@@ -285,8 +285,8 @@ an H200. A second reader checked both against the problems and oracles.
   4.8 TB/s; 989 TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations,
   128 lanes a multiprocessor and cycle, as many as are issued; `special` exponentials, roots and the like, 16.
 - *share*: least over measured.
-- *of ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for families
-  limited by bytes. Empty: not measured yet.
+- *of the ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for
+  families limited by bytes.
 - `gather` families read or write at places that the data name. Each such access counts as a whole sector of
   32 bytes, even where a cache answers; so a share may exceed 100%.
 
@@ -297,13 +297,9 @@ an H200. A second reader checked both against the problems and oracles.
 """
 
 
-def cells(one: Best | None, rows: Mapping[str, Any]) -> str:
-    """Least and best time, share of the data sheet and of the ceiling, as cells of a table."""
-    if one is None:
-        return " | | | |"
-    found = of_ceiling(one, rows.get(one.family))
-    last = f"{found:.0%}" if found is not None else ""
-    return f" {one.limits[one.limit]:.1f} | {one.us:.1f} | {one.share:.0%} | {last} |"
+def cells(best: Best | None) -> str:
+    """Time and share of the data sheet, as cells of a table."""
+    return " | |" if best is None else f" {best.us:.1f} | {best.share:.0%} |"
 
 
 def page(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -318,8 +314,8 @@ def page(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str,
                 f"{left_out} families are left out: their newest sides, which replaced slower ones, await an",
             ]
             parts += [f"{gpu}. So these medians are those of the sides that needed it least."]
-    columns = "".join(f" least, {gpu} | best, us | share | of ceiling |" for gpu in best)
-    parts += ["", f"| family | limit |{columns}", f"|---|---|{'---:|' * 4 * len(best)}"]
+    columns = "".join(f" {gpu}, us | share |" for gpu in best)
+    parts += ["", f"| family | limit |{columns}", f"|---|---|{'---:|' * 2 * len(best)}"]
     lowest: dict[str, Best] = {}
     for one in (one for sides in best.values() for one in sides.values()):
         if one.family not in lowest or one.share < lowest[one.family].share:
@@ -327,7 +323,7 @@ def page(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str,
     ordered = sorted(lowest.values(), key=lambda one: (one.kind == GATHER, one.share))
     low = [one for one in ordered if one.share < LOW]
     for one in low:
-        shown = "".join(cells(sides.get(one.family), rows[gpu]) for gpu, sides in best.items())
+        shown = "".join(cells(sides.get(one.family)) for sides in best.values())
         parts.append(f"| [{one.family}](../../pairs/{one.pair}/) | {one.limit} |{shown}")
     return "\n".join(parts) + "\n"
 
