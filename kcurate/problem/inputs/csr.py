@@ -32,13 +32,30 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
 
 
 def uneven(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
-    """As many entries in all, with one row as long as it can be at the cost of a third, which are empty."""
+    """As many entries in all, with one row as long as it can be, and a third of the others empty."""
+    longest, *others = rng.permutation(lengths.size)
+    entries = int(lengths.sum())
     moved = lengths.copy()
-    longest, *emptied = rng.permutation(lengths.size)[: 1 + lengths.size // 3]
-    entries = int(moved.sum())
-    moved[emptied] = 0
-    moved[longest] = min(cols, entries - int(moved.sum()) + int(moved[longest]))
+    moved[others[: lengths.size // 3]] = moved[longest] = 0
+    rest = entries - min(cols, entries)
+    moved = moved * rest // max(1, int(moved.sum()))
+    np.minimum(moved, cols, out=moved)
+    moved[longest] = entries - rest
     return _filled(rng, moved, cols, entries - int(moved.sum()))
+
+
+def even(lengths: Integers) -> Integers:
+    """As many entries in all, in rows that differ by one at most."""
+    return np.diff(np.arange(lengths.size + 1) * int(lengths.sum()) // lengths.size)
+
+
+def path(starts: Integers, cols: int) -> Integers:
+    """Columns, ascending and distinct, which in a square matrix lead from each row to the next, and to none
+    behind that: `(entries,) int64`."""
+    lengths = np.diff(starts)
+    rows = np.arange(lengths.size)
+    first = np.maximum(0, np.minimum((rows + 1) * cols // lengths.size, cols - 1) - lengths + 1)
+    return np.arange(starts[-1]) - np.repeat(starts[:-1] - first, lengths)
 
 
 def _filled(rng: np.random.Generator, lengths: Integers, cols: int, missing: int) -> Integers:
