@@ -25,6 +25,7 @@ from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.requests import Run
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs.contents import VARIATIONS
+from kcurate.problem.ops import LaunchOp
 from kcurate.records import Outcome
 from kcurate.records.pair import SideName
 
@@ -33,9 +34,9 @@ SEED_BITS = 32
 # Further orders and the largest test size are tried for so long; one order is always.
 QUICK_S = 0.3
 DIFFERS = "differs from its answer in the usual order"
-# More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks and 2048
-# threads (CUDA C++ Programming Guide, "Compute Capabilities").
-MOST_BLOCKS, MOST_THREADS = 192 * 32, 192 * 2048
+# More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks, 2048 threads, and
+# 228 KiB of shared memory, of which each block takes 1 KiB more (CUDA C++ Programming Guide, "Compute Capabilities").
+MULTIPROCESSORS, MOST_BLOCKS, MOST_THREADS, SHARED_BYTES, BLOCK_BYTES = 192, 32, 2048, 228 << 10, 1 << 10
 
 
 def examine_orders(verification: Verification, compilers: CompileWorkers, count: int) -> None:
@@ -101,13 +102,15 @@ def _crowded(verification: Verification, side: SideName) -> tuple[str, ...]:
         dict.fromkeys(
             EntryPoint(launch.kernel, launch.template).expression
             for launch in launched
-            if not launch.cooperative
-            and (
-                math.prod(launch.grid) > MOST_BLOCKS
-                or math.prod(launch.grid) * math.prod(launch.block) > MOST_THREADS
-            )
+            if not launch.cooperative and math.prod(launch.grid) > MULTIPROCESSORS * _most_blocks(launch)
         )
     )
+
+
+def _most_blocks(launch: LaunchOp) -> int:
+    """How many of a launch's blocks a multiprocessor holds at most."""
+    by_threads = MOST_THREADS // math.prod(launch.block)
+    return min(MOST_BLOCKS, by_threads, SHARED_BYTES // (launch.shared_bytes + BLOCK_BYTES))
 
 
 def _agreed(

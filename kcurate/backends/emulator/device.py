@@ -32,6 +32,7 @@ class EmulatorDevice:
     def __init__(self, limit_s: float = time_limits.EMULATED_LAUNCH_S) -> None:
         self._limit_s = limit_s
         self._memories = Memories()
+        self._kept: tuple[base.Memory, ...] = ()
         self._compiler: str | None = None
         self._libraries: list[Library] = []
 
@@ -89,6 +90,10 @@ class EmulatorDevice:
         """Free memory."""
         self._memories.free(memory)
 
+    def keep(self, memories: Sequence[base.Memory]) -> None:
+        """Let a kernel that changes one of these fail, also if it would restore it."""
+        self._kept = tuple(memories)
+
     def clear_unused(self) -> None:
         """Does nothing: freed memory is out of reach."""
 
@@ -136,7 +141,8 @@ class EmulatorDevice:
             raise base.KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
         check_launch(grid)
         data = base.argument_bytes(args, kernel.params)
-        failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
+        with self._memories.read_only(self._kept):
+            failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
         if failure is not None:
             raise self._fault(entry, failure)
 

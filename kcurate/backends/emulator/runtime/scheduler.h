@@ -193,7 +193,8 @@ inline Fiber *next_lane(Block *block, Warp &warp, unsigned number)
     return fiber;
 }
 
-// No lane of the warp can go on but those that ask who is with them: tell those at one place in the source.
+// No lane of the warp can go on but those that ask who is with them: tell those at one place in the source. In a random
+// order some lanes at a place of `__activemask` may be alone: CUDA says nothing of which are there.
 inline void release_converged(Block *block, Warp &warp, unsigned number)
 {
     Fiber *fibers = block->fibers + number * 32;
@@ -203,6 +204,7 @@ inline void release_converged(Block *block, Warp &warp, unsigned number)
         int lane = __builtin_ctz(lanes);
         if (fibers[lane].site == site) group |= 1u << lane;
     }
+    if (const unsigned apart = site < 0 && turn_over(2) ? group & roll() : 0) group = apart;
     for (unsigned lanes = group; lanes; lanes &= lanes - 1) fibers[__builtin_ctz(lanes)].group = group;
     warp.converging &= ~group;
     warp.ready |= group;

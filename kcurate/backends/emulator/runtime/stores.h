@@ -40,6 +40,43 @@ struct LateStores {
     Stored stores[LATE_STORES];
 };
 
+// The words of 4 bytes that a launch has stored whole: a set by hash, which takes no more when it is half full.
+const unsigned WRITTEN_WORDS = 1u << 20;
+struct Written {
+    unsigned launches, count;
+    uintptr_t words[WRITTEN_WORDS];
+
+    uintptr_t &place(uintptr_t word)
+    {
+        unsigned at = unsigned(word * 0x9E3779B97F4A7C15ull >> 44);
+        while (words[at] && words[at] != word) at = (at + 1) % WRITTEN_WORDS;
+        return words[at];
+    }
+};
+
+inline void note_stored(const void *pointer, unsigned size)
+{
+    if (!state->schedule.on || (!state->written && !(state->written = reserve<Written>(1)))) return;
+    Written &written = *state->written;
+    if (written.launches != state->launches) madvise(&written, sizeof written, MADV_DONTNEED);
+    written.launches = state->launches;
+    const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
+    for (uintptr_t word = (at + 3) / 4; word < (at + size) / 4; word++) {
+        uintptr_t &place = written.place(word);
+        if (!place && written.count < WRITTEN_WORDS / 2) written.count++, place = word;
+    }
+}
+
+// A load through the cache of what is constant: whatever the launch stored there may be missing.
+inline void check_constant(const void *pointer, unsigned size)
+{
+    if (!state->written || state->written->launches != state->launches) return;
+    const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
+    for (uintptr_t word = at / 4; word <= (at + size - 1) / 4; word++)
+        if (state->written->place(word))
+            kcu_fault(KCU_LAUNCH, "a load through the read-only cache (__ldg) of what the launch has stored");
+}
+
 inline bool is_global(const void *pointer)
 {
     const char *place = static_cast<const char *>(pointer);

@@ -96,6 +96,8 @@ KCU_HIDDEN void kcu_yield();
 KCU_HIDDEN void kcu_take_turn(const volatile void *asked);
 // Other blocks see from now on what this one has stored: at a place, or everywhere (null).
 KCU_HIDDEN void kcu_let_go(const volatile void *place);
+// A load of what no thread of the launch may have stored.
+KCU_HIDDEN void kcu_load_constant(const void *place, unsigned size);
 // cp.async: the copy happens when it is waited for, so that code which does not wait finds nothing.
 KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
 KCU_HIDDEN void kcu_commit_copies();
