@@ -281,7 +281,7 @@ class Device(Protocol):
         ...
 
     def keep(self, memories: Sequence[Memory]) -> None:
-        """Let kernels change none of these allocations, where the device can see to it; replaces earlier ones."""
+        """Let kernels change none of these allocations, where the device can see to it, and any others."""
         ...
 
     def clear_unused(self) -> None:

@@ -34,9 +34,11 @@ SEED_BITS = 32
 # Further orders and the largest test size are tried for so long; one order is always.
 QUICK_S = 0.3
 DIFFERS = "differs from its answer in the usual order"
-# More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks, 2048 threads, and
-# 228 KiB of shared memory, of which each block takes 1 KiB more (CUDA C++ Programming Guide, "Compute Capabilities").
-MULTIPROCESSORS, MOST_BLOCKS, MOST_THREADS, SHARED_BYTES, BLOCK_BYTES = 192, 32, 2048, 228 << 10, 1 << 10
+# More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks, 2048
+# threads, and 228 KiB of shared memory, of which a block takes 1 KiB more (CUDA C++ Programming Guide, "Compute
+# Capabilities").
+MULTIPROCESSORS, MOST_BLOCKS, MOST_THREADS = 192, 32, 2048
+SHARED_BYTES, BLOCK_BYTES = 228 << 10, 1 << 10
 
 
 def examine_orders(verification: Verification, compilers: CompileWorkers, count: int) -> None:

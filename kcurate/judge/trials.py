@@ -1,8 +1,9 @@
 """The trials of a problem: the sizes and inputs that both sides run on.
 
 Every test size with inputs in every variation that the problem's generators have (structured ones at the
-first and the largest, paths at the first), the first once more with another seed, the first and the largest with literals of one
-side; on a GPU also the bench size, with structured inputs, large or equal integers, and those that are timed.
+first and the largest, paths at the first), the first once more with another seed, the first and the largest
+with literals of one side; on a GPU also the bench size, with structured inputs, large or equal integers, and
+those that are timed.
 Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
 (`kcurate.judge.verifying`).
 """
@@ -108,13 +109,13 @@ class Tried:
 
 
 def trials(problem: Problem, seed: int) -> Iterator[Trial]:
-    """The trials at the test sizes; their seeds derive from the case's secret seed. That of the last is even, of
-    the others odd (`generators._cleared`)."""
+    """The trials at the test sizes; their seeds derive from the case's secret seed. That of the last is even,
+    so that its floats are as drawn, those of the others are odd."""
     rng = random.Random(seed)
     largest = largest_test(problem)
     for index, sizes in enumerate(problem.sizes.test):
         for variation in variations(problem):
-            if variation == "structured" and index not in (0, largest) or variation == "path" and index:
+            if (variation == "structured" and index not in (0, largest)) or (variation == "path" and index):
                 continue
             yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48) | 1, variation)
     if problem.sizes.test:

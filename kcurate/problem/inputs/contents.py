@@ -62,7 +62,8 @@ FAR_DEVIATIONS = 6.0
 MAX_INTEGER = 1 << 64
 __all__ = [
     "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "exchangeable", "generate",
-    "integer_variations", "make", "most_terms", "recipes", "takes_literals", "thinned", "variations", "varies",
+    "integer_variations", "make", "most_terms", "recipes", "takes_literals", "thinned", "variations",
+    "varies",
 ]  # fmt: skip
 
 
@@ -190,7 +191,7 @@ def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
 
 
 def _share_values(buffers: Mapping[str, Buffer], made: dict[str, Array | Recipe], seed: int) -> None:
-    """Give some elements of a buffer values of the others of its type that are in its range, so that they tie."""
+    """Give some elements of a buffer values of others of its type that are in its range, so that they tie."""
     arrays = {name: values.reshape(-1) for name, values in made.items() if isinstance(values, np.ndarray)}
     drawn = {name: values.copy() for name, values in arrays.items()}
     for name, values in arrays.items():

@@ -60,12 +60,12 @@ FACTOR_BIT, OFFSET_BIT = np.uint64(32), np.uint64(40)
 LOWEST_RANK, MIDDLE_RANK, HIGHEST_RANK = np.uint32(1 << 27), np.uint32(1 << 29), np.uint32(0xF0000000)
 # Right shifts that map a random word to the lowest eighth, or about thousandth, of its range.
 EIGHTH, THOUSANDTH = 3, 10
-# By type: bits that are cleared in a share of the values, which the next narrower types then round toward zero
-# (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
+# By type: bits that are cleared in a share of the values, which the next narrower types then round toward
+# zero (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
 # direction, so narrower arithmetic shows in sums of any length; the bits below are random.
 ROUNDED_DOWN = {"float64": 1 << 28, "float32": 0x9000, "float16": 0x40, "bfloat16": 0x8}
-# The share of all values, and the odd factors by which a value's random word gives its place in the share, and
-# the bits of a float64 that float32 has not.
+# The share of all values, and the odd factors by which a value's random word gives its place in the share,
+# and the bits that a float64 has beyond float32.
 ALL_CLEARED, PLACE_FACTOR, REST_FACTOR = 256, np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)
 # Mantissa bits below the top three, cleared in shapes with repeated values: adding one number repeatedly
 # would round in one direction, whereas sums of up to 2^16 products of two such numbers are exact.
@@ -335,8 +335,8 @@ class Recipe:
     top: float = math.inf  # of uniform and uneven
     width: int = 1  # elements of a row, of sorted
     shaping: Shaping | None = None  # of uniform, normal and integers
-    # The `cleared` bits of uniform and normal are masked off in a `share` of the values (of `ALL_CLEARED`) unless
-    # they would leave [least, most].
+    # The `cleared` bits of uniform and normal are masked off in a `share` of the values (of `ALL_CLEARED`)
+    # unless they would leave [least, most].
     cleared: int = 0
     share: int = 0
     least: float = -math.inf

@@ -46,7 +46,7 @@ def uneven(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
 
 def even(lengths: Integers) -> Integers:
     """As many entries in all, in rows that differ by one at most."""
-    return np.diff(np.arange(lengths.size + 1) * int(lengths.sum()) // lengths.size)
+    return np.diff(offsets(np.full(lengths.size, int(lengths.sum()))) // lengths.size)
 
 
 def path(starts: Integers, cols: int) -> Integers:

@@ -63,8 +63,8 @@ def verified_runs(candidate: Candidate) -> int:
     small = list(trials.trials(problem, 0))
     at_bench = [*trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
     literals = trials.literal_trials(problem, (candidate.slow, candidate.fast), 0)
-    # Once more for each trial that runs several times, with a few elements of its inputs changed, and where there is
-    # an earlier one of the same sizes also on its inputs.
+    # Once more for each trial that runs several times, with a few elements of its inputs changed, and where
+    # there is an earlier one of the same sizes also on its inputs.
     sizes = [tuple(trial.sizes.items()) for trial in small]
     several = [number for number, trial in enumerate(small) if trial.runs > 1]
     again = len(several) + sum(sizes[number] in sizes[:number] for number in several)

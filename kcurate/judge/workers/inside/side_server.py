@@ -187,8 +187,8 @@ class SideServer:
         return Reply(RunAnswer(tuple(damage)), blobs)
 
     def _run_others(self, asked: Run, prepared: Prepared, salt: int) -> None:
-        """Run on an earlier trial's inputs, if one had the same sizes, and on the slot's own with a few elements
-        changed, so that what is kept is of no use, however a side recognises inputs."""
+        """Run on an earlier trial's inputs, if one had the same sizes, and on the slot's own with a few
+        elements changed, so that what is kept is of no use, however a side recognises inputs."""
         own, rng = self._inputs[asked.slot], np.random.default_rng(salt)
         same = (other for slot, other in self._inputs.items() if slot != asked.slot)
         others = [other.arrays for other in same if other.program.sizes == own.program.sizes][:1]
