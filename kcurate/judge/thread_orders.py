@@ -35,8 +35,8 @@ SEED_BITS = 32
 QUICK_S = 0.3
 DIFFERS = "differs from its answer in the usual order"
 # More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks, 2048
-# threads, and 228 KiB of shared memory, of which a block takes 1 KiB more (CUDA C++ Programming Guide, "Compute
-# Capabilities").
+# threads, and 228 KiB of shared memory, of which a block takes 1 KiB more (CUDA C++ Programming Guide,
+# "Compute Capabilities").
 MULTIPROCESSORS, MOST_BLOCKS, MOST_THREADS = 192, 32, 2048
 SHARED_BYTES, BLOCK_BYTES = 228 << 10, 1 << 10
 

@@ -698,8 +698,12 @@ def test_paths_lead_through_all_rows_of_a_sparse_matrix() -> None:
         for kind, shape in (("csr_offsets", (61,)), ("csr_columns", (200,)))
     )
     rows = np.split(columns, offsets[1:-1])
-    assert [part.max() for part in rows[4:]] == [*range(5, 60), 59]
-    assert all((np.diff(part) == 1).all() and part.min() >= 0 for part in rows)
+    assert all((np.diff(part) > 0).all() for part in rows)
+    reached, rounds = {0}, 0
+    while len(reached) < 60:
+        reached |= {int(column) for row in reached for column in rows[row]}
+        rounds += 1
+    assert rounds > 50
 
 
 @pytest.mark.parametrize("kind", ["mixed", "lognormal", "image", "sorted"])

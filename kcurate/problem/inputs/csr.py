@@ -49,13 +49,21 @@ def even(lengths: Integers) -> Integers:
     return np.diff(offsets(np.full(lengths.size, int(lengths.sum()))) // lengths.size)
 
 
-def path(starts: Integers, cols: int) -> Integers:
-    """Columns, ascending and distinct, which in a square matrix lead from each row to the next, and to none
-    behind that: `(entries,) int64`."""
+def path(rng: np.random.Generator, starts: Integers, cols: int) -> Integers:
+    """Columns, ascending and distinct; those of a square matrix lead from row 0 through all rows in random
+    order, hardly more than one at a time: `(entries,) int64`."""
     lengths = np.diff(starts)
-    rows = np.arange(lengths.size)
-    first = np.maximum(0, np.minimum((rows + 1) * cols // lengths.size, cols - 1) - lengths + 1)
-    return np.arange(starts[-1]) - np.repeat(starts[:-1] - first, lengths)
+    count = lengths.size
+    order = (
+        np.concatenate([[0], 1 + rng.permutation(count - 1)])
+        if cols == count
+        else np.arange(max(count, cols))
+    )
+    last = np.minimum((np.argsort(order)[:count] + 1) * cols // count, cols - 1)
+    first = np.maximum(0, last - lengths + 1)
+    columns = order[np.arange(starts[-1]) - np.repeat(starts[:-1] - first, lengths)]
+    row = np.repeat(np.arange(count), lengths)
+    return columns[np.lexsort((columns, row))]
 
 
 def _filled(rng: np.random.Generator, lengths: Integers, cols: int, missing: int) -> Integers:

@@ -330,7 +330,7 @@ def csr_columns(draw: Draw) -> Array | Recipe:
     """The column indices that match `csr_offsets` of the same `group` and parameters, ascending in a row."""
     cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(csr_lengths(draw))
     if draw.variation == "path":
-        return csr.path(starts, cols)
+        return csr.path(draw.stream(f"{_group(draw)} path"), starts, cols)
     key = word(draw.stream(f"{_group(draw)} columns"))
     return Recipe("columns", draw.dtype, int(starts[-1]), key, extent=cols, table=starts)
 
