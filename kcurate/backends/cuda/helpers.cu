@@ -240,7 +240,8 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
         value = __fadd_rn(value, __fmul_rn(0.3f, __int_as_float((int)table[3 * r.period + i / r.part])));
     }
     else if (!r.kind) {
-        double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w * 0x85ebca6bu), 0x1p-56)));
+        double rest = __dmul_rn(__dsub_rn((double)(w * 0x85ebca6bu), 0x1p31), 0x1p-55);
+        double exact = __dmul_rn((double)value, __dadd_rn(1.0, rest));
         u64 raw = (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
         return cleared(r, raw, w, equal, low_bits);
     }

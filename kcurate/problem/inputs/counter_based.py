@@ -401,8 +401,8 @@ class Recipe:
         if self.form == "uneven":
             return self._uneven(drawn, start)
         values = _unit(drawn) if self.form == "uniform" else normal_of(drawn)
-        if self.dtype == "float64":  # a float32 value, and more bits
-            exact = values * (1.0 + (drawn * REST_FACTOR).astype(np.float64) * 2.0**-56)
+        if self.dtype == "float64":  # a float32 value, and more bits on either side of it
+            exact = values * (1.0 + ((drawn * REST_FACTOR).astype(np.float64) - 2.0**31) * 2.0**-55)
             return np.asarray(exact * self.span + self.low)
         values *= np.float32(self.span)
         values += np.float32(self.low)

@@ -54,16 +54,14 @@ def path(rng: np.random.Generator, starts: Integers, cols: int) -> Integers:
     order, hardly more than one at a time: `(entries,) int64`."""
     lengths = np.diff(starts)
     count = lengths.size
-    order = (
-        np.concatenate([[0], 1 + rng.permutation(count - 1)])
-        if cols == count
-        else np.arange(max(count, cols))
-    )
+    order = np.arange(max(count, cols))
+    if cols == count:
+        order[1:] = rng.permutation(order[1:])
     last = np.minimum((np.argsort(order)[:count] + 1) * cols // count, cols - 1)
     first = np.maximum(0, last - lengths + 1)
     columns = order[np.arange(starts[-1]) - np.repeat(starts[:-1] - first, lengths)]
     row = np.repeat(np.arange(count), lengths)
-    return columns[np.lexsort((columns, row))]
+    return np.asarray(columns[np.lexsort((columns, row))], np.int64)
 
 
 def _filled(rng: np.random.Generator, lengths: Integers, cols: int, missing: int) -> Integers:
