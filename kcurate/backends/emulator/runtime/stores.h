@@ -87,9 +87,9 @@ struct Noted {
 inline unsigned bytes_in(const Part *part, const volatile void *pointer, size_t size)
 {
     const long from = static_cast<const volatile char *>(pointer) - reinterpret_cast<const char *>(part);
-    unsigned bytes = 0;
-    for (long i = 0; i < long(sizeof(Part)); i++) bytes |= unsigned(i >= from && i < from + long(size)) << i;
-    return bytes;
+    const long end = from + long(size), whole = sizeof(Part);
+    const unsigned before_end = (1u << (end < whole ? end : whole)) - 1;
+    return from > 0 ? before_end & ~((1u << from) - 1) : before_end;
 }
 
 inline Noted *noted_at(const Part *part)
