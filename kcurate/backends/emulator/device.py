@@ -6,7 +6,7 @@ Every call is synchronous; nothing is timed. Not covered: how a launch runs (`ru
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,9 +70,9 @@ class EmulatorDevice:
         """What a side compiled with `examine` did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
-    def schedule(self, module: base.Module, seed: int, crowded: Collection[str] = ()) -> None:
+    def schedule(self, module: base.Module, seed: int, room: Mapping[str, int] | None = None) -> None:
         """Run a side's threads in the random order of a seed; see `Library.schedule`."""
-        _own(module).schedule(seed, crowded)
+        _own(module).schedule(seed, room)
 
     def follow(self, module: base.Module, pieces: Sequence[tuple[int, int]]) -> None:
         """Track how far a side compiled with `examine` accesses memory; see `Library.follow`."""

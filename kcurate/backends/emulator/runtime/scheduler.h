@@ -193,8 +193,7 @@ inline Fiber *next_lane(Block *block, Warp &warp, unsigned number)
     return fiber;
 }
 
-// No lane of the warp can go on but those that ask who is with them: tell those at one place in the source. In a random
-// order some lanes at a place of `__activemask` may be alone: CUDA says nothing of which are there.
+// No lane of the warp can go on but those that ask who is with them: tell those at one place in the source.
 inline void release_converged(Block *block, Warp &warp, unsigned number)
 {
     Fiber *fibers = block->fibers + number * 32;
@@ -204,7 +203,8 @@ inline void release_converged(Block *block, Warp &warp, unsigned number)
         int lane = __builtin_ctz(lanes);
         if (fibers[lane].site == site) group |= 1u << lane;
     }
-    if (const unsigned apart = site < 0 && turn_over(2) ? group & roll() : 0) group = apart;
+    const bool split = site < 0 && group & (group + 1); // not the first lanes, which a guard of a tail leaves
+    if (split && turn_over(2)) group = (group & roll()) ?: group & -group;
     for (unsigned lanes = group; lanes; lanes &= lanes - 1) fibers[__builtin_ctz(lanes)].group = group;
     warp.converging &= ~group;
     warp.ready |= group;

@@ -40,43 +40,6 @@ struct LateStores {
     Stored stores[LATE_STORES];
 };
 
-// The words of 4 bytes that a launch has stored whole: a set by hash, which takes no more when it is half full.
-const unsigned WRITTEN_WORDS = 1u << 20;
-struct Written {
-    unsigned launches, count;
-    uintptr_t words[WRITTEN_WORDS];
-
-    uintptr_t &place(uintptr_t word)
-    {
-        unsigned at = unsigned(word * 0x9E3779B97F4A7C15ull >> 44);
-        while (words[at] && words[at] != word) at = (at + 1) % WRITTEN_WORDS;
-        return words[at];
-    }
-};
-
-inline void note_stored(const void *pointer, unsigned size)
-{
-    if (!state->schedule.on || (!state->written && !(state->written = reserve<Written>(1)))) return;
-    Written &written = *state->written;
-    if (written.launches != state->launches) madvise(&written, sizeof written, MADV_DONTNEED);
-    written.launches = state->launches;
-    const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
-    for (uintptr_t word = (at + 3) / 4; word < (at + size) / 4; word++) {
-        uintptr_t &place = written.place(word);
-        if (!place && written.count < WRITTEN_WORDS / 2) written.count++, place = word;
-    }
-}
-
-// A load through the cache of what is constant: whatever the launch stored there may be missing.
-inline void check_constant(const void *pointer, unsigned size)
-{
-    if (!state->written || state->written->launches != state->launches) return;
-    const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
-    for (uintptr_t word = at / 4; word <= (at + size - 1) / 4; word++)
-        if (state->written->place(word))
-            kcu_fault(KCU_LAUNCH, "a load through the read-only cache (__ldg) of what the launch has stored");
-}
-
 inline bool is_global(const void *pointer)
 {
     const char *place = static_cast<const char *>(pointer);
@@ -112,6 +75,49 @@ inline void keep_back(const void *pointer, unsigned size)
     stored.other = (stored.other & stored.bytes) | (*place & ~stored.bytes);
     stored.bytes |= stores;
     block->stores->used |= Part(1) << slot;
+}
+
+// What the running launch has stored, by a hash of the part of memory: of two in one slot, the later one.
+const unsigned NOTED_BITS = 15;
+struct Noted {
+    const Part *place;
+    unsigned launch, bytes; // a bit for each
+};
+
+inline unsigned bytes_in(const Part *part, const volatile void *pointer, size_t size)
+{
+    const long from = static_cast<const volatile char *>(pointer) - reinterpret_cast<const char *>(part);
+    const long end = from + long(size), whole = sizeof(Part);
+    const unsigned before_end = (1u << (end < whole ? end : whole)) - 1;
+    return from > 0 ? before_end & ~((1u << from) - 1) : before_end;
+}
+
+inline Noted *noted_at(const Part *part)
+{
+    return state->noted + (reinterpret_cast<uintptr_t>(part) / sizeof(Part) * 0x9E3779B97F4A7C15ull >> (64 - NOTED_BITS));
+}
+
+inline void note_store(const volatile void *pointer, size_t size)
+{
+    if (!state->schedule.on || !is_global(const_cast<const void *>(pointer))) return;
+    if (!state->noted && !(state->noted = reserve<Noted>(1u << NOTED_BITS))) return;
+    const char *end = static_cast<const char *>(const_cast<const void *>(pointer)) + size;
+    for (const Part *part = part_at(pointer); reinterpret_cast<const char *>(part) < end; part++) {
+        Noted &noted = *noted_at(part);
+        if (noted.place != part || noted.launch != state->launches) noted = Noted{part, state->launches, 0};
+        noted.bytes |= bytes_in(part, pointer, size);
+    }
+}
+
+inline bool has_stored(const volatile void *pointer, size_t size)
+{
+    const char *end = static_cast<const char *>(const_cast<const void *>(pointer)) + size;
+    for (const Part *part = part_at(pointer); state->noted && reinterpret_cast<const char *>(part) < end; part++) {
+        const Noted &noted = *noted_at(part);
+        if (noted.place == part && noted.launch == state->launches && noted.bytes & bytes_in(part, pointer, size))
+            return true;
+    }
+    return false;
 }
 
 // Others see from now on what the running block has stored in one place, or everywhere.

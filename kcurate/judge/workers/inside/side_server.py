@@ -178,7 +178,7 @@ class SideServer:
                 self._run_others(asked, prepared, salt)
             prepared.reset(salt, start)
             if asked.orders:
-                self._emulator().schedule(self._module(asked.text), asked.orders[index], asked.crowded)
+                self._emulator().schedule(self._module(asked.text), asked.orders[index], asked.room)
             prepared.run()
             prepared.finish()
             damage += prepared.integrity()

@@ -248,7 +248,7 @@ KCU_CACHED(double)
 KCU_CACHED(double2)
 template <class T> KCU_API typename kcu_cached<T>::type __ldg(const T *p)
 {
-    KCU_IN_TURNS(kcu_load_constant(p, sizeof *p));
+    KCU_IN_TURNS(kcu_read_only(p, sizeof(T)));
     return *p;
 }
 #define KCU_LOAD(NAME)                                                                                       \
