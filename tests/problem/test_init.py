@@ -673,6 +673,9 @@ def test_inputs_of_one_type_share_values_in_extremes() -> None:
     assert (np.diff(made["edges"]) >= 0).all()
     plain = generate(problem, None, {}, 5, "nominal")
     assert np.isin(plain["b"], plain["a"]).sum() < 50
+    table = replace(one, init=Init("constant", {"value": 0.5}))
+    beside = generate(problem, Side("", (), buffers={"table": table}), {}, 5, "extremes")
+    assert all(np.array_equal(beside[name], made[name]) for name in made), "both sides get the same"
 
 
 @pytest.mark.parametrize("entries", [7, 900, 5000])

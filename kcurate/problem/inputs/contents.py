@@ -248,8 +248,8 @@ def recipes(
             if literals and takes_literals(buffer):
                 rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"literals")])
                 plant_literals(np.asarray(found[name]), buffer.dtype, literals, rng)
-    if kind == EXTREMES:
-        _share_values(buffers, found, seed)
+    if kind == EXTREMES:  # not with a side's own buffers: both sides get the same inputs
+        _share_values(buffers, {name: found[name] for name in problem.buffers if name in found}, seed)
     counts = {name: outputs.elements(buffers[name], sizes) for name in found}
     return found, Spoiled.of(change, counts, seed)
 
