@@ -286,7 +286,7 @@ def _compare_floats(expected: Array, actual: Array, bound: Bound, unit: float) -
 
 
 def _kinds(values: Array, unit: float) -> float:
-    """How many different magnitudes make up the norm of some values: fewer where few of them outweigh others."""
+    """How many different magnitudes make up the norm of some values: fewer where few outweigh others."""
     magnitudes, counts = np.unique(np.abs(_finite(widened(values))), return_counts=True)
     shares = counts * (magnitudes / unit) ** 2
     total = float(shares.sum())
