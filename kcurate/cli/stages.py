@@ -64,11 +64,11 @@ def mint(config: MintConfig, fail_on: FailOnOption = None, json: JsonOption = Fa
 
     # A GPU that is missing is reported before anything is minted.
     choose("cuda", config.gpu, note=output.note)
-    minted = run(config, note=output.note)
+    written = set[str]()
+    minted = run(config, note=output.note, written=written)
     pairs = Workspace(config.workspace).pairs / "minted"
-    judged = judge(
-        ValidateConfig(config.workspace, (pairs,), "cuda", config.gpu, trust_python=True), note=output.note
-    )
+    settings = ValidateConfig(config.workspace, (pairs,), "cuda", config.gpu, trust_python=True)
+    judged = judge(settings, note=output.note, vouched=frozenset(written))
     if not json:
         output.show(minted, as_json=False)
     output.report(judged, as_json=json, fail_on=split(fail_on))

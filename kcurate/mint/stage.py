@@ -25,6 +25,7 @@ from kcurate.mint.graph import Kind
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.settings import MintConfig
 from kcurate.records import Summary
+from kcurate.verdicts.keys import verdict_key
 
 STAGE = "mint"
 LINES = "minted.jsonl"
@@ -33,8 +34,10 @@ TIMEOUT_S = 1800.0
 FAILED = "failed"
 
 
-def run(config: MintConfig, *, note: Note = silent) -> Summary:
+def run(config: MintConfig, *, note: Note = silent, written: set[str] | None = None) -> Summary:
     """Mint problems until `count` of this seed, kinds and types are admitted.
+
+    `written` receives the verdict keys of the pairs that this run makes.
 
     Raises:
         OptionError: an unknown kind, operator or type. InputError: no more distinct graphs.
@@ -45,7 +48,7 @@ def run(config: MintConfig, *, note: Note = silent) -> Summary:
         composer = Composer(config.seed, operators, types)
         mintings = (Minting(graph, config.seed, at) for at, graph in enumerate(composer.graphs()))
         record.begin(config)
-        book = _Book(workspace, _setting(config, operators, types))
+        book = _Book(workspace, _setting(config, operators, types), set() if written is None else written)
         with (
             Pool(config.jobs, ("kcurate.mint.admission",)) as pool,
             progress.bar(STAGE, config.count, "problem") as bar,
@@ -68,8 +71,8 @@ def ordered_counts(counts: Counter[str]) -> dict[str, int]:
 class _Book:
     """The lines of one setting: what became of each number so far in this run."""
 
-    def __init__(self, workspace: Workspace, setting: str) -> None:
-        self.workspace, self.setting = workspace, setting
+    def __init__(self, workspace: Workspace, setting: str, written: set[str]) -> None:
+        self.workspace, self.setting, self.written = workspace, setting, written
         self.path = workspace.root / LINES
         self.counts = Counter[str]()
         self.refused: list[tuple[str, str, str]] = []
@@ -99,6 +102,7 @@ class _Book:
         )
         for candidate in () if isinstance(minted, Failure) else minted.candidates:
             store.write_candidate(self.workspace.pairs / candidate.id, candidate)
+            self.written.add(verdict_key(candidate))
         line = {
             "setting": self.setting,
             "number": minting.number,

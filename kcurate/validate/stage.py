@@ -32,8 +32,10 @@ from kcurate.verdicts.readable import Unreadable
 STAGE = "validate"
 
 
-def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
+def run(config: ValidateConfig, *, note: Note = silent, vouched: frozenset[str] = frozenset()) -> Summary:
     """Judge candidates without a final verdict; the counts are over all candidates given.
+
+    `vouched`: keys of candidates that the caller has just made itself (`kcurate.judge.JudgeConfig`).
 
     Raises:
         InputError: nothing to validate, or unusable paths or options.
@@ -53,6 +55,7 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
             sanitize=config.sanitize,
             torch=trusted,
             workspace=config.workspace.resolve(),
+            vouched=vouched,
         )
         record.begin(config)
         with contextlib.ExitStack() as stack:

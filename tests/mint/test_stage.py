@@ -13,6 +13,7 @@ from kcurate.judge import Judge, JudgeConfig
 from kcurate.mint.settings import MintConfig
 from kcurate.mint.stage import LINES, run
 from kcurate.records import Outcome
+from kcurate.verdicts.keys import verdict_key
 
 KINDS = ("relu", "scale", "add", "softmax")
 
@@ -44,6 +45,15 @@ def test_a_run_that_goes_on_has_the_same_problems_as_one_at_once(minted: Path, t
     summary = run(config(tmp_path, 2))
     assert summary.counts["problems"]["admitted"] == 2
     assert texts(tmp_path) == texts(minted)
+
+
+def test_a_run_vouches_for_what_it_makes_itself_alone(minted: Path, tmp_path: Path) -> None:
+    written = set[str]()
+    run(config(minted, 4), written=written)
+    assert not written, "these pairs were there, and whoever wrote them may have been somebody else"
+    run(config(tmp_path, 1), written=written)
+    pairs = [store.read_candidate(folder) for folder in store.find_candidates(tmp_path / "pairs")]
+    assert written == {verdict_key(pair) for pair in pairs}
 
 
 def test_nothing_is_tried_twice(minted: Path) -> None:

@@ -31,27 +31,29 @@ def fast_side(graph: Graph, seed: int) -> Answer:
     """The fast side; `seed` chooses among equal schedules."""
     rng = random.Random(f"schedules {seed}")
     joined, inlined = groups(graph)
-    made: list[Kernel] = []
+    scheduled: list[Kernel] = []
     names = set[str]()
     for group in joined:
         stem = "_".join(dict.fromkeys(node.operator for node in (group.root, *group.epilogue)))
         name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 40))) if n not in names)
         names.add(name)
-        made.append(_kernel(graph, group, inlined, f"{name}_kernel", rng))
-    functions = {name: text for kernel in made for name, text in kernel.needs.functions.items()}
-    helpers = helper_text([name for kernel in made for name in kernel.helpers])
+        scheduled.append(_kernel(graph, group, inlined, f"{name}_kernel", rng))
+    functions = {name: text for kernel in scheduled for name, text in kernel.needs.functions.items()}
+    helpers = helper_text([name for kernel in scheduled for name in kernel.helpers])
     used = {value.dtype for value in graph.values.values()}
     headers = "".join(text for dtype, text in HEADERS.items() if dtype in used)
-    if any(kernel.schedule == "tensor-cores" for kernel in made):
+    if any(kernel.schedule == "tensor-cores" for kernel in scheduled):
         headers += "#include <mma.h>\n"
-    code = "\n".join(filter(None, (headers, helpers, *functions.values(), *(kernel.text for kernel in made))))
+    code = "\n".join(
+        filter(None, (headers, helpers, *functions.values(), *(kernel.text for kernel in scheduled)))
+    )
     scratch = {
         group.result.name: Buffer(group.result.dtype, group.result.shape or (1,), role="scratch")
         for group in joined
         if group.result.name not in graph.outputs
     }
-    plan = tuple(kernel.launch for kernel in made)
-    return Answer(Side(code, plan, buffers=scratch), tuple(kernel.schedule for kernel in made))
+    plan = tuple(kernel.launch for kernel in scheduled)
+    return Answer(Side(code, plan, buffers=scratch), tuple(kernel.schedule for kernel in scheduled))
 
 
 def _kernel(graph: Graph, group: Group, inlined: frozenset[str], name: str, rng: random.Random) -> Kernel:
