@@ -2,13 +2,14 @@
 
     python benchmarks/mint.py judge --workspace DIR --out ROWS.jsonl [--count 500] [--seed 0] [--gpus 0,1]
         [--seconds 300] [--jobs 0]
-    python benchmarks/mint.py modules --workspace DIR --out ROWS.jsonl [--seconds 120] [--compile 50]
-    python benchmarks/mint.py table ROWS.jsonl [MODULES.jsonl]
+    python benchmarks/mint.py modules --workspace DIR --out MODULES.jsonl [--seconds 120] [--compile 50]
+    python benchmarks/mint.py take ROWS.jsonl MODULES.jsonl
+    python benchmarks/mint.py board
 
 `judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and the
-key of the content, which the seed gives again. `modules` times the PyTorch modules of the workspace's problems
-at the headline size, all in eager mode and every so many compiled. Run again, both go on where they stopped.
-`table` prints yields by kind of answer, operator and schedule.
+key of the content, which the seed gives again. `modules` times the PyTorch modules of the workspace at the
+headline size, all in eager mode and every so many compiled. Run again, both go on where they stopped. `take`
+writes both into docs/data as one Parquet file; `board` fills docs/minting.md from it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import contextlib
 import json
 import statistics
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from marked import fill
 
 from kcurate.backends.choice import gpu_numbers
 from kcurate.core import store
@@ -34,6 +37,9 @@ from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
 
 Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "docs/data/nvidia-h200/minted.parquet"
+PAGE = ROOT / "docs/minting.md"
 
 
 def rows(path: Path) -> list[Row]:
@@ -113,23 +119,13 @@ def median_us(run: Callable[[], object], samples: int = 15) -> float:
 
 def modules(options: argparse.Namespace) -> None:
     """Time the modules; these are our own texts, so they run in this process."""
-    import torch
-
     known = {row["graph"] for row in rows(options.out)}
     started, count = time.monotonic(), 0
     for pair in pairs(options.workspace):
         graph = pair.id.split("/")[1]
         if not pair.id.endswith("/plain") or graph in known:
             continue
-        scope: dict[str, Any] = {}
-        exec(compile(pair.slow.code, graph, "exec"), scope)
-        model = scope["Model"]()
-        inputs = [value.cuda() for value in scope["get_inputs"]()]
-        row: Row = {"graph": graph, "eager_us": round(median_us(lambda: model(*inputs)), 2)}
-        if count % options.compile == 0:
-            torch.compiler.reset()
-            compiled = torch.compile(model)
-            row["compiled_us"] = round(median_us(lambda: compiled(*inputs)), 2)
+        row = {"graph": graph, **module_times(pair.slow.code, compiled=count % options.compile == 0)}
         store.append_line(options.out, json.dumps(row), durable=False)
         count += 1
         if time.monotonic() - started > options.seconds:
@@ -137,55 +133,112 @@ def modules(options: argparse.Namespace) -> None:
     print(f"{count} modules timed in {time.monotonic() - started:.0f} s", flush=True)
 
 
-def table(options: argparse.Namespace) -> None:
-    """Print yields."""
-    answers = rows(options.rows)
-    times = {row["graph"]: row for row in rows(options.modules)} if options.modules else {}
-    by_answer: dict[str, list[Row]] = defaultdict(list)
-    for row in answers:
-        by_answer[row["answer"]].append(row)
-    print("| answer | judged | confirmed | 1.2x | 1.5x | median | faster than eager | than compiled |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for name, some in sorted(by_answer.items()):
-        confirmed = [row for row in some if row["outcome"] == "confirmed"]
-        ratios = [row["speedup"] for row in confirmed]
-        beaten = [share(confirmed, times, field) for field in ("eager_us", "compiled_us")]
-        print(
-            f"| {name} | {len(some)} | {len(confirmed)} | {sum(r >= 1.2 for r in ratios)} "
-            f"| {sum(r >= 1.5 for r in ratios)} | {statistics.median(ratios or [0]):.2f} | {' | '.join(beaten)} |"
-        )
-    problems = {row["graph"] for row in answers if row["outcome"] == "confirmed" and row["speedup"] >= 1.2}
-    print(f"\n{len(problems)} problems with an answer of 1.2 or more")
-    outcomes = Counter((row["answer"], row["outcome"]) for row in answers)
-    print(*(f"{answer} {outcome}: {count}" for (answer, outcome), count in outcomes.most_common()), sep="\n")
-    schedules: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in answers:
-        for schedule in set(row["schedules"]):
-            schedules[f"{row['answer']} {schedule}"][row["outcome"]] += 1
-    for name, counts in sorted(schedules.items()):
-        print(f"{name}: {dict(counts)}")
+def module_times(code: str, *, compiled: bool) -> Row:
+    """Microseconds of a module in eager mode, and compiled if asked for."""
+    import torch
+
+    scope: dict[str, Any] = {}
+    exec(compile(code, "module", "exec"), scope)
+    model, inputs = scope["Model"](), [value.cuda() for value in scope["get_inputs"]()]
+    times: Row = {"eager_us": round(median_us(lambda: model(*inputs)), 2)}
+    if compiled:
+        torch.compiler.reset()
+        fused = torch.compile(model)
+        times["compiled_us"] = round(median_us(lambda: fused(*inputs)), 2)
+    return times
 
 
-def share(confirmed: Sequence[Row], times: dict[str, Row], field: str) -> str:
-    """How many confirmed answers are faster than the module, of those that were timed."""
-    timed = [
-        (row["fast_us"], times[row["graph"]][field])
-        for row in confirmed
-        if field in times.get(row["graph"], {})
+def take(options: argparse.Namespace) -> None:
+    """Write the rows with the times of their modules as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    times = {row["graph"]: row for row in rows(options.modules)}
+    joined = [
+        {"eager_us": None, "compiled_us": None, **row, **times.get(row["graph"], {})}
+        for row in rows(options.rows)
     ]
-    return f"{sum(fast < module for fast, module in timed)} of {len(timed)}"
+    pq.write_table(pa.Table.from_pylist(joined), DATA, compression="zstd", compression_level=19)
+    print(f"{len(joined)} rows in {DATA.stat().st_size >> 10} KB")
+
+
+def board(_: argparse.Namespace) -> None:
+    """Fill the page."""
+    import pyarrow.parquet as pq
+
+    answers = pq.read_table(DATA).to_pylist()
+    graphs = {row["graph"] for row in answers}
+    strong = {row["graph"] for row in answers if holds(row) and row["speedup"] >= 1.2}
+    stronger = {row["graph"] for row in answers if holds(row) and row["speedup"] >= 1.5}
+    text = "\n".join(
+        [
+            f"{len(answers)} answers to {len(graphs)} problems, on {answers[0]['device']}s.",
+            f"{len(strong)} problems have a confirmed answer of 1.2 times or more, {len(stronger)} of 1.5 times or more.",
+            "",
+            "| answers | judged | confirmed | 1.2 | 1.5 | median | faster than eager | than compiled |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|",
+            *(
+                yields(name, [row for row in answers if row["answer"] == name])
+                for name in ("schedules", "triton")
+            ),
+            "",
+            "| outcome | CUDA | Triton |",
+            "|---|---:|---:|",
+            *outcomes(answers),
+            "",
+            "| schedule | answers with it | share of all confirmed |",
+            "|---|---:|---:|",
+            *shares(answers),
+        ]
+    )
+    fill(PAGE, Path(__file__).name, text)
+
+
+def holds(row: Row) -> bool:
+    """Whether an answer is confirmed."""
+    return bool(row["outcome"] == "confirmed")
+
+
+def yields(name: str, judged: Sequence[Row]) -> str:
+    """One line of the table: how many answers hold, and beat PyTorch."""
+    confirmed = [row for row in judged if holds(row)]
+    ratios = [row["speedup"] for row in confirmed]
+    strong, stronger = (sum(ratio >= least for ratio in ratios) for least in (1.2, 1.5))
+    beaten = []
+    for field in ("eager_us", "compiled_us"):
+        timed = [(row["fast_us"], row[field]) for row in confirmed if row[field] is not None]
+        beaten.append(f"{sum(fast < module for fast, module in timed)} of {len(timed)}")
+    language = {"schedules": "CUDA", "triton": "Triton"}[name]
+    counts = f"{len(judged)} | {len(confirmed)} | {strong} | {stronger} | {statistics.median(ratios):.2f}"
+    return f"| {language} | {counts} | {' | '.join(beaten)} |"
+
+
+def outcomes(answers: Sequence[Row]) -> Iterator[str]:
+    """Outcomes by language, the commonest first."""
+    counts = Counter((row["outcome"], row["answer"]) for row in answers)
+    for outcome, _ in Counter(row["outcome"] for row in answers).most_common():
+        yield f"| {outcome} | {counts[outcome, 'schedules']} | {counts[outcome, 'triton']} |"
+
+
+def shares(answers: Sequence[Row]) -> Iterator[str]:
+    """How many confirmed answers have a kernel of each schedule."""
+    confirmed = [row for row in answers if holds(row)]
+    counts = Counter(schedule for row in confirmed for schedule in set(row["schedules"]))
+    for schedule, count in counts.most_common():
+        yield f"| `{schedule}` | {count} | {count / len(confirmed):.0%} |"
 
 
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parts = parser.add_subparsers(dest="part", required=True)
-    for name, action in (("judge", judge), ("modules", modules), ("table", table)):
+    for name, action in (("judge", judge), ("modules", modules), ("take", take), ("board", board)):
         part = parts.add_parser(name)
         part.set_defaults(action=action)
-        if name == "table":
+        if name == "take":
             part.add_argument("rows", type=Path)
-            part.add_argument("modules", type=Path, nargs="?")
+            part.add_argument("modules", type=Path)
+        if name not in ("judge", "modules"):
             continue
         part.add_argument("--workspace", type=Path, required=True)
         part.add_argument("--out", type=Path, required=True)

@@ -35,7 +35,8 @@ from kcurate.extract.commit_changes import (
 )
 from kcurate.extract.git_objects import Changed, Repository
 from kcurate.extract.settings import ExtractConfig
-from kcurate.extract.walk import CUDA_SUFFIXES, HEADER_SUFFIXES, Filter
+from kcurate.extract.walk import Filter
+from kcurate.forms.readers import CUDA_SUFFIXES, HEADER_SUFFIXES, suffix_of
 from kcurate.records import Candidate, Summary
 
 PRELOAD = ("kcurate.extract.commit_changes",)
@@ -152,7 +153,7 @@ class _History:
             file
             for file in changed.files
             if (path := file.after or file.before)
-            and Path(path).suffix.lower() in CUDA_SUFFIXES | HEADER_SUFFIXES
+            and suffix_of(path) in CUDA_SUFFIXES | HEADER_SUFFIXES
             and chosen.passes(path)
         )
         kept = {file.before for file in files} != {None} and {file.after for file in files} != {None}

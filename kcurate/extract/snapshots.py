@@ -21,7 +21,8 @@ from kcurate.extract.merge import merge
 from kcurate.extract.rights import with_rights
 from kcurate.extract.sources import choose_units, find_files
 from kcurate.extract.units import UnitTask, read_unit
-from kcurate.extract.walk import SOURCE_SUFFIXES, Filter
+from kcurate.extract.walk import Filter
+from kcurate.forms.readers import SOURCE_SUFFIXES, suffix_of
 from kcurate.records import Kernel
 from kcurate.suites.manifest import GENERIC
 
@@ -83,7 +84,7 @@ def write_snapshot(repository: Repository, commit: str, path: str, snapshots: Pa
 
 
 def _is_source(path: str) -> bool:
-    return posixpath.splitext(path)[1].lower() in SOURCE_SUFFIXES
+    return suffix_of(path) in SOURCE_SUFFIXES
 
 
 def _parents(path: str) -> list[str]:

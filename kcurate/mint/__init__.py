@@ -1,4 +1,4 @@
-"""Problems composed from a table of operators, with a plain side in CUDA, into a workspace.
+"""Problems composed from a table of operators, with a plain side in CUDA and fast ones, into a workspace.
 
 | module | owns |
 |---|---|
@@ -16,6 +16,7 @@
 | `statement` | a graph in words |
 | `known_graphs` | graphs of KernelBench and of built-in families |
 | `admission` | whether a graph becomes a problem |
+| `answers`, `schedules/` | fast sides from schedule templates |
 
-Not covered: answers; how a problem is judged (`kcurate.judge`).
+Not covered: how a problem is judged (`kcurate.judge`).
 """

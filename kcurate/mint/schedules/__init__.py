@@ -7,5 +7,6 @@
 | `kernels` | elements, rows, columns, scans |
 | `products` | tiles of matrix products and convolutions |
 | `helpers` | reductions and scans of warps and blocks |
-| `sides` | the schedule of each kernel, and the side |
+| `sides` | the schedule of each kernel, and the side in CUDA |
+| `triton_side` | the same in Triton |
 """

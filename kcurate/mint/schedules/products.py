@@ -220,7 +220,8 @@ class _Tiles:
                     "for (int j = 0; j < 4; ++j) {",
                     *indented(
                         [
-                            "int row_at = first_row + down * 4 + i, column_at = first_column + across + 16 * j;",
+                            "int row_at = first_row + down * 4 + i, "
+                            "column_at = first_column + across + 16 * j;",
                             "if (row_at < rows_here && column_at < columns_here) {",
                             *indented(self.store("sums[i][j]").copy()),
                             "}",

@@ -76,7 +76,10 @@ def triton_side(graph: Graph) -> Answer | None:
 
 
 class TritonWriter(Writer):
-    """Writes expressions as blocks of lanes; `mask`: where a lane may load; `lanes`: variables that are blocks."""
+    """Writes expressions as blocks of lanes.
+
+    `mask`: where a lane may load; `lanes`: the variables that are blocks.
+    """
 
     mask: str = ""
     lanes: frozenset[str] = frozenset()
@@ -97,12 +100,14 @@ class TritonWriter(Writer):
         return self._text(parsed(expression), self.mask)[0]
 
     def rounded(self, text: str) -> str:
+        """As in C."""
         if self.node.dtype == "float32":
             return text
         wide = "tl.int32" if self.node.dtype in ("int8", "int64") else "tl.float32"
         return f"({text}).to({_TYPES[self.node.dtype]}).to({wide})"
 
     def stored(self, text: str) -> str:
+        """As in C."""
         return text if self.node.dtype == "float32" else f"({text}).to({_TYPES[self.node.dtype]})"
 
     def _text(self, node: ast.expr, mask: str) -> tuple[str, bool]:
@@ -472,7 +477,7 @@ class _Kernel:
             cast = ".to(tl.int8)"
         else:
             same = dtypes == {narrow} and narrow in ("bfloat16", "float16")
-            cast = f".to({_TYPES[narrow] if same else 'tl.float32'})"
+            cast = f".to({_TYPES[narrow]})" if same else ".to(tl.float32)" if "int8" in dtypes else ""
         return [
             *writer.coordinates(along, side),
             *writer.coordinates("deep", summed),

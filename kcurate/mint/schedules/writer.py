@@ -1,4 +1,4 @@
-"""The text of nodes inside kernels: expressions at a place, and device functions of nodes that are inlined."""
+"""The text of nodes inside kernels: expressions at a place, and device functions of inlined nodes."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Needs:
 class Writer:
     """Writes the expressions of one node in a kernel.
 
-    `linear`: the text of the linear index over the operator's axes, at the current place. `values`: texts of operands that are
-    in registers (by name of the value).
+    `linear`: the text of the linear index over the operator's axes, at the current place. `values`: texts of
+    operands that are in registers (by name of the value).
     """
 
     def __init__(

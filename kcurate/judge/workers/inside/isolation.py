@@ -122,14 +122,14 @@ def _limit(kind: str, backend: str) -> None:
     if kind == "compile":
         limits[resource.RLIMIT_AS] = _address_space_bytes() + COMPILE_MEMORY_BYTES
     elif backend == "emulator":
-        limits[resource.RLIMIT_AS] = RUN_MEMORY_BYTES
+        limits[resource.RLIMIT_AS] = _address_space_bytes() + RUN_MEMORY_BYTES
     for which, value in limits.items():
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(which, (value, value))
 
 
 def _address_space_bytes() -> int:
-    """What this process has reserved so far: NVRTC reserves gigabytes on machines of many cores."""
+    """What this process has reserved so far: gigabytes with NVRTC or PyTorch for GPUs on many cores."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     return 0
