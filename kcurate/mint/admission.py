@@ -145,7 +145,8 @@ def _tried(module: ModuleUnderTest, candidate: Candidate) -> tuple[Admission, st
     candidate = replace(candidate, problem=module.problem)
     if (difference := _difference(module, candidate)) is not None:
         return Admission.PLAIN_WRONG, difference, candidate
-    weakness = module.weakness()
+    idle = module.idle_input()
+    weakness = f"{idle} does not matter" if idle else module.weakness()
     return (Admission.WEAK, weakness, candidate) if weakness else (Admission.ADMITTED, "", candidate)
 
 

@@ -113,3 +113,15 @@ def test_the_sums_of_a_short_row_are_over_the_row() -> None:
     minted = admit(Minting(graph, 1, 1))
     assert minted.outcome is Admission.ADMITTED
     assert any(candidate.id.endswith(f"/{CUDA}") for candidate in minted.candidates)
+
+
+@pytest.mark.parametrize(
+    ("graph", "idle"),
+    [
+        (graph_of(("h1", "add", "x", "y"), ("h2", "sub", "h1", "y")), "y"),
+        (graph_of(("h1", "softmax", "x"), ("h2", "row_sum", "h1"), shapes={"h2": ("rows",)}), "x"),
+    ],
+)
+def test_a_graph_whose_result_forgets_an_input_is_refused(graph: Graph, idle: str) -> None:
+    minted = admit(Minting(graph, 1, 1))
+    assert (minted.outcome, minted.why) == (Admission.WEAK, f"{idle} does not matter")
