@@ -168,6 +168,20 @@ class ModuleUnderTest:
         buffers = {name: buffer for name, buffer in self.problem.buffers.items() if name not in idle}
         return replace(self.problem, buffers=buffers), replace(self.side, plan=(replace(call, state=state),))
 
+    def idle_input(self) -> str | None:
+        """An input that may be anything at every test size; None if there is none."""
+        trials = [trial for trial in self.trials if trial.variation == "nominal"]
+        for name in self.values(trials[0]):
+            if not any(self._matters(name, trial) for trial in trials):
+                return name
+        return None
+
+    def _matters(self, name: str, trial: Trial) -> bool:
+        other = self.values(replace(trial, seed=trial.seed ^ 0x5EED))
+        changed = self._outputs(trial, {**self.values(trial), name: other[name]})
+        expected = self.expected[trial.slot]
+        return any(differs(self.problem, trial.sizes, output, expected, changed) for output in expected)
+
     def weakness(self) -> str | None:
         """Why the problem is too weak; None if it is strong."""
         weakness = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs_if_any)

@@ -86,6 +86,7 @@ def admit(minting: Minting) -> Minted:
             module = ModuleUnderTest(plain.problem, plain.slow, exact=module_side(graph, exact=True))
             outcome, why, plain = _tried(module, plain)
             if outcome is Admission.ADMITTED:
+                plain = _worded(minting, graph, plain)
                 # Interpreting Triton here takes longer than all the rest; the judge will see.
                 answers = tuple(
                     answer
@@ -144,7 +145,8 @@ def _tried(module: ModuleUnderTest, candidate: Candidate) -> tuple[Admission, st
     candidate = replace(candidate, problem=module.problem)
     if (difference := _difference(module, candidate)) is not None:
         return Admission.PLAIN_WRONG, difference, candidate
-    weakness = module.weakness()
+    idle = module.idle_input()
+    weakness = f"{idle} does not matter" if idle else module.weakness()
     return (Admission.WEAK, weakness, candidate) if weakness else (Admission.ADMITTED, "", candidate)
 
 
@@ -161,6 +163,15 @@ def _scaled(module: ModuleUnderTest) -> Problem:
             tolerance = replace(buffer.tolerance, scale=float(f"{np.sqrt(squares):.2g}"))
             buffers[name] = replace(buffer, tolerance=tolerance)
     return replace(module.problem, buffers=buffers)
+
+
+def _worded(minting: Minting, graph: Graph, candidate: Candidate) -> Candidate:
+    """The candidate with a statement that tells the scales of its tolerances."""
+    assert candidate.problem is not None, "it was composed with one"
+    tolerances = {name: buffer.tolerance for name, buffer in candidate.problem.buffers.items()}
+    scales = {name: t.scale for name, t in tolerances.items() if t is not None and t.scale is not None}
+    text = statement(graph, minting.text_seed, scales)
+    return replace(candidate, problem=replace(candidate.problem, statement=text))
 
 
 def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kcurate.mint.axes import Binding, binding_of
-from kcurate.mint.graph import REST, Graph, Node, Operator, Value
+from kcurate.mint.graph import REST, Fold, Graph, Node, Operator, Value
 from kcurate.mint.module_text import LOW
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.problem import tolerance_of
 from kcurate.problem.compare import norm_bound
 from kcurate.problem.dtypes import is_float
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.groups import BLOCK
 from kcurate.records import Expr
 
 _OPENINGS = (
     "Compute {results} from {inputs}.",
     "Given {inputs}, compute {results}.",
-    "From {inputs} the kernels compute {results}.",
+    "From {inputs}, compute {results}.",
 )
 _LAYOUTS = (
     "All arrays are dense and row-major (the last axis is contiguous).",
@@ -27,25 +28,34 @@ _LAYOUTS = (
     "Every array is contiguous, its last axis innermost.",
 )
 _STEPS = ("Steps:", "In order:", "The computation:")
-# Indices along the height and width of images: arrays may be called x and y.
+# Indices along the height and width of images, and letters for indices and sums that an array is called.
 INDICES = {"y": "i", "x_": "j"}
+_LETTERS = "klmnopqrtuvacdefz"
 _FOLDS = {"sum": "the sum", "max": "the largest", "min": "the smallest"}
 
 
-def statement(graph: Graph, seed: int) -> str:
-    """Everything that is needed to write the kernels: types, shapes, layout, formulas, tolerance."""
+def statement(graph: Graph, seed: int, scales: Mapping[str, float] | None = None) -> str:
+    """Everything that is needed to write the kernels: types, shapes, layout, formulas, tolerance.
+
+    `scales`: the declared magnitude of the terms of results, by name (`Tolerance.scale`).
+    """
     rng = random.Random(f"words {seed}")
     inputs = ", ".join(_array(value) for value in graph.inputs)
     results = " and ".join(_array(graph.values[name]) for name in graph.outputs)
+    opening = rng.choice(_OPENINGS).format(inputs=inputs, results=results)
+    layout, heading = rng.choice(_LAYOUTS), rng.choice(_STEPS)
+    steps = [f"{number}. {_step(graph, node, rng)}" for number, node in enumerate(graph.nodes, 1)]
+    text = "\n".join((opening, *steps))
     lines = [
-        rng.choice(_OPENINGS).format(inputs=inputs, results=results),
-        rng.choice(_LAYOUTS),
+        opening,
+        layout,
         *_indices(graph),
-        *(["Divisions of sizes and indices round down."] if _divides(graph) else []),
+        *(["In formulas, ... stands for all leading indices."] if "[..." in text else []),
+        *(["// divides integers and rounds down."] if "//" in text else []),
         *_narrow(graph),
-        rng.choice(_STEPS),
-        *(f"{number}. {_step(graph, node, rng)}" for number, node in enumerate(graph.nodes, 1)),
-        _tolerances(graph),
+        heading,
+        *steps,
+        *_tolerances(graph, scales or {}),
     ]
     return "\n".join(lines)
 
@@ -60,7 +70,8 @@ def _shape(value: Value) -> str:
 
 def _alone(extent: Expr) -> str:
     """An extent, in parentheses where it is more than a name or number."""
-    return str(extent) if str(extent).isidentifier() or str(extent).isdigit() else f"({extent})"
+    text = str(extent).replace("/", "//")
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _indices(graph: Graph) -> list[str]:
@@ -71,21 +82,17 @@ def _indices(graph: Graph) -> list[str]:
     ]
 
 
-def _divides(graph: Graph) -> bool:
-    """Whether a shape or a formula may divide integers."""
-    operators = [OPERATORS[node.operator] for node in graph.nodes]
-    return any(" / " in extent for one in operators for extent in one.extents.values()) or any(
-        one.kind in ("gather", "pooling") and " / " in one.result for one in operators
-    )
-
-
 def _narrow(graph: Graph) -> list[str]:
-    """How values between the steps are rounded, where the graph has a narrow type."""
+    """How values are rounded, where the graph has a narrow type."""
     if graph.dtype not in LOW:
         return []
-    kept = [node.name for node in graph.nodes if node.dtype in LOW]
-    rounded = f"{', '.join(kept)} {'is' if len(kept) == 1 else 'are'}" if kept else "nothing is"
-    return [f"Everything is computed in float32; {rounded} rounded to {graph.dtype}."]
+    narrow = [node.name for node in graph.nodes if node.dtype in LOW]
+    results = [name for name in narrow if name in graph.outputs]
+    between = [name for name in narrow if name not in graph.outputs]
+    are = "is" if len(results) == 1 else "are"
+    rounded = f"; {', '.join(results)} {are} rounded to {graph.dtype}" if results else ""
+    optional = f" ({', '.join(between)} may be, as in the reference)" if between else ""
+    return [f"Everything is computed in float32{rounded}{optional}."]
 
 
 def _step(graph: Graph, node: Node, rng: random.Random) -> str:
@@ -98,37 +105,51 @@ def _step(graph: Graph, node: Node, rng: random.Random) -> str:
 
 
 def _formula(graph: Graph, node: Node, operator: Operator, names: Mapping[str, str]) -> str:
-    binding = binding_of(graph, node, operator)
+    binding, shown = binding_of(graph, node, operator), _shown(graph, operator)
 
-    def text(expression: str) -> str:
-        return ast.unparse(
-            _Named(operator, binding, names, node.attributes).visit(ast.parse(expression, mode="eval"))
-        )
+    def text(expression: str, shown: Mapping[str, str]) -> str:
+        named = _Named(operator, binding, names, node.attributes, shown)
+        return ast.unparse(named.visit(ast.parse(expression, mode="eval")))
 
-    left = f"{node.name}{_subscripts(operator.out, binding)}"
-    where = [
-        f"{fold.name} = {_FOLDS[fold.how]} over {_axes(fold.over, binding)}"
-        f"{_up_to(fold.over[0], backwards=fold.backwards) if fold.running else ''} of {text(fold.term)}"
-        for fold in operator.folds
-    ]
-    return f"{left} = {text(operator.result)}{', where ' if where else ''}{', '.join(where)}"
+    def where(fold: Fold) -> str:
+        if fold.running:
+            # Two names: the index that the fold goes over, and the one up to which it does.
+            (axis,) = fold.over
+            inner = {**shown, axis: _free(graph, shown.values())}
+            over = f"{inner[axis]} {'>=' if fold.backwards else '<='} {shown[axis]}"
+        else:
+            inner = shown
+            over = ", ".join(f"{shown[axis]} < {_alone(binding.extent(axis))}" for axis in fold.over)
+        return f"{shown[fold.name]} = {_FOLDS[fold.how]} over {over} of {text(fold.term, inner)}"
 
-
-def _up_to(axis: str, *, backwards: bool) -> str:
-    return f" ({'from the current one on' if backwards else 'up to and with the current one'})"
-
-
-def _axes(axes: Sequence[str], binding: Binding) -> str:
-    return ", ".join(f"{INDICES.get(axis, axis)} < {_alone(binding.extent(axis))}" for axis in axes)
+    left = f"{node.name}{_subscripts(operator.out, binding, shown)}"
+    folds = ", ".join(map(where, operator.folds))
+    return f"{left} = {text(operator.result, shown)}{', where ' if folds else ''}{folds}"
 
 
-def _subscripts(axes: Sequence[str], binding: Binding) -> str:
-    parts = [INDICES.get(axis, axis) for axis in axes if axis != REST or binding.rest]
+def _shown(graph: Graph, operator: Operator) -> dict[str, str]:
+    """The names of indices and folds in a formula: none of them is that of an array too."""
+    axes = [axis for parameter in operator.parameters for axis in parameter.axes]
+    axes += [*operator.out, *operator.folded]
+    folds = [fold.name for fold in operator.folds]
+    shown = {name: INDICES.get(name, name) for name in (*axes, *folds)}
+    for name, text in shown.items():
+        if text in graph.values:
+            shown[name] = _free(graph, shown.values(), _LETTERS[::-1] if name in folds else _LETTERS)
+    return shown
+
+
+def _free(graph: Graph, taken: Iterable[str], letters: str = _LETTERS) -> str:
+    return next(letter for letter in letters if letter not in {*graph.values, *taken})
+
+
+def _subscripts(axes: Sequence[str], binding: Binding, shown: Mapping[str, str]) -> str:
+    parts = [shown[axis] for axis in axes if axis != REST or binding.rest]
     return f"[{', '.join(parts)}]" if parts else ""
 
 
 class _Named(ast.NodeTransformer):
-    """Operands as elements of arrays, extents and attributes as what they are."""
+    """Operands as elements of arrays, extents and attributes as what they are, local names as `shown`."""
 
     def __init__(
         self,
@@ -136,8 +157,12 @@ class _Named(ast.NodeTransformer):
         binding: Binding,
         names: Mapping[str, str],
         attributes: Mapping[str, int | float],
+        shown: Mapping[str, str],
     ) -> None:
-        self.operator, self.binding, self.names, self.attributes = operator, binding, names, attributes
+        self.operator, self.binding, self.names = operator, binding, names
+        self.attributes, self.shown = attributes, shown
+        self.integers = {*shown} - {fold.name for fold in operator.folds if fold.dtype == "float"}
+        self.integers |= {name for name, value in attributes.items() if isinstance(value, int)}
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         assert isinstance(node.value, ast.Name), "only operands have subscripts"
@@ -149,8 +174,32 @@ class _Named(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
             parameter = next(p for p in self.operator.parameters if p.name == node.id)
-            return ast.Name(f"{self.names[node.id]}{_subscripts(parameter.axes, self.binding)}")
-        return ast.Name(str(self.attributes.get(node.id, INDICES.get(node.id, node.id))))
+            return ast.Name(f"{self.names[node.id]}{_subscripts(parameter.axes, self.binding, self.shown)}")
+        return ast.Name(str(self.attributes.get(node.id, self.shown.get(node.id, node.id))))
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        parts = [self.visit(node.left), self.visit(node.right)]
+        if isinstance(node.op, ast.BitAnd):
+            terms = [
+                term for part in parts for term in (part.values if isinstance(part, ast.BoolOp) else [part])
+            ]
+            return ast.BoolOp(ast.And(), terms)
+        divides = isinstance(node.op, ast.Div) and self._whole(node)
+        return ast.BinOp(parts[0], ast.FloorDiv() if divides else node.op, parts[1])
+
+    def _whole(self, node: ast.expr) -> bool:
+        """Whether an expression is an integer."""
+        match node:
+            case ast.Constant(value=value):
+                return isinstance(value, int)
+            case ast.Name(id=name):
+                return name in self.integers
+            case ast.BinOp(left=left, right=right):
+                return self._whole(left) and self._whole(right)
+            case _:
+                return (
+                    isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "size"
+                )
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         assert isinstance(node.func, ast.Name), "functions are named"
@@ -161,22 +210,24 @@ class _Named(ast.NodeTransformer):
         return ast.Call(node.func, [self.visit(part) for part in node.args], [])
 
 
-def _tolerances(graph: Graph) -> str:
-    """How far a result may be from the reference, in words."""
-    texts = []
+def _tolerances(graph: Graph, scales: Mapping[str, float]) -> list[str]:
+    """How far results may be from the reference, in words."""
+    names_of = dict[str, list[str]]()
     for name in graph.outputs:
-        dtype = graph.values[name].dtype
-        if not is_float(dtype):
-            texts.append(f"{name} must be exact")
-            continue
-        tolerance = tolerance_of(graph, name)
-        bound = norm_bound(dtype, tolerance, evaluate(tolerance.terms, graph.sizes.headline))
-        narrow = dtype in LOW and tolerance.accumulate is None
-        rest = (
-            f"what the roundings to {dtype} before leave" if narrow else "the rounding of its sums in float32"
-        )
-        texts.append(
-            f"{name} may differ by rounding: by {bound:.1g} of the norm of the whole and of each row, an "
-            f"element by a few units in the last place of {dtype} and {rest}"
-        )
-    return f"{'; '.join(texts)}."
+        floats = is_float(graph.values[name].dtype)
+        allowed = _allowed(graph, name, scales.get(name)) if floats else "must be exact"
+        names_of.setdefault(allowed, []).append(name)
+    return [f"{' and '.join(names)} {allowed}." for allowed, names in names_of.items()]
+
+
+def _allowed(graph: Graph, name: str, scale: float | None) -> str:
+    value, tolerance = graph.values[name], tolerance_of(graph, name)
+    bound = norm_bound(value.dtype, tolerance, evaluate(tolerance.terms, graph.sizes.headline))
+    row, group = ("row",) * 2 if len(value.shape) > 1 else ("block", f"block of {BLOCK} elements")
+    narrow = value.dtype in LOW and tolerance.accumulate is None
+    loss = f"roundings to {value.dtype}" if narrow else "sums in float32"
+    return (
+        f"may differ by rounding: in relative norm by {bound:.1g}, over the whole and over each {group}; in "
+        f"an element by a few units in the last place, and by what {loss} lose of values as large as "
+        + (f"{scale:g}" if scale else f"the root mean square of its {row}")
+    )

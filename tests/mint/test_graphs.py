@@ -134,6 +134,48 @@ def test_a_statement_gives_the_formula_of_a_row() -> None:
     assert "h1[..., j] = exp(x[..., j] - m) / s, where m = the largest over j < cols of x[..., j]" in text
 
 
+def test_no_index_or_sum_in_a_formula_has_the_name_of_an_array() -> None:
+    arrays = (
+        *(Input(name, "float32", ("rows", "cols")) for name in ("x", "p", "q")),
+        *(Input(name, "float32", ("rows",)) for name in ("s", "m")),
+    )
+    steps = node("h1", "mul_rows", "x", "s"), node("h2", "softmax", "h1")
+    text = statement(replace(graph_of(*steps), inputs=arrays), 0)
+    assert "h1[..., j] = x[..., j] * s[...]" in text
+    assert "h2[..., j] = exp(h1[..., j] - z) / f, where z = the largest over j < cols" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("cumsum", "h1[..., j] = s, where s = the sum over k <= j of x[..., k]"),
+        ("reverse_cumsum", "s = the sum over k >= j of x[..., k]"),
+        ("max_pool", "h1 (batch x channels x (height // 2) x (width // 2))"),
+        ("upsample", "x[n, c, p // 2, q // 2]"),
+        ("upsample", "// divides integers and rounds down."),
+        ("row_mean", "h1[...] = s / cols, where"),
+        ("window_mask", "if j <= i and j > i - "),
+    ],
+)
+def test_a_formula_says_how_far_sums_run_and_which_divisions_round(name: str, says: str) -> None:
+    text = statement(single(name), 0)
+    assert says in text
+    assert ("..." in text) == ("... stands for" in text)
+    assert ("//" in text) == ("// divides" in text)
+
+
+def test_a_statement_says_which_roundings_are_optional_and_how_large_terms_are() -> None:
+    graph = next(
+        graph
+        for graph in Composer(3, ("linear", "relu"), ("bfloat16",)).graphs()
+        if [step.dtype for step in graph.nodes] == ["bfloat16", "bfloat16"]
+    )
+    assert "; h2 is rounded to bfloat16 (h1 may be, as in the reference)." in statement(graph, 0)
+    assert "lose of values as large as the root mean square of its row." in statement(graph, 0)
+    assert "lose of values as large as 0.25." in statement(graph, 0, {"h2": 0.25})
+    assert "Everything is computed in float32." in statement(single("argmax", "bfloat16"), 0)
+
+
 def test_wordings_and_habits_vary_with_the_seed() -> None:
     graph = single("softmax")
     assert len({statement(graph, seed) for seed in range(40)}) > 4

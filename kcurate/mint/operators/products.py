@@ -80,7 +80,7 @@ TABLE: tuple[Operator, ...] = (
         term="x[n, c, 2 * p + r, 2 * q + s] * w", extents={"r": "2", "s": "2", "p": "y / 2", "q": "x_ / 2"}),
     _product("conv1x1", "convolution", "x[n c y x_], !w[o c] -> n o y x_",
         "F.conv2d({x}, {w}[:, :, None, None])", "c",
-        "1 x 1 convolution of {x} with {w}: a matrix product over the channels"),
+        "1 x 1 convolution of {x} with {w} over the channels"),
     _product("depthwise_conv2d", "convolution", "x[n c y x_], !w[c r s] -> n c y x_",
         "F.conv2d({x}, {w}.unsqueeze(1), padding={pad}, groups={w}.shape[0])", "r s",
         "depthwise 2-D convolution (cross-correlation) of {x} with a 3 x 3 filter {w} a channel, zero "

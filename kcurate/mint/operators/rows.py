@@ -152,7 +152,7 @@ TABLE: tuple[Operator, ...] = (
         folds=(fold("r", "sum", "k", "1 if (x[..., k] > x) | ((x[..., k] == x) & (k < j)) else 0",
             dtype="int"),), domain="... j", to="... r", only="r < count", gives=("keeps", "exact")),
     operator("kth_smallest", "sort", ROW, "torch.kthvalue({x}, {count}, -1).values", "x",
-        "the element that is number {count} of each row of {x}, counted from the smallest",
+        "element number {count}, counted from 1, of each row of {x} in ascending order",
         extents={"k": "j"}, attributes={"count": (1, 2, 3)},
         folds=(fold("r", "sum", "k", "1 if (x[..., k] < x) | ((x[..., k] == x) & (k < j)) else 0",
             dtype="int"),), domain="... j", to="...", only="r == count - 1", gives=("keeps", "exact")),
@@ -180,8 +180,8 @@ TABLE: tuple[Operator, ...] = (
         folds=(fold("s", "sum", "j", "(x - y) * (x - y)"),), needs=BOTH, gives=("nonnegative",)),
     operator("binary_cross_entropy", "loss", "x[... j], !p[... j] -> ...",
         'F.binary_cross_entropy_with_logits({x}, {p}, reduction="none").mean(-1)', "s / size(j)",
-        "mean over each row of the binary cross entropy of logits {x} with targets {p}: max(x, 0) - x p + "
-        "log(1 + exp(-|x|))", folds=(fold("s", "sum", "j", "max(x, 0.0) - x * p + log1p(exp(-abs(x)))"),),
+        "mean over each row of the binary cross entropy of logits {x} with targets {p}",
+        folds=(fold("s", "sum", "j", "max(x, 0.0) - x * p + log1p(exp(-abs(x)))"),),
         needs={"p": ("unit",)}, gives=("keeps", "nonnegative")),
 )
 # fmt: on

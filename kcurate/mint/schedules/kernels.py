@@ -151,7 +151,10 @@ def outputs(body: Body) -> Kernel:
     """A thread computes one element of the result, with all its sums; or one row of scattered stores."""
     operator = body.operator
     writer = body.writer("e")
-    folds = [line for fold in operator.folds for line in fold_alone(writer, fold, fold.over)]
+    # Sums along an axis of the result are over other places than the element's own.
+    sums = body.writer() if operator.row_axes else writer
+    folds = [line for fold in operator.folds for line in fold_alone(sums, fold, fold.over)]
+    writer.used_axes |= sums.used_axes - set(operator.row_axes)
     if operator.to:
         at = {
             axis: writer.local(text) if text.isidentifier() else text
