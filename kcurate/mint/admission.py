@@ -120,7 +120,7 @@ def candidate_of(minting: Minting, graph: Graph) -> Candidate:
     """The pair of a graph (that of `minting`, or eased): eager PyTorch, and the plain side."""
     names = ", ".join(node.operator.replace("_", " ") for node in graph.nodes)
     return Candidate(
-        id=f"minted/{graph.key}/plain",
+        id=f"minted/{minting.graph.key}/plain",
         family=family_of(graph),
         domain=DOMAIN,
         license="Apache-2.0",

@@ -201,12 +201,13 @@ class Composer:
                 for operator in self.operators
                 if (main := main_parameter(operator)) is not None and _suits(draft, operator, main, last)
             ]
-        masked = bool(draft.nodes) and OPERATORS[draft.nodes[-1].operator].unfinished
-        fitting = self._by_form[form]
+        if not draft.nodes or not OPERATORS[draft.nodes[-1].operator].unfinished:
+            return self._by_form[form]
+        # A mask waits for the softmax of its rows; softmin would give all the weight to what is masked.
         return [
             operator
-            for operator in fitting
-            if not masked or (operator.kind == "softmax" and operator.row_axes == ("j",))
+            for operator in self._by_form[form]
+            if operator.kind == "softmax" and operator.row_axes == ("j",) and operator.name != "softmin"
         ]
 
     def _apply(self, draft: Draft, operator: Operator) -> Node | None:

@@ -49,7 +49,7 @@ def test_a_run_that_goes_on_has_the_same_problems_as_one_at_once(minted: Path, t
 
 def test_a_run_vouches_for_what_it_makes_itself_alone(minted: Path, tmp_path: Path) -> None:
     written = set[str]()
-    run(config(minted, 4), written=written)
+    run(config(minted, 2), written=written)
     assert not written, "these pairs were there, and whoever wrote them may have been somebody else"
     run(config(tmp_path, 1), written=written)
     pairs = [store.read_candidate(folder) for folder in store.find_candidates(tmp_path / "pairs")]
