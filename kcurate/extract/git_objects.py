@@ -8,6 +8,7 @@ remote of the repository has any effect, and nothing is fetched. Not covered: wh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -19,18 +20,21 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kcurate.core import own_files, time_limits
+from kcurate.core import limited_output, own_files, time_limits
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge.workers.inside import isolation
 
 # Larger blobs hold no kernels that anybody wrote.
 MAX_BLOB_BYTES = 4 << 20
 GIT_MEMORY_BYTES = 8 << 30
+# What one command prints: a name of 41 bytes for each commit, and a line for each file of a tree.
+MAX_PRINTED_BYTES = 256 << 20
 # Refs are copied up to these numbers; a hostile repository may have any.
 MAX_REFS, MAX_REF_BYTES, MAX_PACKED_REFS_BYTES = 100_000, 4096, 64 << 20
 # Longer names, and deeper folders, cannot be written everywhere.
 MAX_NAME_BYTES, MAX_DEPTH = 200, 40
-# So many commits are compared by one process of git; if it dies, they are compared one by one.
+# So many commits are compared by one process of git, their names fill no pipe; if it dies, they are compared
+# one by one.
 COMMITS_TOGETHER = 256
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
@@ -152,7 +156,10 @@ class Repository:
                 hint = f"give a commit, tag or branch of it, or a date such as 2025-01-31{deeper}"
                 raise InputError(f"unknown revision {since!r}", where=self.name, hint=hint)
             limits = [f"^{known}"]
-        done = self._run(["rev-list", "--no-merges", *limits, "HEAD"])
+        try:
+            done = self._run(["rev-list", "--no-merges", *limits, "HEAD"])
+        except BrokenObject as error:
+            return [], str(error)
         listed = [line for line in done.stdout.decode("ascii", "replace").split() if _HASH.match(line)]
         return listed[::-1], _last_line(done) if done.returncode else None
 
@@ -249,7 +256,11 @@ class Repository:
 
     def _named(self, revision: str) -> str | None:
         """The commit that a revision means."""
-        done = self._run(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"])
+        try:
+            words = ["--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+            done = self._run(["rev-parse", *words])
+        except BrokenObject:
+            return None
         text = done.stdout.decode("ascii", "replace").strip()
         return text if done.returncode == 0 and _HASH.match(text) else None
 
@@ -262,10 +273,16 @@ class Repository:
     def _run(self, words: list[str], input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         with self._start(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             try:
-                out, err = process.communicate(input, timeout=time_limits.GIT_S)
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+                    pipe.write(input)
+                out, err = limited_output.collected(process, time_limits.GIT_S, MAX_PRINTED_BYTES, rest=False)
             except subprocess.TimeoutExpired as error:
                 process.kill()
                 raise BrokenObject(f"git {words[0]} took over {time_limits.GIT_S:.0f} s") from error
+            except limited_output.TooLong as error:
+                process.kill()
+                raise BrokenObject(f"git {words[0]} printed over {MAX_PRINTED_BYTES >> 20} MiB") from error
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def _start(
