@@ -20,8 +20,8 @@ def collected(
     `rest`: the rest is read and dropped.
 
     Raises:
-        subprocess.TimeoutExpired: it did not end within `limit_s` seconds. TooLong: it printed more, and there
-            shall be no rest. In both cases it still runs.
+        subprocess.TimeoutExpired: it did not end within `limit_s` seconds. TooLong: it printed more, and
+            `rest` is false. In both cases it still runs.
     """
     deadline_s = time.monotonic() + limit_s
     outputs = [bytearray(), bytearray()]

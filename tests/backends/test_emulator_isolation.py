@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 def inside(body: str) -> str:
     """What `body` prints in a process under the filter, or the type of its exception."""
     code = (
-        "import ctypes, os, signal, socket, subprocess, sys\n"
+        "import ctypes, fcntl, os, signal, socket, subprocess, sys\n"
         "from kcurate.backends.emulator import seccomp\n"
         "assert seccomp.restrict()\n"
         f"try:\n    print({body})\nexcept OSError as error:\n    print(type(error).__name__)\n"
@@ -43,6 +43,10 @@ def inside(body: str) -> str:
         "os.pidfd_open(os.getppid())",
         "os.unshare(0x10000000)" if hasattr(os, "unshare") else "os.fork()",
         "os.sched_setaffinity(0, {0})",
+        "fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())",
+        "fcntl.fcntl(0, 10, 9)",  # F_SETSIG: SIGKILL
+        "fcntl.fcntl(0, 15, bytes(8))",  # F_SETOWN_EX
+        "fcntl.ioctl(0, 0x8901, bytes(4))",  # FIOSETOWN
     ],
 )
 def test_the_filter_refuses(call: str) -> None:
@@ -52,6 +56,7 @@ def test_the_filter_refuses(call: str) -> None:
 def test_the_filter_leaves_what_running_needs() -> None:
     assert inside("open('/proc/self/stat').read().split()[1]").startswith("(")
     assert inside("bytearray(1 << 24).count(0)") == str(1 << 24)
+    assert inside("fcntl.fcntl(1, fcntl.F_GETFD), os.isatty(1)") == "0 False"
 
 
 def test_calls_of_another_interface_end_the_process_or_fail() -> None:

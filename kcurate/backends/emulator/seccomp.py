@@ -57,9 +57,8 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     # watching files
     "inotify_init1": (294, 26), "fanotify_init": (300, 262),
 }  # fmt: skip
-# The numbers of fcntl, and what it may not do: name another process, and the signal that this one gets as soon
-# as there is something to read (F_SETOWN, F_SETSIG, F_SETOWN_EX of asm-generic/fcntl.h). ioctl with FIOSETOWN
-# or SIOCSPGRP is F_SETOWN of a socket.
+# The numbers of a call, and what it may not do: name the process that gets a signal as soon as there is
+# something to read, and the signal: F_SETOWN, F_SETSIG, F_SETOWN_EX (asm-generic/fcntl.h), FIOSETOWN, SIOCSPGRP.
 BY_ARGUMENT: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
     "fcntl": ((72, 25), (8, 10, 15)),
     "ioctl": ((16, 29), (0x8901, 0x8902)),
