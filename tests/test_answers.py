@@ -314,7 +314,6 @@ HOSTILE = {
     "kill": "os.kill({pid}, 9)",
     "memory": "bytearray(100 << 30)",
     "memory files": "for _ in range(64): os.truncate(os.memfd_create('x'), 1 << 30)",
-    "signal": "import fcntl\nfor number in range(3, 9): fcntl.fcntl(number, fcntl.F_SETOWN, {pid})",
     "patched": "torch.Tensor.is_contiguous = torch.empty_like = None\nraise ValueError('patched')",
 }  # fmt: skip
 

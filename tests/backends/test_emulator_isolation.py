@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,24 @@ except KernelFault as fault:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.strip() == "out_of_bounds", done.stderr
+
+
+def test_what_hangs_in_the_sandbox_ends_with_its_parent() -> None:
+    child = (
+        "import time; from kcurate.judge.workers.inside import isolation; "
+        "isolation.enter('run', 'emulator'); print('in', flush=True); time.sleep(60)"
+    )
+    parent = (
+        "import os, subprocess, sys; "
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE); "
+        "child.stdout.readline(); print(child.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, timeout=60, check=False)
+    status = Path("/proc") / done.stdout.decode().strip() / "status"
+    until_s = time.monotonic() + 10
+    while status.exists() and "State:\tZ" not in status.read_text():
+        assert time.monotonic() < until_s, "it lives on"
+        time.sleep(0.05)
 
 
 def test_filters_exist_for_both_machines_and_no_other() -> None:

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "inotify_init1": (294, 26), "fanotify_init": (300, 262),
 }  # fmt: skip
 # The numbers of a call, and what it may not do: name the process that gets a signal as soon as there is
-# something to read, and the signal: F_SETOWN, F_SETSIG, F_SETOWN_EX (asm-generic/fcntl.h), FIOSETOWN, SIOCSPGRP.
+# something to read, and the signal: F_SETOWN, F_SETSIG, F_SETOWN_EX (asm-generic/fcntl.h), FIOSETOWN.
 BY_ARGUMENT: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
     "fcntl": ((72, 25), (8, 10, 15)),
     "ioctl": ((16, 29), (0x8901, 0x8902)),
