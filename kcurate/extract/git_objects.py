@@ -94,7 +94,7 @@ class Repository:
         """Look at a repository (a work tree, a linked one, or a bare one); `folder` (empty) becomes ours.
 
         Raises:
-            InputError: it is none. MissingDependencyError: git is not installed.
+            InputError: it is none, or is made of links. MissingDependencyError: git is not installed.
         """
         if shutil.which("git") is None:
             raise MissingDependencyError("git is not installed", hint="install it: apt-get install git")
@@ -104,6 +104,11 @@ class Repository:
             raise InputError(
                 "is not a git repository", where=str(path), hint="give the folder that git clone made"
             )
+        parts = (path / ".git", *(common / name for name in ("objects", "refs", "packed-refs")))
+        if (link := next((part for part in parts if part.is_symlink()), None)) is not None:
+            # An archive of somebody else's would have a private repository read under its own name.
+            why = f"its {link.name} is a link to another place"
+            raise InputError(why, where=str(path), hint="git clone makes a copy without links")
         (folder / "objects").mkdir(parents=True)
         _copy_refs(common, folder)
         (folder / "HEAD").write_bytes(head)

@@ -258,6 +258,23 @@ def test_nothing_of_a_hostile_repository_runs_or_leaves_the_workspace(
     assert len(pairs) == 2, summary.results
 
 
+@pytest.mark.parametrize("part", [".git", ".git/objects", ".git/refs", ".git/packed-refs"])
+def test_another_repository_is_not_read_through_links(
+    part: str, repository: Repository, tmp_path: Path
+) -> None:
+    private = Repository(tmp_path / "private")
+    private.commit(scale=kernel())
+    private.commit(scale=kernel("in[i] + in[i]"))
+    private.git("pack-refs", "--all")
+    repository.commit(scale=kernel())
+    kept = repository.root / part
+    if kept.exists():
+        kept.rename(tmp_path / "moved")
+    kept.symlink_to(private.root / part)
+    with pytest.raises(InputError, match="is a link to another place"):
+        extract(repository)
+
+
 def test_a_tree_without_end_costs_its_commit_alone(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
