@@ -7,6 +7,7 @@
 # make check     what must be green before a commit: make lint, make test
 # make dataset   the dataset of the built-in pairs, in kcurate-work/built-in; equal sources, equal bytes.
 #                TREES=DIR: all of it, with what rules make of them and of the source trees in DIR, in kcurate-work/whole
+# make site      the docs as HTML in build/site; a link that leads nowhere fails
 # make lock      requirements.txt again: the base install with the hash of every file (for pip --require-hashes)
 # make integrations  the faces for other training stacks, each with its real library (docs/serving.md)
 # make audit     pip-audit: known vulnerabilities in requirements.txt; takes a machine that reaches an advisory database
@@ -44,7 +45,7 @@ PROBE := import sys; sys.stdout.write("%d.%d" % sys.version_info[:2]); \
   sys.version_info < (3, 11) and sys.exit(1); from importlib.util import find_spec; \
   find_spec("venv") and find_spec("ensurepip") or sys.exit(sys.stdout.write(" without venv") and 1)
 
-.PHONY: help demo quick test test-all lint check docs dataset integrations lock audit clean compiler browser
+.PHONY: help demo quick test test-all lint check docs site dataset integrations lock audit clean compiler browser
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -113,6 +114,10 @@ docs: $(STAMPS)/test
 	@$(BIN)/python -m tools.python_reference docs/python-reference.md
 	@$(BIN)/python -m tools.gallery pairs/README.md
 	@$(BIN)/python -m kcurate.serve.app docs/serve-openapi.json
+
+site: $(STAMPS)/test
+	@$(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 dataset: $(STAMPS)/demo
 ifdef TREES

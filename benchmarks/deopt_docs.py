@@ -1,10 +1,10 @@
-"""Write the GPU results into docs/deopt-rules.md, between its marks, and into two more pages.
+"""Write the GPU results into docs/results/deopt.md, between its marks, and into two more pages.
 
     python benchmarks/deopt_docs.py
 
 Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) in docs/data/* and `suites.jsonl` (verdicts
 of the candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
-stand beside the H200's in docs/kernelcompare.md (the suites) and docs/corpus.md (the built-in pairs).
+stand beside the H200's in kernelcompare.md (the suites) and corpus.md (the built-in pairs) of that folder.
 What a technique is worth goes into the built-in pairs.
 """
 
@@ -34,17 +34,17 @@ from kcurate.deopt.rules import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
-PAGE = ROOT / "docs/deopt-rules.md"
+PAGE = ROOT / "docs/results/deopt.md"
 SECOND = ROOT / "docs/data/nvidia-h100"
 SECOND_MARK = f"{Path(__file__).name}, H100"
-SUITES_PAGE = ROOT / "docs/kernelcompare.md"
-CORPUS_PAGE = ROOT / "docs/corpus.md"
+SUITES_PAGE = ROOT / "docs/results/kernelcompare.md"
+CORPUS_PAGE = ROOT / "docs/results/corpus.md"
 # Four file pairs of the paper are one pipeline, and one pair.
 HISTO = "parboil/histo/pipeline"
 SAME_CODE = "both sides have the same machine code"
 COLUMNS = ("judged", "confirmed", "same machine code", "not faster", "other")
-SPREAD = ("lowest speedup of the confirmed", "median", "highest")
-HEAD = f"| variant | {' | '.join((*COLUMNS, *SPREAD))} |\n|---|{'---:|' * 8}\n"
+MEDIAN = "median speedup of the confirmed"
+HEAD = f"| variant | {' | '.join((*COLUMNS, MEDIAN))} |\n|---|{'---:|' * 6}\n"
 
 Row = dict[str, Any]
 
@@ -81,9 +81,9 @@ def table(verdicts: Iterable[Row]) -> str:
         counts = Counter(row["outcome"] for row in found)
         other = len(found) - counts["confirmed"] - counts["not_faster"]
         sure = ratios(found, "confirmed")
-        spread = " | ".join(f"{f(sure):.2f}" for f in (min, statistics.median, max)) if sure else "| | "
+        middle = f"{statistics.median(sure):.2f}" if sure else ""
         cells = (len(found), counts["confirmed"], same, counts["not_faster"] - same, other)
-        lines.append(f"| `{name}` | {' | '.join(map(str, cells))} | {spread} |")
+        lines.append(f"| `{name}` | {' | '.join(map(str, cells))} | {middle} |")
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -95,7 +95,7 @@ def said(verdicts: Sequence[Row], file: str, origin: str) -> str:
     rest = {name: count for name, count in counts.items() if name not in ("confirmed", "not_faster")}
     others = ", ".join(f"{count} {name}" for name, count in sorted(rest.items()))
     return (
-        f"Of all {len(verdicts)} {origin} ([rows](data/nvidia-h200/{file})),\n"
+        f"Of all {len(verdicts)} {origin} ([rows](../data/nvidia-h200/{file})),\n"
         f"{counts['confirmed']} are confirmed, from {sides} fast sides, with a median speedup of "
         f"{statistics.median(ratios(verdicts, 'confirmed')):.2f}.\n"
         f"{same} have the machine code of the original, and {counts['not_faster'] - same} more are not "
@@ -111,42 +111,14 @@ def interval(row: Row) -> str:
     return f"{measured['ratio']:.2f} ({measured['low']:.2f} to {measured['high']:.2f})"
 
 
-def variants(found: Sequence[Row]) -> str:
-    """What came of the slow sides of one kernel, the best first."""
-    parts = []
-    for outcome in dict.fromkeys(["confirmed", *sorted({row["outcome"] for row in found})]):
-        those = [row for row in found if row["outcome"] == outcome]
-        those.sort(key=lambda row: -(row["speedup"]["ratio"] if row.get("speedup") else 0.0))
-        cells = []
-        for row in those:
-            ratio = f" {row['speedup']['ratio']:.2f}" if row.get("speedup") else ""
-            cells.append(row["candidate"].rsplit("/deopt-", 1)[1] + ratio)
-        if those and outcome == "confirmed":
-            name, measured = cells[0].split()[0], interval(those[0])
-            cells[0] = f"{name} **{measured.replace(' ', '** ', 1)}"
-        if those:
-            parts.append(f"{outcome.replace('_', ' ')}: {', '.join(cells)}")
-    return "; ".join(parts)
-
-
 def suites_tables(page: str, verdicts: Sequence[Row]) -> str:
-    """The page with the result in every row of its tables that names a pair or kernel with verdicts."""
+    """The page with the result in every row of its tables that names a natural pair with a verdict."""
     natural = {row["candidate"]: row for row in verdicts if not made(row)}
-    variants_of: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in verdicts:
-        if made(row):
-            suite, benchmark, *_, stem, kernel, _ = row["candidate"].split("/")
-            variants_of[f"{suite}/{benchmark}", stem, kernel].append(row)
     lines = []
     for line in page.splitlines():
         first, *rest = [cell.strip() for cell in line.strip()[1:-1].split("|")]
         name = first.strip("`")
-        if line.startswith("| `") and name.endswith(".cu"):
-            kernel = rest[0].strip("`")
-            keys = [(f"rodinia/{part}", Path(name).stem, kernel) for part in name.split("/")]
-            found = next((variants_of[key] for key in keys if key in variants_of), None)
-            line = line if found is None else f"| {first} | {rest[0]} | {variants(found)} |"
-        elif line.startswith("| `") and (one := natural.get(_candidate(name))) is not None:
+        if line.startswith("| `") and (one := natural.get(_candidate(name))) is not None:
             outcome = one["outcome"] + (f": {interval(one)}" if one.get("speedup") else "")
             line = f"| {' | '.join([first, outcome, *rest[1:]])} |"
         lines.append(line)
@@ -218,7 +190,7 @@ def built_in(device: str) -> list[Row]:
 
 
 def second_gpu(first: Iterable[Row], second: Iterable[Row], shown: int) -> str:
-    """What an H100 says of what an H200 judged: how far they agree, and the largest differences."""
+    """What an H100 says of what an H200 judged: how far they agree, and the `shown` largest differences."""
     others = {row["candidate"]: row for row in second}
     both = [(row, others[row["candidate"]]) for row in first if row["candidate"] in others]
     # A key names the protocol too, so only verdicts of one protocol can show that the code changed.
@@ -238,10 +210,10 @@ def second_gpu(first: Iterable[Row], second: Iterable[Row], shown: int) -> str:
     changed = [(one, other) for one, other in both if one["outcome"] != other["outcome"]]
     timed.sort(key=lambda two: -abs(math.log(two[1]["speedup"]["ratio"] / two[0]["speedup"]["ratio"])))
     lines = ["| candidate | on an H200 | on an H100 |", "|---|---|---|"]
-    for one, other in [*changed, *timed[:shown]]:
+    for one, other in [*changed, *timed][:shown]:
         cells = (f"{row['outcome'].replace('_', ' ')} {interval(row)}".strip() for row in (one, other))
         lines.append(f"| `{one['candidate']}` | {' | '.join(cells)} |")
-    return "\n".join([text, "", *lines])
+    return "\n".join([text, "", *lines]) if shown else text
 
 
 def main() -> None:
@@ -251,7 +223,7 @@ def main() -> None:
     fill(SUITES_PAGE, Path(__file__).name, counts_table(every))
     fill(SUITES_PAGE, SECOND_MARK, second_gpu(every, rows(SECOND / "suites.jsonl"), 0))
     both = (built_in("nvidia-h200"), built_in("nvidia-h100-80gb-hbm3"))
-    fill(CORPUS_PAGE, SECOND_MARK, second_gpu(*both, 10))
+    fill(CORPUS_PAGE, SECOND_MARK, second_gpu(*both, 6))
     own, suites = own_rows(), [row for row in every if made(row)]
     write_worth(own)
     fill(CORPUS_PAGE, Path(__file__).name, labels_table(own))
@@ -261,11 +233,10 @@ def main() -> None:
         (
             "### The built-in fast sides\n",
             said(own, "deopt.jsonl", "candidates of one rule or of all together"),
-            "![speedups by rule](data/nvidia-h200/deopt-speedups.svg)\n",
+            "![speedups by rule](../data/nvidia-h200/deopt-speedups.svg)\n",
             table(own),
             "### Parboil and Rodinia\n",
             said(suites, "suites.jsonl", "candidates that rules made from the suites' kernels"),
-            table(suites),
         )
     )
     fill(PAGE, Path(__file__).name, text)

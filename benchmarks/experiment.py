@@ -1,8 +1,8 @@
-"""What SFT on pairs teaches beyond the form of an answer, and what two rewards add (docs/experiment.md).
+"""What SFT on pairs teaches beyond the form of an answer, and what two rewards add.
 
     python benchmarks/experiment.py prepare --model BASE --tasks FILE     # no GPU: tasks, what can be found
     python benchmarks/experiment.py run --model FILE.gguf --tasks FILE --out DIR [--work DIR] [--budget-s 560]
-    python benchmarks/experiment.py report [DIR]                          # the tables of docs/experiment.md
+    python benchmarks/experiment.py report [DIR]          # the tables of docs/results/experiment.md
 
 `run` goes on with the first arm that DIR has no row of: it trains the arm, samples and judges its
 completions for the held-out tasks, keeps them as Parquet, and appends a row to `rows.jsonl`. An arm is begun
@@ -43,7 +43,7 @@ from kcurate.train.settings import TrainSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200/experiment"
-PAGE = ROOT / "docs/experiment.md"
+PAGE = ROOT / "docs/results/experiment.md"
 PROVED = ROOT / "docs/data/nvidia-h200/deopt.jsonl"
 GPU = "NVIDIA H200"
 SAMPLES = 8
@@ -103,11 +103,6 @@ NUMBERS: dict[str, Callable[[Group], float]] = {
     "correct": lambda one: fmean(float(each.correct) for each in one.samples),
     "copied": lambda one: fmean(float(each.copied) for each in one.samples),
     "compiles": lambda one: fmean(float(each.compiles) for each in one.samples),
-}
-KINDS: dict[str, Callable[[str], bool]] = {
-    "all": lambda task: True,
-    "hand-written": lambda task: "/deopt-" not in task,
-    "rule-made": lambda task: "/deopt-" in task,
 }
 
 
@@ -295,11 +290,8 @@ def report(folder: Path) -> None:
     spent = ", ".join(f"{row['arm']} {row['seconds']:.0f}" for row in rows)
     missing = ", ".join(f"`{arm.name}`" for arm in ARMS if arm.name not in groups)
     parts = [f"One {where}. Seconds an arm: {spent}. {f'Not run yet: {missing}.' if missing else ''}\n"]
-    for kind, chosen in KINDS.items():
-        parts.append(
-            _means(kind, {arm: [g for t, g in found.items() if chosen(t)] for arm, found in groups.items()})
-        )
-    parts += [_differences(groups), _outcomes({arm: _read(folder / f"{arm}.parquet") for arm in groups})]
+    parts.append(_means({arm: list(found.values()) for arm, found in groups.items()}))
+    parts.append(_differences(groups))
     fill(PAGE, Path(__file__).name, "\n".join(parts))
 
 
@@ -307,11 +299,11 @@ def _read(path: Path) -> list[Completion]:
     return completions.read(path, hint="run the experiment")
 
 
-def _means(kind: str, arms: dict[str, list[Group]]) -> str:
+def _means(arms: dict[str, list[Group]]) -> str:
     count = next(iter(arms.values()))
     families = len({one.family for one in count})
     lines = [
-        f"{kind}: {len(count)} tasks of {families} families\n",
+        f"{len(count)} tasks of {families} families\n",
         f"| arm | {' | '.join(NUMBERS)} |",
         f"|---|{'---:|' * len(NUMBERS)}",
     ]
@@ -325,40 +317,23 @@ def _means(kind: str, arms: dict[str, list[Group]]) -> str:
 
 
 def _differences(groups: dict[str, dict[str, Group]]) -> str:
-    lines = ["| second less first | of | number | difference | detectable |", "|---|---|---|---:|---:|"]
+    lines = ["| second less first | number | difference | detectable |", "|---|---|---:|---:|"]
     for first, second, what in COMPARED:
         if first not in groups or second not in groups:
             continue
         both = sorted(set(groups[first]) & set(groups[second]))
-        for kind, chosen in KINDS.items() if what == "primary" else (("all", KINDS["all"]),):
-            for name in ("attained share", "any faster in 8", "copied"):
-                tasks = [task for task in both if chosen(task)]
-                families = [groups[first][task].family for task in tasks]
-                apart = [NUMBERS[name](groups[second][t]) - NUMBERS[name](groups[first][t]) for t in tasks]
-                found = intervals.detectable(apart, families)
-                cells = (
-                    f"{what}: {second} less {first}",
-                    kind,
-                    name,
-                    intervals.mean(apart, families, (-1.0, 1.0)).shown("+.3f"),
-                    "" if found is None else f"{found:.3f}",
-                )
-                lines.append(f"| {' | '.join(cells)} |")
+        for name in ("attained share", "any faster in 8", "copied"):
+            families = [groups[first][task].family for task in both]
+            apart = [NUMBERS[name](groups[second][t]) - NUMBERS[name](groups[first][t]) for t in both]
+            found = intervals.detectable(apart, families)
+            cells = (
+                f"{what}: {second} less {first}",
+                name,
+                intervals.mean(apart, families, (-1.0, 1.0)).shown("+.3f"),
+                "" if found is None else f"{found:.3f}",
+            )
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
-
-
-def _outcomes(arms: dict[str, list[Completion]]) -> str:
-    """What became of the completions, and how many were cut at the length limit."""
-    counts = {arm: Counter(one.outcome for one in found) for arm, found in arms.items()}
-    names = sorted(set().union(*counts.values()), key=lambda name: -sum(of[name] for of in counts.values()))
-    lines = [
-        "Outcomes of the completions:\n",
-        f"| outcome | {' | '.join(arms)} |",
-        f"|---|{'---:|' * len(arms)}",
-    ]
-    lines += [f"| `{name}` | {' | '.join(str(of[name]) for of in counts.values())} |" for name in names]
-    cut = [sum(one.status == "truncated" for one in found) for found in arms.values()]
-    return "\n".join([*lines, f"| cut at the limit | {' | '.join(map(str, cut))} |"])
 
 
 def options_of(about: str | None, data: Path) -> argparse.Namespace:

@@ -172,8 +172,9 @@ def board(_: argparse.Namespace) -> None:
     stronger = {row["graph"] for row in answers if holds(row) and row["speedup"] >= 1.5}
     text = "\n".join(
         [
-            f"{len(answers)} answers to {len(graphs)} problems, on {answers[0]['device']}s. {len(strong)} problems",
-            f"have a confirmed answer of 1.2 times or more, {len(stronger)} of 1.5 times or more.",
+            f"{len(answers)} answers to {len(graphs)} problems, on {answers[0]['device']}s.",
+            f"{len(strong)} problems have a confirmed answer of 1.2 times or more,",
+            f"{len(stronger)} of 1.5 times or more.",
             "",
             "| answers | judged | confirmed | 1.2 | 1.5 | median | faster than eager | than compiled |",
             "|---|---:|---:|---:|---:|---:|---:|---:|",

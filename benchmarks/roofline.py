@@ -1,7 +1,7 @@
 """The best side of each built-in family beside the data sheet and beside plain kernels of the same traffic.
 
     python benchmarks/roofline.py --gpu 0 [--time]   measures; needs a GPU of MODELS
-    python benchmarks/roofline.py                    writes docs/roofline.md and the plots
+    python benchmarks/roofline.py                    writes the page, the plots and docs/data/roofline.csv
 
 `pairs/roofline.json` has the least bytes and operations of each family, with their reasons; the best side is
 the fastest of the confirmed verdicts on that GPU. With `--gpu`, a kernel that only reads and writes as many
@@ -27,8 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kcurate import roofline
 from kcurate.core import resources, store
 from kcurate.errors import KcurateError
-from kcurate.profiling import on_file
-from kcurate.records import Candidate, Language, Outcome, Profile, Verdict
+from kcurate.records import Candidate, Language, Outcome, Verdict
 from kcurate.roofline import GATHER, LeastWork
 
 if TYPE_CHECKING:
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "data"
-PAGE = ROOT / "docs" / "roofline.md"
+PAGE = ROOT / "docs" / "results" / "roofline.md"
+LISTED = DATA / "roofline.csv"
 MODEL = "nvidia-h200"
 # By GPU model: the name in the page; the stems of its verdicts; the folder of its data.
 MODELS = {"H100": ("nvidia-h100-80gb-hbm3", DATA / "nvidia-h100"), "H200": (MODEL, DATA / MODEL)}
@@ -275,65 +275,35 @@ def summary(gpu: str, best: Sequence[Best], rows: Mapping[str, Any]) -> Iterator
 
 HEAD = """# Each family's best side beside the roofline
 
-`python benchmarks/roofline.py` writes this page. For each family of the built-in pairs,
-[pairs/roofline.json](../pairs/roofline.json) has the least bytes (each distinct one that must move, once) and
-the least operations at the headline size; the time is that of its fastest confirmed side, on an NVIDIA H100
-(80 GB HBM3) and on an H200. A family whose newest side has not been judged on one of them is left out there.
-A second reader checked both against the problems and oracles: what only the inputs tell on generated ones,
-which bytes an answer depends on by changing single elements at test sizes, operations by hand wherever they
-could limit. 31 of 252 entries were mended.
+`python benchmarks/roofline.py` writes this page, which has the medians and the families under a quarter, and
+[all families](../data/roofline.csv). [pairs/roofline.json](../../pairs/roofline.json) has each family's least
+bytes (each distinct one that must move, once), its least operations at the headline size, and the reason of
+those under a quarter; the time is that of its fastest confirmed side, on an NVIDIA H100 (80 GB HBM3) and on
+an H200. A second reader checked both against the problems and oracles.
 
 - *least*: the longest of the times that bytes and operations take at the data sheet's rates (3.35 and
   4.8 TB/s; 989 TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations,
   128 lanes a multiprocessor and cycle, as many as are issued; `special` exponentials, roots and the like, 16.
 - *share*: least over measured.
-- *of ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for families
-  limited by bytes. Empty: not measured yet.
+- *of the ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for
+  families limited by bytes.
 - `gather` families read or write at places that the data name. Each such access counts as a whole sector of
   32 bytes, even where a cache answers; so a share may exceed 100%.
 
-![Shares by family on an H100](data/nvidia-h100/roofline.svg)
+![Shares by family on an H100](../data/nvidia-h100/roofline.svg)
 
-![Shares by family on an H200](data/nvidia-h200/roofline.svg)
+![Shares by family on an H200](../data/nvidia-h200/roofline.svg)
 
 """
 
 
-COUNTED = """\
-In brackets what `ncu` counted of the best side on one of them ([pairs/profiles](../pairs/profiles/)):
-the share of the memory bandwidth, of issue slots, of the tensor cores, resident warps of the most possible,
-and what a warp waits for most, in cycles an instruction. Without brackets: not profiled, read from the code.
-"""
-
-
-def counted(one: Best, profile: Profile | None) -> str:
-    """What a profile of the best side says about its limit, in brackets; nothing without one."""
-    if profile is None:
-        return ""
-    found = profile.counters
-    moved = (found["dram_read_bytes"] + found["dram_write_bytes"]) / found["time_us"] * 1e6
-    parts = [f"memory {moved / roofline.on_file()['peaks'][one.device]['bytes']:.0%}"]
-    names = {"issue_pct": "issue", "tensor_pct": "tensor cores", "occupancy_pct": "warps"}
-    parts += [f"{text} {found[name]:.0f}%" for name, text in names.items() if found.get(name, 0) >= 1]
-    stalls = {
-        name.removeprefix("stall_"): value for name, value in found.items() if name.startswith("stall_")
-    }
-    longest = max(stalls, key=lambda name: stalls[name])
-    return f" ({', '.join(parts)}; waits for {longest} {stalls[longest]:.1f})"
-
-
-def cells(one: Best | None, rows: Mapping[str, Any]) -> str:
-    """Least and best time, share of the data sheet and of the ceiling, as cells of a table."""
-    if one is None:
-        return " | | | |"
-    found = of_ceiling(one, rows.get(one.family))
-    last = f"{found:.0%}" if found is not None else ""
-    return f" {one.limits[one.limit]:.1f} | {one.us:.1f} | {one.share:.0%} | {last} |"
+def cells(best: Best | None) -> str:
+    """Time and share of the data sheet, as cells of a table."""
+    return " | |" if best is None else f" {best.us:.1f} | {best.share:.0%} |"
 
 
 def page(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """The tables as Markdown, lowest shares first, and the reasons; both are by GPU and family."""
-    facts = roofline.on_file()["families"]
+    """The medians, who is under a quarter and why, as Markdown; both arguments are by GPU and family."""
     parts = [HEAD.rstrip("\n")]
     for gpu, sides in best.items():
         parts += ["", *summary(gpu, list(sides.values()), rows[gpu])]
@@ -344,25 +314,30 @@ def page(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str,
                 f"{left_out} families are left out: their newest sides, which replaced slower ones, await an",
             ]
             parts += [f"{gpu}. So these medians are those of the sides that needed it least."]
-    columns = "".join(f" least, {gpu} | best, us | share | of ceiling |" for gpu in best)
-    parts += ["", f"| family | limit |{columns}", f"|---|---|{'---:|' * 4 * len(best)}"]
+    columns = "".join(f" {gpu}, us | share |" for gpu in best)
+    parts += ["", f"| family | limit |{columns}", f"|---|---|{'---:|' * 2 * len(best)}"]
     lowest: dict[str, Best] = {}
     for one in (one for sides in best.values() for one in sides.values()):
         if one.family not in lowest or one.share < lowest[one.family].share:
             lowest[one.family] = one
     ordered = sorted(lowest.values(), key=lambda one: (one.kind == GATHER, one.share))
-    for one in ordered:
-        shown = "".join(cells(sides.get(one.family), rows[gpu]) for gpu, sides in best.items())
-        parts.append(f"| [{one.family}](../pairs/{one.pair}/) | {one.limit} |{shown}")
     low = [one for one in ordered if one.share < LOW]
-    profiles = on_file.read(None)
-    for title, named in (("to be improved", True), ("what limits them", False)):
-        some = [one for one in low if ("missing:" in facts[one.family]["reason"]) is named]
-        parts += ["", f"## Under a quarter: {title}", "", *([COUNTED] if named else [])]
-        for one in some:
-            told = counted(one, profiles.of(one.candidate, "fast", one.device))
-            parts.append(f"- {one.family} ({one.share:.0%}): {facts[one.family]['reason']}{told}")
+    for one in low:
+        shown = "".join(cells(sides.get(one.family)) for sides in best.values())
+        parts.append(f"| [{one.family}](../../pairs/{one.pair}/) | {one.limit} |{shown}")
     return "\n".join(parts) + "\n"
+
+
+def listed(best: Mapping[str, Mapping[str, Best]], rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every family on every GPU as CSV: times in microseconds, shares of 1."""
+    lines = ["gpu,family,pair,limit,least_us,best_us,share,of_ceiling"]
+    for gpu, sides in best.items():
+        for side in sides.values():
+            ceiling = of_ceiling(side, rows[gpu].get(side.family))
+            numbers = f"{side.limits[side.limit]:.1f},{side.us:.1f},{side.share:.3f}"
+            shown = "" if ceiling is None else f"{ceiling:.3f}"
+            lines.append(f"{gpu},{side.family},{side.pair},{side.limit},{numbers},{shown}")
+    return "\n".join(lines) + "\n"
 
 
 def plot(best: Sequence[Best]) -> str:
@@ -414,6 +389,7 @@ def main() -> None:
         return
     best, rows = standing(), {gpu: rows_of(folder / "roofline.jsonl") for gpu, (_, folder) in MODELS.items()}
     PAGE.write_text(page(best, rows))
+    LISTED.write_text(listed(best, rows))
     for gpu, sides in best.items():
         (MODELS[gpu][1] / "roofline.svg").write_text(plot(list(sides.values())))
         print("\n".join(summary(gpu, list(sides.values()), rows[gpu])))

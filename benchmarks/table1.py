@@ -2,7 +2,7 @@
 
     python benchmarks/table1.py prepare --model BASE --checkout KERNELBENCH --tasks FILE     # no GPU
     python benchmarks/table1.py run --model BASE --tasks FILE --out DIR [--work DIR] [--budget-s 560]
-    python benchmarks/table1.py report [DIR]                          # the table of docs/kernelcompare.md
+    python benchmarks/table1.py report [DIR]          # the table of docs/results/kernelcompare.md
 
 The paper's recipe and split (80/20, seed 42): SFT on pairs, then GRPO under the paper's reward on the 80, and
 scores on the 20. `SETTINGS` are the changes for SmolLM2-135M-Instruct. `run` goes on with the first row that
@@ -28,7 +28,7 @@ from kcurate.train.run_tasks import Tasks
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200/table1"
-PAGE = ROOT / "docs/kernelcompare.md"
+PAGE = ROOT / "docs/results/kernelcompare.md"
 PROMPT, ANSWER, ROW = 2048, 1024, 3072
 SETTINGS = (
     "tasks.brief=true", "sft.learning_rate=8e-4", "sft.batch=8", "sft.micro_batch=8", "sft.max_steps=120",
@@ -93,15 +93,6 @@ def report(folder: Path) -> None:
         where = [", ".join(row["gpus"]) or "CPU", f"{row['seconds']:.0f}"]
         cells = [*where, str(sum(found["outcomes"].values())), *(_shown(found, name) for name in COLUMNS)]
         lines.append(f"| {NAMES[row['arm']]} | {' | '.join(cells)} |")
-    names = sorted({name for row in rows for name in row["scores"]["outcomes"]})
-    lines += [
-        "",
-        f"| outcome | {' | '.join(NAMES[row['arm']] for row in rows)} |",
-        f"|---|{'---:|' * len(rows)}",
-    ]
-    for name in names:
-        counts = (str(row["scores"]["outcomes"].get(name, 0)) for row in rows)
-        lines.append(f"| `{name}` | {' | '.join(counts)} |")
     fill(PAGE, Path(__file__).name, "\n".join(lines))
 
 

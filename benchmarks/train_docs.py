@@ -1,4 +1,4 @@
-"""Write the measurements into docs/training.md, between its marks.
+"""Write the measurements into docs/results/training.md, between its marks.
 
     python benchmarks/train_docs.py [DATA]
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from marked import fill
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/training.md"
+PAGE = ROOT / "docs/results/training.md"
 TASKS = {"built-in": "built-in pairs", "rules": "variants made by rules"}
 
 
@@ -56,11 +56,9 @@ def models(data: Path) -> str:
         f"GRPO: {grpo['steps']} steps, {grpo['draws']} rollout batches ({grpo['answers']} completions in "
         f"all), {grpo['stepped_s']:.0f} s, of which {grpo['waited_s']:.0f} s waiting for rewards.\n"
         f"Phases in seconds: {spent}.\n",
-        "Outcomes of the completions:\n",
-        outcomes(rows),
     ]
     if (data / "curves.png").is_file():
-        place = (data / "curves.png").relative_to(PAGE.parent)
+        place = f"../{(data / 'curves.png').relative_to(PAGE.parents[1])}"
         lines.append(f"![loss and reward over the steps]({place})\n")
     return "\n".join(lines)
 
@@ -98,17 +96,6 @@ def table(rows: list[dict[str, Any]]) -> str:
         lines.append(
             f"| {row['name']} | {row['samples']} for {row['tasks']} tasks | {' | '.join(shares)} | {reward} |"
         )
-    return "\n".join(lines) + "\n"
-
-
-def outcomes(rows: list[dict[str, Any]]) -> str:
-    """Counts by outcome, one column per model."""
-    names = sorted({name for row in rows for name in row["outcomes"]})
-    lines = ["| outcome | " + " | ".join(row["name"] for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
-    lines += [
-        f"| `{name}` | " + " | ".join(str(row["outcomes"].get(name, 0)) for row in rows) + " |"
-        for name in names
-    ]
     return "\n".join(lines) + "\n"
 
 

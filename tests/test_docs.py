@@ -6,13 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import yaml
+
+from kcurate import __version__
+from tools.site_hooks import on_page_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "CHANGELOG.md",
     ROOT / "pairs" / "README.md",
     ROOT / "tests" / "cheats" / "README.md",
 )
@@ -85,3 +92,40 @@ def test_modules_exist(page: Path) -> None:
             assert not missing_module(name.removesuffix(".toml")), f"{page.name}: {name}"
         if re.fullmatch(r"[\w/]+\.py", span):
             assert any(path.endswith(f"/{span}") for path in PYTHON), f"{page.name}: {span}"
+
+
+def test_the_site_lists_every_page() -> None:
+    """`make site` needs mkdocs and fails for a page that is not in the navigation; this says so earlier."""
+
+    def pages(entries: list[dict[str, Any]]) -> Iterator[str]:
+        for entry in entries:
+            for target in entry.values():
+                yield from [target] if isinstance(target, str) else pages(target)
+
+    listed = list(pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
+    docs = ROOT / "docs"
+    there = {path.relative_to(docs).as_posix() for path in (*docs.glob("*.md"), *docs.glob("results/*.md"))}
+    assert sorted(listed) == sorted(there)
+
+
+def test_a_link_that_leaves_the_site_keeps_its_path() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="results/judge.md"))
+    text = "[rows](../data/a.jsonl) [judge](../judge.md#limits) ![x](../../pairs/y.svg) [net](https://a.b/c)"
+    here = on_page_markdown(text, page=page, config=SimpleNamespace(repo_url=None))
+    assert (
+        here
+        == "rows (`docs/data/a.jsonl`) [judge](../judge.md#limits) x (`pairs/y.svg`) [net](https://a.b/c)"
+    )
+    there = on_page_markdown(text, page=page, config=SimpleNamespace(repo_url="https://h/o/r"))
+    assert "[rows](https://h/o/r/blob/HEAD/docs/data/a.jsonl)" in there
+
+
+def test_the_changelog_and_the_citation_name_this_version() -> None:
+    released = re.findall(
+        r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$",
+        (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert released[0] == (__version__, citation["date-released"].isoformat())
+    assert citation["version"] == __version__

@@ -39,7 +39,7 @@ def test_a_pair_without_a_verdict_awaits_a_gpu(tmp_path: Path) -> None:
     assert "confirmed" not in page
 
 
-# Larger steps that are one change, see docs/corpus.md.
+# Larger steps that are one change, see docs/results/corpus.md.
 ONE_CHANGE = {"dense-linear-algebra/batched-qr-warp", "deep-learning/moe-align-thread-block"}
 
 

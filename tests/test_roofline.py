@@ -13,7 +13,7 @@ from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.core import resources, store
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import Environment, Problem, Profile
+from kcurate.records import Environment, Problem
 
 PROBLEMS: dict[str, Problem] = {}
 for _folder in store.find_candidates(resources.pairs_dir()):
@@ -79,17 +79,6 @@ def test_who_reaches_little_says_why(gpu: str) -> None:
     assert all(facts[family].get("reason") for family in low)
 
 
-def test_a_profile_says_what_a_side_waits_for() -> None:
-    best = next(iter(STANDING["H200"].values()))
-    counters = {
-        "time_us": 10.0, "dram_read_bytes": 20e6, "dram_write_bytes": 4e6, "issue_pct": 12.4,
-        "tensor_pct": 0.2, "occupancy_pct": 50.0, "stall_memory": 9.13, "stall_barrier": 2.0,
-    }  # fmt: skip
-    profile = Profile("a", "fast", "key", best.device, "ncu", 1, 1, counters)
-    assert benchmark.counted(best, profile) == " (memory 50%, issue 12%, warps 50%; waits for memory 9.1)"
-    assert benchmark.counted(best, None) == ""
-
-
 @pytest.mark.parametrize(
     ("reads", "writes"), [(5000, 0), (0, 5000), (4096, 4096), (70_000, 900), (900, 70_000)]
 )
@@ -116,7 +105,8 @@ def test_page_and_plots_are_current() -> None:
         gpu: benchmark.rows_of(folder / "roofline.jsonl") for gpu, (_, folder) in benchmark.MODELS.items()
     }
     written = benchmark.page(STANDING, rows)
-    assert (DOCS / "roofline.md").read_text("utf-8") == written, "run benchmarks/roofline.py"
+    assert (DOCS / "results" / "roofline.md").read_text("utf-8") == written, "run benchmarks/roofline.py"
+    assert benchmark.LISTED.read_text("utf-8") == benchmark.listed(STANDING, rows)
     for gpu, (_, folder) in benchmark.MODELS.items():
         assert (folder / "roofline.svg").read_text("utf-8") == benchmark.plot(list(STANDING[gpu].values()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from deopt.models import server
 from deopt.models.server import serving
 
+from kcurate.cli.app import build
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
 DATASET_PAGE = (ROOT / "docs" / "dataset-tutorial.md").read_text(encoding="utf-8")
 ROLLED = """```cuda
 __global__ void scale_kernel(const float *in, float *out, float factor, int n) {
@@ -141,3 +146,33 @@ def test_training_with_trl_imports_nothing_of_kcurate() -> None:
     text = (ROOT / "examples" / "train_with_trl.py").read_text(encoding="utf-8")
     assert "SFTTrainer(" in text
     assert not re.search(r"^\s*(?:import|from) kcurate", text, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_cookbook_runs_as_written(tmp_path: Path) -> None:
+    kernels = Path(shutil.copytree(ROOT / "examples" / "kernels", tmp_path / "kernels"))
+    environment = {**os.environ, "KCURATE_BACKEND": "emulator", "COLUMNS": "200", "ANTHROPIC_API_KEY": "k"}
+    run(COOKBOOK, kernels, environment)
+    script = "\n".join(blocks("python", COOKBOOK))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=kernels,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    printed = done.stdout.splitlines()
+    assert printed[1] == "correct" and printed[2].startswith("mismatch ") and printed[3] == "True set()"
+
+
+def test_what_the_cookbook_does_not_run_can_be_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root: Any = typer.main.get_command(build())
+    (listed,) = blocks("sh", COOKBOOK)
+    for line in listed.splitlines():
+        command, _, reason = line.partition("#")
+        _, name, *words = shlex.split(command)
+        assert reason and root.commands[name].make_context(name, words).params

@@ -280,6 +280,10 @@ class Device(Protocol):
         """Free memory."""
         ...
 
+    def keep(self, memories: Sequence[Memory]) -> None:
+        """Let kernels change none of these allocations, where the device can see to it, and any others."""
+        ...
+
     def clear_unused(self) -> None:
         """Clear memory that is not allocated but that code on the device could read."""
         ...

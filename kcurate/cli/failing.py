@@ -20,6 +20,7 @@ ONE_FAILED, ALL_FAILED = "one of them did not pass", "none of them passed"
 # done their work whatever came of the items.
 FAILS: Mapping[str, tuple[str, str]] = {
     "extract": ("kernels", ALL_FAILED),
+    "import": ("rows", ALL_FAILED),
     "deopt": ("kernels", ALL_FAILED),
     "problem draft": ("kernels", ALL_FAILED),
     "validate": ("candidates", ONE_FAILED),
@@ -51,6 +52,8 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
         "kcurate.records:AttemptOutcome",
         "kcurate.records:Outcome",
     ),
+    "import": ("kcurate.answers.stage:RowOutcome",),
+    "mint": ("kcurate.mint.admission:Admission", "kcurate.records:Outcome", "failed"),
     "validate": ("kcurate.records:Outcome",),
     "profile": ("kcurate.profiling.stage:SideOutcome", "kcurate.profiling.label_check:LabelOutcome"),
     "build": ("kcurate.dataset.stage:RowOutcome",),

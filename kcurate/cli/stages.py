@@ -62,9 +62,8 @@ def mint(config: MintConfig, fail_on: FailOnOption = None, json: JsonOption = Fa
         return
     from kcurate.backends.choice import choose
 
-    choose(
-        "cuda", config.gpu, note=output.note
-    )  # a GPU that is missing is reported before anything is minted
+    # A GPU that is missing is reported before anything is minted.
+    choose("cuda", config.gpu, note=output.note)
     minted = run(config, note=output.note)
     pairs = Workspace(config.workspace).pairs / "minted"
     judged = judge(

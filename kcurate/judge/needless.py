@@ -131,9 +131,7 @@ def _compiled(
     """
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
-        return runs.compiled_slow(
-            replace(candidate.slow, code=guarded(candidate.slow.code, chosen)), candidate
-        )
+        return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
 
     def fitting(chosen: Sequence[int]) -> Iterator[int]:
         if time.perf_counter() > until_s:

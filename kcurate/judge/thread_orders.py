@@ -13,6 +13,7 @@ import itertools
 import math
 import random
 import time
+from collections.abc import Mapping
 
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.core import time_limits
@@ -33,9 +34,9 @@ SEED_BITS = 32
 # Further orders and the largest test size are tried for so long; one order is always.
 QUICK_S = 0.3
 DIFFERS = "differs from its answer in the usual order"
-# More than any GPU of 2026 holds at once: 188 multiprocessors (RTX PRO 6000) or fewer, of 32 blocks and 2048
-# threads (CUDA C++ Programming Guide, "Compute Capabilities").
-MOST_BLOCKS, MOST_THREADS = 192 * 32, 192 * 2048
+# No GPU of 2026 has more multiprocessors (RTX PRO 6000: 188), and none of these holds more blocks, threads or
+# shared memory, of which each block takes some (CUDA C++ Programming Guide, "Compute Capabilities").
+MULTIPROCESSORS, BLOCKS, THREADS, SHARED_BYTES, RESERVED_BYTES = 192, 32, 2048, 228 << 10, 1 << 10
 
 
 def examine_orders(verification: Verification, compilers: CompileWorkers, count: int) -> None:
@@ -67,12 +68,12 @@ def _keeps_its_answers(verification: Verification, side: SideName, compiled: Com
     proxy = verification.sides[side]
     proxy.load(verification.case.candidate, compiled, "turns")
     dice = random.Random(verification.seed ^ 0x07D3)
-    crowded = _crowded(verification, side)
+    room = _room(verification, side)
     usual = {trial.slot: verification.answered[trial.slot][side] for trial in _chosen(verification)}
     until_s = time.monotonic() + QUICK_S
     for trial, _ in itertools.product(_chosen(verification), range(count)):
         try:
-            reply = _reply(verification, trial, side, dice.randrange(1, 1 << SEED_BITS), crowded)
+            reply = _reply(verification, trial, side, dice.randrange(1, 1 << SEED_BITS), room)
             usual[trial.slot] = _agreed(verification, trial, side, reply, usual[trial.slot])
         except Ruling as failed:
             if failed.outcome is Outcome.TIMEOUT or failed.unexplained:
@@ -89,25 +90,23 @@ def _chosen(verification: Verification) -> list[Trial]:
     return [trial for trial in verification.tried if trial.slot in wanted]
 
 
-def _crowded(verification: Verification, side: SideName) -> tuple[str, ...]:
-    """The kernels of which no GPU holds all blocks at once, at some size of the problem."""
-    problem = verification.problem
-    launched = (
-        launch
-        for sizes in problem.sizes.all
-        for launch in launches(bind_once(problem, getattr(verification.case.candidate, side), sizes))
-    )
-    return tuple(
-        dict.fromkeys(
-            EntryPoint(launch.kernel, launch.template).expression
-            for launch in launched
-            if not launch.cooperative
-            and (
-                math.prod(launch.grid) > MOST_BLOCKS
-                or math.prod(launch.grid) * math.prod(launch.block) > MOST_THREADS
-            )
-        )
-    )
+def _room(verification: Verification, side: SideName) -> dict[str, int]:
+    """For each kernel, the most static shared bytes a block with which a GPU holds all of its blocks at once.
+
+    At every size of the problem; below 0 where it never does.
+    """
+    problem, room = verification.problem, dict[str, int]()
+    for sizes in problem.sizes.all:
+        for launch in launches(bind_once(problem, getattr(verification.case.candidate, side), sizes)):
+            if launch.cooperative:
+                continue
+            name = EntryPoint(launch.kernel, launch.template).expression
+            blocks = -(-math.prod(launch.grid) // MULTIPROCESSORS)
+            left = SHARED_BYTES // max(1, blocks) - RESERVED_BYTES - launch.shared_bytes
+            if blocks > BLOCKS or blocks * math.prod(launch.block) > THREADS:
+                left = -1
+            room[name] = min(left, room.get(name, left))
+    return room
 
 
 def _agreed(
@@ -125,7 +124,7 @@ def _agreed(
         verification.check_repeats(trial, side, reply, usual, range(1), DIFFERS)
     except Ruling:
         names = verification.output_names()
-        of_build = _reply(verification, trial, side, 0, ())
+        of_build = _reply(verification, trial, side, 0, {})
         rounded = {**usual, **verification.outputs(trial, side, of_build, 0, names)}
         if any(differs(verification.problem, trial.sizes, name, usual, rounded) for name in names):
             raise
@@ -135,7 +134,7 @@ def _agreed(
 
 
 def _reply(
-    verification: Verification, trial: Trial, side: SideName, order: int, crowded: tuple[str, ...]
+    verification: Verification, trial: Trial, side: SideName, order: int, room: Mapping[str, int]
 ) -> RunReply:
     """What a side answers in an order (0: the usual one).
 
@@ -143,7 +142,7 @@ def _reply(
         Ruling: it failed.
     """
     verification.sides[side].ask(
-        Run(trial.slot, verification.salts(1), text="turns", orders=(order,), crowded=crowded)
+        Run(trial.slot, verification.salts(1), text="turns", orders=(order,), room=room)
     )
     reply = verification.answer(trial, side, time_limits.ORDERS_S)
     verification.check_integrity(trial, side, reply)

@@ -20,11 +20,19 @@ class MintConfig:
     seed: Annotated[int, Option("Equal seeds give equal problems.", metavar="N", min=0)] = 0
     kinds: Annotated[
         tuple[str, ...],
-        Option("Only operators of this kind (gemm, softmax, ...) or name. May be repeated.", metavar="NAME"),
+        Option(
+            "Only operators of this kind (gemm, softmax, ...) or name. May be repeated.",
+            metavar="NAME",
+            check="kcurate.mint.stage:chosen_operators",
+        ),
     ] = ()
     types: Annotated[
         tuple[str, ...],
-        Option("Only problems in this type: float32, bfloat16, float16. May be repeated.", metavar="NAME"),
+        Option(
+            "Only problems in this type: float32, bfloat16, float16. May be repeated.",
+            metavar="NAME",
+            check="kcurate.mint.stage:chosen_types",
+        ),
     ] = ()
     gpu: Annotated[
         str | None,

@@ -8,6 +8,7 @@
 | `guards` | spans of a code that do not run, or run as something else, all in one text |
 | `replacements` | earlier values in the place of later ones |
 | `rounds` | loops with fewer rounds, and threads that all take one way |
+| `tables` | tables that a side reads though each entry is a formula of its place |
 | `spans` | device code as tokens with positions, for textual changes |
 | `wrong` | mistakes that people and models make in kernels, one at a time |
 | `numbers_in_scope` | the numeric parameters and variables of a function |

@@ -34,7 +34,8 @@ from kcurate.mutate.numbers_in_scope import ARITHMETIC, Scope
 from kcurate.mutate.plan_ablations import HALF_GRID, LONGEST_RUN, MOST_RUNS, plans_without_a_part
 from kcurate.mutate.replacements import IN_ORDER, replacements
 from kcurate.mutate.rounds import of_loop, one_way, turns
-from kcurate.records import Buffer, Side
+from kcurate.mutate.tables import Tables, initial_tables, table_parts
+from kcurate.records import Buffer, Side, Step
 
 _PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma\b[^\n]*", re.MULTILINE)
 _ATTRIBUTE = re.compile(
@@ -81,13 +82,13 @@ def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[
         Ablation(
             part.what,
             source.count(b"\n", 0, part.guards[0].start) + 1,
-            replace(side, code=_without(side.code, (number,))),
+            replace(side, code=_without(side, (number,))),
             (number,),
             part.counted,
             replaced=part.replaced,
             run=part.run,
         )
-        for number, part in enumerate(_parts(source), 1)
+        for number, part in enumerate(_parts_in(side), 1)
     ]
     return (*_without_steps(side, {**(buffers or {}), **side.buffers}), *_without_attributes(side), *of_code)
 
@@ -102,7 +103,7 @@ def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
     return Ablation(
         parts[0].what + more,
         parts[0].line,
-        replace(side, code=_without(side.code, numbers), plan=next(iter(plans), side.plan)),
+        replace(side, code=_without(side, numbers), plan=next(iter(plans), side.plan)),
         numbers,
         all(part.counted for part in parts),
         any(part.regridded for part in parts),
@@ -110,28 +111,33 @@ def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
     )
 
 
-def _without(code: str, numbers: Collection[int]) -> str:
+def _without(side: Side, numbers: Collection[int]) -> str:
     """The code without these parts, for any compiler: a constant in place of the emulator's switches."""
-    text = guarded(code, numbers)
+    text = guarded(side, numbers)
     for number in numbers:
         text = text.replace(SWITCH.replace("@", str(number)), "true")
     return text
 
 
-def guarded(code: str, numbers: Collection[int]) -> str:
-    """The code with a guard around each of these parts."""
-    return insert_guards(code, _parts(code.encode()), numbers)
+def guarded(side: Side, numbers: Collection[int]) -> str:
+    """The side's code with a guard around each of these parts."""
+    return insert_guards(side.code, _parts_in(side), numbers)
+
+
+def _parts_in(side: Side) -> tuple[Part, ...]:
+    return _parts(side.code.encode(), tuple(side.plan), initial_tables(side.buffers))
 
 
 @lru_cache(maxsize=4)
-def _parts(source: bytes) -> tuple[Part, ...]:
-    return tuple(sorted(_parts_of(source), key=lambda part: part.rank)[:MOST_PARTS])
+def _parts(source: bytes, plan: tuple[Step, ...], tables: Tables) -> tuple[Part, ...]:
+    return tuple(sorted(_parts_of(source, plan, tables), key=lambda part: part.rank)[:MOST_PARTS])
 
 
-def _parts_of(source: bytes) -> Iterator[Part]:
+def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator[Part]:
     """All parts, outer before inner."""
     # Between a loop's head and its body a pragma would be its body.
     tree = tree_of(_PRAGMA.sub(lambda match: b" " * len(match[0]), source))
+    yield from table_parts(tree, plan, tables)
     yield from islice(_runs(tree), MOST_RUNS)
     yield from islice(_turns(tree), MOST_REPLACED)
     yield from islice(replacements(tree), MOST_REPLACED)

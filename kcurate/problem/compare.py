@@ -22,7 +22,8 @@ rounding of the largest value leaves behind where values cancel. Each row (the l
 
 where n is the number of elements of the group, and `norm` is that of the whole output, but at least
 `FEW_ROUNDINGS` unit roundoffs, since a single element may dominate a group. The whole output may exceed
-`norm` by as much as its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums
+`norm` by the difference over sqrt(m), where m different values make it up, since equal ones round alike, and
+by as much as its declared `tolerance.scale` exceeds its root mean square. `room` follows from n: sums
 of terms with either sign are about normal, and only in one group of 10**12 is the root mean square of n such
 sums less than their standard deviation over sqrt(e) * 10**(12 / n) (Chernoff's bound of chi-squared).
 
@@ -154,11 +155,15 @@ class Bound:
         room = np.maximum(np.exp(0.5 + RARE / count), self.room)
         return np.asarray(np.minimum(self.scale, room * values / np.sqrt(count)))
 
-    def of_whole(self, rms: float, count: int) -> float:
-        """The largest allowed norm of all errors, from the root mean square of `count` elements."""
+    def of_whole(self, rms: float, count: int, kinds: float | None = None) -> float:
+        """The largest allowed norm of all errors, from the root mean square of `count` elements.
+
+        `kinds`: of how many different values they are (None: `count`), since equal ones round alike.
+        """
         root = float(np.sqrt(max(1, count)))
         declared = (C + KAPPA / root) * self.walk * max(0.0, self.least - rms)
-        return (self.whole * rms + declared) * root
+        few = (self.norm - self.whole) / float(np.sqrt(max(1.0, count if kinds is None else kinds)))
+        return ((self.whole + few) * rms + declared) * root
 
     def of_groups(self, groups: Groups) -> Array:
         """The largest allowed norm of the errors in each group."""
@@ -266,9 +271,11 @@ def _compare_floats(expected: Array, actual: Array, bound: Bound, unit: float) -
         return comparison
     whole = partitions["block"]
     size, distance = (float(np.linalg.norm(whole.norm(quantity))) for quantity in ("values", "errors"))
-    allowed = bound.of_whole(size / float(np.sqrt(max(1, expected.size))), expected.size)
-    if distance > allowed:
-        return _too_far("the whole output", distance, size, allowed)
+    rms = size / float(np.sqrt(max(1, expected.size)))
+    if distance > bound.of_whole(rms, expected.size):
+        allowed = bound.of_whole(rms, expected.size, _kinds(expected, unit))
+        if distance > allowed:
+            return _too_far("the whole output", distance, size, allowed)
     for name, groups in partitions.items():
         far = groups.norm("errors") > bound.of_groups(groups)
         if name == ("row" if bound.row else "block"):
@@ -276,6 +283,14 @@ def _compare_floats(expected: Array, actual: Array, bound: Bound, unit: float) -
         if far.any():
             return _far_group(name, groups, bound, int(np.flatnonzero(far)[0]))
     return comparison
+
+
+def _kinds(values: Array, unit: float) -> float:
+    """How many different magnitudes make up the norm of some values: fewer where few outweigh others."""
+    magnitudes, counts = np.unique(np.abs(_finite(widened(values))), return_counts=True)
+    shares = counts * (magnitudes / unit) ** 2
+    total = float(shares.sum())
+    return total**2 / float(np.dot(shares, shares)) if total else 1.0
 
 
 def deviation(

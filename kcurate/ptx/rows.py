@@ -32,7 +32,7 @@ SETS: Mapping[str, str] = {
     "SHARED": "shared,shared::cta,shared::cluster",
     "ORDER": "relaxed,acquire,release,acq_rel,sc",
     "SCOPE": "cta,cluster,gpu,sys",
-    "CACHE": "ca,cg,cs,lu,cv,wb,wt,nc,L1::evict_normal,L1::evict_unchanged,L1::evict_first,L1::evict_last,"
+    "CACHE": "ca,cg,cs,lu,cv,wb,wt,L1::evict_normal,L1::evict_unchanged,L1::evict_first,L1::evict_last,"
     "L1::no_allocate,L2::evict_normal,L2::evict_first,L2::evict_last,L2::cache_hint,L2::64B,L2::128B,L2::256B",
     "COMPARE": "eq,ne,lt,le,gt,ge,lo,ls,hi,hs,equ,neu,ltu,leu,gtu,geu,num,nan",
     "FP8": "e4m3,e5m2",
@@ -126,7 +126,9 @@ selp T=%BITS                                 | d a b c:pred | $c ? $a : $b
 ld [weak,relaxed,acquire,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* T=%MEMORY | d [m:S] | @load<$T>($m)
 ld [weak,relaxed,acquire,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* (v2,v4) T=%MEMORY
     | {d} [m:S] | @load_all<$T>($m, {$d})
-ldu S=[global] T=%MEMORY                     | d [m:S]     | @load<$T>($m)
+ld [weak] S=global [ca,cg,cs] nc [%CACHE]* T=%MEMORY | d [m:S] | @load_only<$T>($m)
+ld [weak] S=global [ca,cg,cs] nc [%CACHE]* (v2,v4) T=%MEMORY | {d} [m:S] | @load_all_only<$T>($m, {$d})
+ldu S=[global] T=%MEMORY                     | d [m:S]     | @load_only<$T>($m)
 st F=[weak,relaxed,release,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* T=%MEMORY
     | [m:S] a | @after$F(), @store<$T>($m, $a)
 st F=[weak,relaxed,release,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* (v2,v4) T=%MEMORY

@@ -270,3 +270,47 @@ def test_short_floats_compare_convert_and_pair_up() -> None:
     r = ok;
     """
     assert floats(body, head).all()
+
+
+CASTS = {
+    "(int)x": np.int32, "int(x)": np.int32, "static_cast<int>(x)": np.int32, "of<int>(x)": np.int32,
+    "(unsigned)x": np.uint32, "(uint32_t)x": np.uint32, "AS_INT(x)": np.int32, "(short)x": np.int16,
+    "static_cast<unsigned char>(x)": np.uint8, "(long long)x": np.int64, "(unsigned long)x": np.uint64,
+    "(size_t)x": np.uint64, "(int)(double)x": np.int32, "(int64_t)(x * 1.0)": np.int64,
+}  # fmt: skip
+REALS = np.array(
+    [0, -0.9, 1.9, -7.5, 300, -70000, 3e9, -3e9, 5e9, 1e19, 2e19, -2e19, np.inf, -np.inf, np.nan], np.float32
+)
+
+
+@cache
+def integers() -> np.ndarray:
+    """The bits of every cast of `CASTS` for every number of `REALS`: (casts, numbers) uint64."""
+    lines = "\n".join(
+        f"        out[{i} * blockDim.x + threadIdx.x] = bits({c});" for i, c in enumerate(CASTS)
+    )
+    code = f"""#define AS_INT(v) ((int)(v))
+    template <class T> __device__ T of(float x) {{ return (T)x; }}
+    template <class T> __device__ unsigned long long bits(T x)
+    {{
+        unsigned long long word = 0;
+        memcpy(&word, &x, sizeof x);
+        return word;
+    }}
+    extern "C" __global__ void f(const float *a, unsigned long long *out)
+    {{
+        const float x = a[threadIdx.x];
+{lines}
+    }}"""
+    return run(code, REALS, np.zeros((len(CASTS), REALS.size), np.uint64), block=REALS.size)[1]
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_casts_of_numbers_to_integers_saturate(cast: str) -> None:
+    kind = np.dtype(CASTS[cast])
+    limits = np.iinfo(f"{kind.kind}{max(4, kind.itemsize)}")
+    not_a_number = 1 << 63 if kind.itemsize == 8 else 0
+    for value, bits in zip(REALS, integers()[list(CASTS).index(cast)], strict=True):
+        nearest = not_a_number if np.isnan(value) else np.clip(float(value), limits.min, limits.max)
+        whole = min(int(nearest), int(limits.max)) if value == value else not_a_number
+        assert int(bits) == whole & ((1 << 8 * kind.itemsize) - 1)

@@ -128,10 +128,75 @@ def test_blocks_with_tickets_and_long_loops_are_not_reported() -> None:
     assert not any(starves(code, seed) for seed in range(1, 5))
 
 
-def starves(code: str, seed: int) -> bool:
+@pytest.mark.parametrize(("room", "crowded"), [(8192, False), (1024, True)])
+def test_blocks_that_hold_shared_memory_crowd_a_gpu(room: int, crowded: bool) -> None:
+    code = """__global__ void f(int *c, int *flag)
+    {
+        __shared__ volatile int tile[512];
+        tile[threadIdx.x] = blockIdx.x;
+        const int b = tile[threadIdx.x];
+        if (b < gridDim.x - 1) while (atomicAdd(flag + b + 1, 0) == 0) ;
+        atomicExch(flag + b, 1);
+    }"""
+    assert any(starves(code, seed, room) for seed in range(1, 5)) is crowded
+
+
+READ_ONLY = """__global__ void f(int *c, int *table)
+{
+    const int b = blockIdx.x;
+    WRITE;
+    if (LOAD == 12345) c[0] = 1;
+}"""
+PTX_LOAD = '({ int v; asm("ld.global.nc.L1::no_allocate.s32 %0, [%1];" : "=r"(v) : "l"(table + b)); v; })'
+
+
+@pytest.mark.parametrize(
+    ("write", "load", "stale"),
+    [
+        ("table[b] = b", "__ldg(table + b)", True),
+        ("atomicAdd(table + b, 1)", "__ldg(table + b)", True),
+        ("table[b] = b", PTX_LOAD, True),
+        ("table[b] = b", "__ldg((const int2 *)(table + (b & ~1))).x", True),
+        ("table[b + 20] = b", "__ldg(table + b)", False),
+        ("c[0] = b", PTX_LOAD, False),
+        ("table[b] = b", "__ldcg(table + b)", False),
+        ("table[b] = __ldg(table + b) + 1", "c[0]", False),
+    ],
+)
+def test_read_only_loads_of_what_the_launch_has_stored_are_reported(
+    write: str, load: str, stale: bool
+) -> None:
+    code = READ_ONLY.replace("WRITE", write).replace("LOAD", load)
+    for seed in range(1, 4):
+        program = Program(code, turns=True)
+        program.device.schedule(program.module, seed)
+        try:
+            program.run(np.zeros(1, np.int32), np.zeros(40, np.int32), grid=20, block=1)
+        except KernelFault as fault:
+            assert stale and "read-only load" in str(fault)
+        else:
+            assert not stale
+
+
+@pytest.mark.parametrize(
+    ("branch", "lanes", "comes_apart"),
+    [("t < 13", 13, False), ("true", 32, False), ("t % 3 == 0", 11, True), ("t > 20", 11, True)],
+)
+def test_lanes_that_a_branch_by_data_brings_together_may_come_apart(
+    branch: str, lanes: int, comes_apart: bool
+) -> None:
+    code = f"""__global__ void f(int *c)
+    {{
+        const int t = threadIdx.x % 32;
+        if ({branch}) atomicOr(c, __popc(__activemask()) != {lanes});
+    }}"""
+    assert answers(code) == {int(comes_apart)}
+
+
+def starves(code: str, seed: int, room: int = -1) -> bool:
     """Whether a crowded kernel's blocks wait, in the order of a seed, for blocks that have not begun."""
     program = Program(code, turns=True)
-    program.device.schedule(program.module, seed, ("f",))
+    program.device.schedule(program.module, seed, {"f": room})
     try:
         program.run(np.zeros(1, np.int32), np.zeros(20, np.int32), grid=20, block=1)
     except KernelFault as fault:

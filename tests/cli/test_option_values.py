@@ -20,6 +20,7 @@ NEEDED = {
     "optimize": ("kernel.cu", "--model", "claude"),
     "tune": ("demo/a",),
     "eval": ("--model", "m"),
+    "import": ("kernelbench", "rows.jsonl"),
     "verify-dataset": ("rows",),
 }
 # A text that the option cannot have, which is known before the command does anything.
@@ -27,11 +28,13 @@ BAD = {
     "--fail-on": "zz",
     "--gpu": "x",
     "--judge-gpus": "x",
+    "--kinds": "zz",
     "--price": "x",
     "--push": "ab",
     "--repo": "ab",
     "--reward": "zz",
     "--rules": "zz",
+    "--types": "zz",
     "-D": "1=2",
     "--value": "zz",
     "--outcome": "zz",
@@ -39,10 +42,10 @@ BAD = {
 # Options whose text is read beside something else (kernels, a recipe, a server), with an error of their own.
 LATER = {
     *("--fast-launch", "--slow-launch", "--launch", "--host", "--judge", "--kernel", "--model", "--name"),
-    *("--recipe", "--report", "--set", "--suite", "--tasks", "--techniques", "--version"),
+    *("--recipe", "--report", "--set", "--since", "--suite", "--tasks", "--techniques", "--version"),
 }
 # Options that may have any text, and those that name something elsewhere that may be absent (exit code 1).
-ANY = {"--also", "--allow-licence", "--exclude", "--include", "--licence", "--row"}
+ANY = {"--also", "--allow-licence", "--exclude", "--include", "--licence", "--row", "--url"}
 NAMES = {"--adapter", "--dataset", "--ray", "--revision"}
 
 

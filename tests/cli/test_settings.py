@@ -18,6 +18,7 @@ from kcurate.core import config
 # Options that several commands have in other words and with the same meaning.
 ALIKE = frozenset(
     {
+        "gpu",
         "max_tokens",
         "max_usd",
         "price",
@@ -25,6 +26,7 @@ ALIKE = frozenset(
         "reward",
         "rounds",
         "row",
+        "seed",
         "tasks",
         "tool_calls",
         "workspace",

@@ -232,7 +232,7 @@ def test_a_size_of_one_everywhere_is_named() -> None:
         (Buffer("bfloat16", ("n",), role="out"), lambda arrays: {"y": arrays["x"]}),
     ],
 )
-@pytest.mark.parametrize("seed", [0, 1, 3])  # of a maximum one seed in six accepts half of its terms
+@pytest.mark.parametrize("seed", range(12))
 def test_an_honest_problem_is_admitted(y: Buffer, compute: Compute, seed: int) -> None:
     what = problem(floats(low=-1, high=1), y, (300, 64), idle=Buffer("float32", (4,), Init("uniform")))
     assert found_weakness(what, compute, seed) is None

@@ -1,4 +1,4 @@
-"""What a GPU judged is what the seed gives: the committed rows name the content of answers that are made again."""
+"""What a GPU judged is what the seed gives: committed rows have the keys of answers that are made again."""
 
 from __future__ import annotations
 

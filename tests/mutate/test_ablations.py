@@ -6,7 +6,7 @@ import pytest
 
 from kcurate.mutate.ablations import Ablation, ablations, guarded, together
 from kcurate.mutate.guards import SWITCH
-from kcurate.records import Buffer, Copy, For, Launch, Side, WhileNonzero
+from kcurate.records import Buffer, Copy, For, Init, Launch, Side, WhileNonzero
 
 CODE = """__device__ float twice(float x) { return x + x; }
 extern "C" __global__ void __launch_bounds__(64) f(float* x, int* count, int n) {
@@ -63,9 +63,9 @@ def test_a_part_has_its_line_in_the_code() -> None:
 
 def test_one_text_has_all_guards_and_without_any_it_is_the_code() -> None:
     numbers = {number for part in ablations(SIDE) for number in part.numbers}
-    text = guarded(CODE, numbers)
+    text = guarded(SIDE, numbers)
     assert all(SWITCH.replace("@", str(number)) in text for number in numbers)
-    assert guarded(CODE, ()) == CODE
+    assert guarded(SIDE, ()) == CODE
     assert text.count("\n") == CODE.count("\n")
 
 
@@ -202,7 +202,8 @@ def test_guards_of_one_span_and_of_its_end_nest() -> None:
     code = (
         "__global__ void f(int* x) { for (int i = 0; i < 2; i++) { if (threadIdx.x == i) { x[i] += 1; } } }"
     )
-    text = guarded(code, {number for part in ablations(Side(code, ())) for number in part.numbers})
+    side = Side(code, ())
+    text = guarded(side, {number for part in ablations(side) for number in part.numbers})
     depth = 0
     for sign in text:
         depth += (sign == "{") - (sign == "}")
@@ -237,3 +238,53 @@ def test_loops_of_the_host_run_once() -> None:
     last = For("k", "n", (LAUNCH,), "(0) + (1) * (ceil_div((n) - (0), (1)) - 1)")
     assert {(until_done,), (rounds,), (rounds, LAUNCH)} <= plans
     assert {(loop, until_done) for loop in (*fewer, last)} <= plans
+
+
+TABLES = """__global__ void write(int *after, int *odd, int step, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) after[i] = 2 * i + step;
+    if (i < n) odd[i] = after[i] + 1;
+}
+__global__ void fill(int *places, int wide) { places[threadIdx.x] = 1; places[0] = wide; }
+__global__ void jump(int *to, const int *steps, const float *weights, int *y, int m)
+{
+    y[to[threadIdx.x]] = (int)weights[threadIdx.x] + steps[m];
+    to[m] = 3;
+}"""
+
+
+def test_loads_from_tables_of_formulas_may_be_computed() -> None:
+    own = {
+        "steps": Buffer("int32", ("n",), init=Init("formula", {"value": "n - i0 / 3"})),
+        "weights": Buffer("float32", ("n",), init=Init("arange")),
+        "after": Buffer("int32", ("n",), role="scratch"),
+        "places": Buffer("int32", ("n",), role="scratch"),
+    }
+    plan = (
+        Launch("write", (1,), (64,), ("after", "y", "k", "n")),
+        Launch("fill", (1,), (64,), ("places", "n")),
+        Launch("jump", (1,), (64,), ("after", "steps", "weights", "y", "n")),
+    )
+    of_tables = {
+        part.what: part for part in ablations(Side(TABLES, plan, buffers=own)) if "formula" in part.what
+    }
+    steps, weights = (
+        of_tables[f"the table {name}, where the formula of its entries serves"]
+        for name in ("steps", "weights")
+    )
+    assert len(of_tables) == 2  # the kernel that fills `after` reads it, and `step` has no name in `jump`
+    assert "(int)(m - ((long long)(m)) / 3)" in steps.side.code and steps.counted
+    assert "(float)(((long long)(threadIdx.x)))" in weights.side.code and not weights.counted
+
+
+def test_a_table_that_a_kernel_writes_down_may_be_computed() -> None:
+    code = TABLES.replace("    if (i < n) odd[i] = after[i] + 1;\n", "").replace("int step,", "int step, ")
+    own = {"after": Buffer("int32", ("n",), role="scratch")}
+    plan = (
+        Launch("write", (1,), (64,), ("after", "y", "n", "n")),
+        Launch("jump", (1,), (64,), ("after", "x", "w", "y", "n")),
+    )
+    (part,) = (part for part in ablations(Side(code, plan, buffers=own)) if "formula" in part.what)
+    assert "(int)(2 * ((long long)(threadIdx.x)) + m)" in part.side.code
+    assert "to[m] = 3;" in part.side.code

@@ -439,3 +439,15 @@ def test_small_rows_count_in_every_type(dtype: str) -> None:
     for terms in (1, 64, 4096):
         assert passes(sums, sums.copy(), dtype, terms=terms)
         assert not passes(sums, wrong, dtype, terms=terms)
+
+
+@pytest.mark.parametrize(("values", "close"), [(1, True), (2, True), (4000, False)])
+def test_roundings_of_few_values_do_not_average_out(values: int, close: bool) -> None:
+    reference = np.resize(RNG.uniform(1, 2, values).astype(np.float32), 4000)
+    off = compare(
+        reference.astype(ml_dtypes.bfloat16),
+        (reference * (1 + 2**-7)).astype(ml_dtypes.bfloat16),
+        "bfloat16",
+        None,
+    )
+    assert off.ok is close

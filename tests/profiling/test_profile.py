@@ -251,7 +251,7 @@ def test_the_profiles_of_the_built_in_pairs_are_of_their_sides_as_they_are() -> 
 
 
 def test_no_label_of_a_built_in_pair_lacks_a_counter_and_an_ablation() -> None:
-    """Ablations: what the rules removed, judged on a GPU (docs/corpus.md, "What a label is worth")."""
+    """Ablations: what the rules removed, judged on a GPU (docs/results/corpus.md)."""
     pairs = {one.id: one for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir()))}
     known = worth(worth_rows(), pairs)
     stale = [one.id for one in pairs.values() if dict(one.worth) != known.get(one.id, {})]

@@ -49,6 +49,7 @@ vabsdiff4.u32.u32.u32.add r0, r1, r2, r3; vabsdiff4.s32.s32.s32 r0, r1, r2, r3;
 setp.ge.and.u64 p, l0, l1, q; setp.gt.f16 p, h0, h1; selp.b32 r0, r1, r2, p; selp.f64 l0, l1, l2, p;
 ld.global.nc.L1::no_allocate.L2::128B.b32 r0, [l0]; ld.volatile.shared.u8 r0, [r9];
 ld.acquire.gpu.b64 l0, [l0 + 8]; ld.global.v4.f32 $4, [l0]; ld.shared::cta.v2.b16 {h0, h1}, [r9];
+ld.global.nc.v4.f32 $4, [l0];
 ldu.global.b32 r0, [l0]; st.global.cs.s16 [l0], h0; st.release.sys.global.b32 [l0 + 4], r0;
 st.shared.v4.b32 [r9], $4; atom.global.add.f32 r0, [l0], r1; atom.acq_rel.gpu.shared.inc.u32 r0, [r9], r1;
 atom.exch.b64 l0, [l0], l1; atom.add.noftz.f16x2 r0, [l0], r1; atom.global.cas.b32 r0, [l0], r1, r2;

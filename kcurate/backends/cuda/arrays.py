@@ -303,7 +303,7 @@ def _pack(recipe: counter_based.Recipe) -> bytes:
     allowed = shaping.allowed if shaping else ()
     floats = is_float(recipe.dtype)
     return struct.pack(
-        "<16Qq4d2f12I",
+        "<17Qq4d2f12I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -319,6 +319,7 @@ def _pack(recipe: counter_based.Recipe) -> bytes:
         shaping.key if shaping else 0,
         shaping.width if shaping else 1,
         recipe.cleared,
+        recipe.share,
         counter_based.BELOW_THREE.get(recipe.dtype, 0),
         recipe.first,
         recipe.low,

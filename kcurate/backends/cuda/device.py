@@ -99,6 +99,9 @@ class CudaDevice:
         """Return memory that is kept for later allocations to the driver."""
         self._slabs.shrink()
 
+    def keep(self, memories: Sequence[base.Memory]) -> None:
+        """Does nothing: what a kernel leaves changed is found afterwards."""
+
     def clear_unused(self) -> None:
         """Clear all memory that is kept for later allocations."""
         for address, size_bytes in self._slabs.unused:

@@ -81,7 +81,7 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
     u64 key, kept_key, small_key, extent, below, always, run, part, width, rows, period, piece;
-    u64 shape_key, row, cleared, below_three;
+    u64 shape_key, row, cleared, share, below_three;
     long long first;
     double low, span, least, most;
     float small, top;
@@ -204,8 +204,8 @@ static __device__ unsigned shape(const Recipe& r, unsigned w, u64 i, u64 n, bool
 static __device__ u64 with_low(const Recipe& r, u64 raw, long long low) {
     return low < 0 ? raw : raw & ~(u64)r.near | (u64)low;
 }
-static __device__ u64 cleared(const Recipe& r, u64 raw, bool equal, long long low) {
-    u64 lost = equal ? r.below_three : r.cleared;
+static __device__ u64 cleared(const Recipe& r, u64 raw, unsigned w, bool equal, long long low) {
+    u64 lost = equal ? r.below_three : w * 0x9e3779b1u >> 24 < r.share ? r.cleared : 0;
     double value = floating(raw & ~lost, r.kind);
     return with_low(r, r.least <= value && value <= r.most ? raw & ~lost : raw, low);
 }
@@ -240,9 +240,10 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
         value = __fadd_rn(value, __fmul_rn(0.3f, __int_as_float((int)table[3 * r.period + i / r.part])));
     }
     else if (!r.kind) {
-        double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));
+        double rest = __dmul_rn(__dsub_rn((double)(w * 0x85ebca6bu), 0x1p31), 0x1p-55);
+        double exact = __dmul_rn((double)value, __dadd_rn(1.0, rest));
         u64 raw = (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
-        return cleared(r, raw, equal, low_bits);
+        return cleared(r, raw, w, equal, low_bits);
     }
     value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
     if (r.form == 4 && r.kind == 1) {
@@ -251,7 +252,7 @@ static __device__ u64 element(const Recipe& r, u64 i, u64 n, const float* quanti
     }
     if (r.form == 0) value = fminf(value, r.top);
     u64 raw = stored(value, r.kind);
-    return r.form < 2 ? cleared(r, raw, equal, low_bits) : raw;
+    return r.form < 2 ? cleared(r, raw, w, equal, low_bits) : raw;
 }
 extern "C" __global__ void kc_make(
     unsigned char* p, u64 n, unsigned itemsize, const float* quantiles, const u64* table, Recipe r,

@@ -213,6 +213,8 @@ def compile_cubin(
         for expression in name_expressions:
             _call(nvrtc.nvrtcAddNameExpression, program, expression.encode())
         flags = [f"--gpu-architecture={arch}", "--std=c++17", "-DNDEBUG", *options]
+        # Only where it is used: the library's headers leave more variables in a binary with it.
+        flags += ["--device-int128"] if b"__int128" in source else []
         flags += [f"--include-path={folder}" for folder in include_folders()]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         text = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)

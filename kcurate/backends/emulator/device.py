@@ -6,7 +6,7 @@ Every call is synchronous; nothing is timed. Not covered: how a launch runs (`ru
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ class EmulatorDevice:
     def __init__(self, limit_s: float = time_limits.EMULATED_LAUNCH_S) -> None:
         self._limit_s = limit_s
         self._memories = Memories()
+        self._kept: tuple[base.Memory, ...] = ()
         self._compiler: str | None = None
         self._libraries: list[Library] = []
 
@@ -69,9 +70,9 @@ class EmulatorDevice:
         """What a side compiled with `examine` did since the last call; see `Library.count`."""
         return _own(module).count(sample, seed, ablated)
 
-    def schedule(self, module: base.Module, seed: int, crowded: Collection[str] = ()) -> None:
+    def schedule(self, module: base.Module, seed: int, room: Mapping[str, int] | None = None) -> None:
         """Run a side's threads in the random order of a seed; see `Library.schedule`."""
-        _own(module).schedule(seed, crowded)
+        _own(module).schedule(seed, room)
 
     def follow(self, module: base.Module, pieces: Sequence[tuple[int, int]]) -> None:
         """Track how far a side compiled with `examine` accesses memory; see `Library.follow`."""
@@ -88,6 +89,10 @@ class EmulatorDevice:
     def free(self, memory: base.Memory) -> None:
         """Free memory."""
         self._memories.free(memory)
+
+    def keep(self, memories: Sequence[base.Memory]) -> None:
+        """Let a kernel that changes one of these fail, also if it would restore it."""
+        self._kept = tuple(memories)
 
     def clear_unused(self) -> None:
         """Does nothing: freed memory is out of reach."""
@@ -136,7 +141,8 @@ class EmulatorDevice:
             raise base.KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
         check_launch(grid)
         data = base.argument_bytes(args, kernel.params)
-        failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
+        with self._memories.read_only(self._kept):
+            failure = library.launch(kernel, grid, data, self._limit_s, self._memories.extents)
         if failure is not None:
             raise self._fault(entry, failure)
 

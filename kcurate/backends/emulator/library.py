@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -105,12 +105,15 @@ class Library:
             raise BackendError("out of memory in the emulator", where="emulator")
         return Counts(*counts)
 
-    def schedule(self, seed: int, crowded: Collection[str] = ()) -> None:
+    def schedule(self, seed: int, room: Mapping[str, int] | None = None) -> None:
         """From now on run threads in the random order of `seed` (0: in their usual order).
 
-        `crowded`: kernels, as name expressions, with more blocks than a GPU can hold at once; if a block of
-        theirs waits for one that has not started, the launch fails. Only the first 64 kernels are considered.
+        `room`: by kernel (name expression), the most bytes of static shared memory with which a GPU holds all
+        of its blocks at once. Where they hold more, and a block waits for one that has not started, the
+        launch fails. Only the first 64 kernels are considered.
         """
+        static_bytes = self._calls.kcu_static_shared_bytes()
+        crowded = [name for name, fitting in (room or {}).items() if static_bytes > fitting]
         numbers = {self.kernels[name].number for name in crowded if name in self.kernels}
         self._calls.kcu_schedule(seed, sum(1 << number for number in numbers if number < MOST_CROWDED))
 
@@ -187,6 +190,7 @@ def _open(binary: bytes) -> ctypes.CDLL:
     calls.kcu_symbol.restype = ctypes.POINTER(_Symbol)
     calls.kcu_message.restype = ctypes.c_char_p
     calls.kcu_address.restype = ctypes.c_void_p
+    calls.kcu_static_shared_bytes.restype = ctypes.c_ulong
     calls.kcu_schedule.argtypes = (ctypes.c_uint, ctypes.c_ulonglong)
     calls.kcu_launch.argtypes = (
         ctypes.c_uint,

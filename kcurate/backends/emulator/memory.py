@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -69,6 +71,23 @@ class Memories:
         self._extents = None
         return memory
 
+    @contextmanager
+    def read_only(self, memories: Sequence[Memory]) -> Iterator[None]:
+        """Writes to these allocations fault meanwhile; parts of others are left out."""
+        mapped = [self._mapped.get(memory.address) for memory in memories]
+        bodies = [
+            (place[1] + GUARD_BYTES, place[2] - 2 * GUARD_BYTES)
+            for memory, place in zip(memories, mapped, strict=True)
+            if place is not None and place[0] == memory
+        ]
+        for start, size in bodies:
+            _libc.mprotect(start, size, mmap.PROT_READ)
+        try:
+            yield
+        finally:
+            for start, size in bodies:
+                _libc.mprotect(start, size, mmap.PROT_READ | mmap.PROT_WRITE)
+
     def free(self, memory: Memory) -> None:
         """Free memory; any later access to it faults."""
         _, base, total = self._mapped.pop(memory.address)
@@ -89,6 +108,8 @@ class Memories:
                         f"{memory.address - address} bytes before an allocation of {memory.size_bytes} bytes"
                     )
                 past = address - memory.address - memory.size_bytes
+                if past < 0:
+                    return "in or beside an input, which it may not change, even for a while"
                 return f"{past} bytes past the end of an allocation of {memory.size_bytes} bytes"
         return None
 

@@ -2,8 +2,9 @@
 
 The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
 checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
-memory; asm statements become C++; pragmas are removed. Line numbers stay the same. The headers in `include/`
-do the rest. Not covered: which code may be judged at all (`kcurate.judge.checks.static`).
+memory; asm statements become C++; casts of numbers to integers saturate; pragmas are removed. Line numbers
+stay the same. The headers in `include/` do the rest. Not covered: which code may be judged at all
+(`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -49,6 +50,18 @@ _ALIGNMENT = re.compile(r"\b(?:__align__|alignas|aligned)\s*\(\s*(\w+)\s*\)")
 ALIGNMENTS = tuple(1 << bits for bits in range(7, 13))
 # The period of 128-byte swizzles, assumed where an alignment is not a plain number.
 SWIZZLED_BYTES = 1024
+# Casts to integers: `(int)x`, `(T)x`, `int(x)`, `static_cast<T>(x)`, before what can be an operand.
+_INTEGER = (
+    r"(?:(?:signed|unsigned|char|short|int|long)\b(?:[ \t]+(?:signed|unsigned|char|short|int|long)\b)*"
+    r"|(?:u?int(?:8|16|32|64)_t|size_t|ptrdiff_t|uchar|ushort|uint|ulong)\b)"
+)
+_CAST = re.compile(
+    rf"\([ \t]*(?:const[ \t]+)?(?P<in_c>{_INTEGER}|[A-Za-z_]\w*)[ \t]*\)"
+    r"(?=\s*(?:[\w(\x27!~+*&.:]|-(?!>)))(?!\s*(?:const|noexcept|override|final|mutable|volatile)\b)"
+    rf"|\b(?:static_cast\s*<\s*(?P<named>{_INTEGER}|[A-Za-z_]\w*)\s*>|(?P<called>{_INTEGER}))(?=\s*\((?!\s*[*&)]))"
+)
+_TYPE_NAME = re.compile(r"\b(?:typename|class|using|typedef\b[^;{}]*)\s+([A-Za-z_]\w*)\s*(?:[,>=;])")
+_BEFORE_CASTS = frozenset({"return", "else", "case", ""})
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
 
 
@@ -70,6 +83,8 @@ def prepare(code: str) -> str:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
     text = _DIRECTIVE.sub(_directive, code)
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
+    names = frozenset(_TYPE_NAME.findall(text))
+    text = _CAST.sub(lambda match: _saturated(match, names), text)
     text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
 
@@ -201,6 +216,21 @@ def _directive(match: re.Match[str]) -> str:
             raise Refused(f"{SOURCE_NAME}: error: #{name}{argument}: the emulator has no such header")
         return f"{indent}#include <{included[1]}>"
     return indent if name == "pragma" else match.group()
+
+
+def _saturated(match: re.Match[str], names: frozenset[str]) -> str:
+    """A cast through a class whose value is what a GPU makes of a number; `names`: of types."""
+    kind = match["in_c"] or match["named"] or match["called"]
+    before = match.string[max(0, match.start() - 80) : match.start()].rstrip()
+    word = re.search(r"\w*$", before)
+    is_type = kind in names or re.fullmatch(_INTEGER, kind) is not None
+    is_cast = match["named"] or (
+        word is not None
+        and word[0] in _BEFORE_CASTS
+        and before[-1:] not in ("]", *(";{}<" if match["called"] else ")" * (kind in names)))
+        and (before or not match["called"])
+    )
+    return f"({kind})(::kcu_saturated<{kind}>)" if is_type and is_cast else match.group()
 
 
 def _dynamic_shared(match: re.Match[str]) -> str:

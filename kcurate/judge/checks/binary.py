@@ -27,6 +27,8 @@ _FORBIDDEN_SYMBOLS = frozenset(
 _LIBRARY_TABLES = frozenset({"__cudart_i2opi_f", "__cudart_i2opi_d", "__cudart_sin_cos_coeffs"})
 # A `static const bool` that CUDA's atomics header leaves in a binary that uses atomicCAS.
 _HEADER_CONSTANT = re.compile(r"_ZN26__nv_atomic_triv_cp_helperI\w+E5__valE")
+# Tables of virtual functions. They are as writable as any variable, and as all are set anew before each run.
+_VIRTUAL_TABLE = re.compile(r"_ZTV\w+")
 _INSTRUCTION_BYTES = 16
 # The last reads a clock into a uniform register, from sm_120 on.
 _READ_SPECIAL = frozenset({0x805, 0x919, 0x9C3, 0x8CB})
@@ -46,7 +48,7 @@ def state(compiled: Compiled, allowed: frozenset[str]) -> Iterator[Finding]:
     variable in the library's namespaces.
     """
     for variable in cubin.variables(compiled.binary):
-        if variable.name in _LIBRARY_TABLES:
+        if variable.name in _LIBRARY_TABLES or _VIRTUAL_TABLE.fullmatch(variable.name):
             continue
         if variable.size_bytes == 1 and _HEADER_CONSTANT.fullmatch(variable.name):
             continue

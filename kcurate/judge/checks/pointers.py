@@ -188,9 +188,15 @@ class _Addresses:
 
     def _fixed(self, at: int) -> bool:
         """Whether a unary expression is known when the code is compiled."""
-        words = [token.text for token in self._plain[at : self._unary(at)[1]] if token.kind != "number"]
-        allowed = INTEGER_TYPES | {"~", "-", "+", "(", ")", "sizeof", "alignof", "float", "float2", "float4"}
-        return all(word in allowed or word in self._constants for word in words)
+        end = self._unary(at)[1]
+        allowed = INTEGER_TYPES | {"~", "-", "+", "(", ")", *self._constants}
+        while at < end:
+            if self._text(at) in ("sizeof", "alignof") and self._text(at + 1) == "(":
+                at = matching_bracket(self._plain, at + 1, "(", ")")  # of any type or value
+            elif self._plain[at].kind != "number" and self._text(at) not in allowed:
+                return False
+            at += 1
+        return True
 
     def _unary(self, at: int) -> tuple[Kind, int]:
         text = self._text(at)

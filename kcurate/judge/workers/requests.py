@@ -144,8 +144,8 @@ class Run(Request[RunAnswer]):
     The reply has all outputs of all runs. With `fingerprint`, the salt of fingerprints, inputs and outputs
     stay on the device instead, until `Forget`, and the outputs until the next run; the reply has only
     outputs that no device can compare. `orders`: for each run, the seed of the order of its threads (0: the
-    usual one); these runs differ in nothing else. `crowded`: kernels of which a GPU cannot hold all blocks at
-    once (`Library.schedule`).
+    usual one); these runs differ in nothing else. `room`: with how much static shared memory
+    a GPU holds all blocks of each kernel at once (`Library.schedule`).
     """
 
     slot: str
@@ -153,7 +153,7 @@ class Run(Request[RunAnswer]):
     fingerprint: int | None = None
     text: Text = "own"
     orders: tuple[int, ...] = ()
-    crowded: tuple[str, ...] = ()
+    room: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported to register their generators.
 REGISTERED = (addresses, linked, suffixes)
-VARIATIONS = ("nominal", *SHAPES, "wide", "extremes", "structured", "literals")
+VARIATIONS = ("nominal", *SHAPES, "wide", "extremes", "path", "structured", "literals")
 # How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
@@ -52,13 +52,18 @@ KEPT_TERMS = 1 << 12
 OF_INTEGERS, LARGE, OF_ALL = "integers-", ("high", "alike"), ("high", "alike", "ascending")
 # The variation with the ends of each range, both zeros, and rows hardly different or tiny.
 EXTREMES = "extremes"
+# Kinds whose elements are drawn independently, or do not depend on their places.
+EXCHANGEABLE = (
+    "uniform", "normal", "integers", "lognormal", "mixed", "few_unique", "sparse", "text", "image",
+)  # fmt: skip
 # Of normal values, in deviations; the nominal ones hardly reach five.
 FAR_DEVIATIONS = 6.0
 # Of an integer parameter; no dtype holds more.
 MAX_INTEGER = 1 << 64
 __all__ = [
-    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "integer_variations",
-    "make", "most_terms", "recipes", "takes_literals", "thinned", "variations", "varies",
+    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "exchangeable", "generate",
+    "integer_variations", "make", "most_terms", "recipes", "takes_literals", "thinned", "variations",
+    "varies",
 ]  # fmt: skip
 
 
@@ -186,19 +191,18 @@ def _ends(draw: Draw, kind: str) -> tuple[float | None, float | None]:
 
 
 def _share_values(buffers: Mapping[str, Buffer], made: dict[str, Array | Recipe], seed: int) -> None:
-    """Give some elements of a buffer values of another one that is drawn alike, so that they tie."""
-    alike: dict[tuple[object, ...], str] = {}
-    for name, values in made.items():
-        buffer = buffers[name]
-        if isinstance(values, Recipe) or not takes_literals(buffer):
+    """Give some elements of a buffer values of others of its type that are in its range, so that they tie."""
+    arrays = {name: values.reshape(-1) for name, values in made.items() if isinstance(values, np.ndarray)}
+    drawn = {name: values.copy() for name, values in arrays.items()}
+    for name, values in arrays.items():
+        if not takes_literals(buffers[name]) or not values.size:
             continue
-        assert buffer.init is not None, "its values are drawn"
-        drawn_alike = (buffer.dtype, buffer.init.kind, *sorted(buffer.init.params.items()))
-        source = made[alike.setdefault(drawn_alike, name)]
-        if source is not values and isinstance(source, np.ndarray) and source.size and values.size:
-            rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
-            count = max(1, values.size // 16)
-            values.reshape(-1)[rng.integers(0, values.size, count)] = rng.choice(source.reshape(-1), count)
+        others = [drawn[other] for other in arrays if other != name and drawn[other].dtype == values.dtype]
+        shared = np.concatenate([values[:0], *others])
+        shared = shared[(shared >= values.min()) & (shared <= values.max())]
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"shared")])
+        places = rng.integers(0, values.size, max(1, values.size // 16) if shared.size else 0)
+        values[places] = rng.choice(shared, places.size) if shared.size else shared
 
 
 def _shaped(buffer: Buffer, sizes: Mapping[str, int], made: Array | Recipe) -> Array:
@@ -239,13 +243,13 @@ def recipes(
             made = _generated(
                 name, buffer, sizes, seed, own, _density(buffer, sizes, terms), terms <= KEPT_TERMS
             )
-            keep = isinstance(made, Recipe) and made.on_device and not literals
+            keep = isinstance(made, Recipe) and made.on_device and not literals and kind != EXTREMES
             found[name] = made if keep else _shaped(buffer, sizes, made)
             if literals and takes_literals(buffer):
                 rng = np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(b"literals")])
                 plant_literals(np.asarray(found[name]), buffer.dtype, literals, rng)
-    if kind == EXTREMES:
-        _share_values(buffers, found, seed)
+    if kind == EXTREMES:  # not with a side's own buffers: both sides get the same inputs
+        _share_values(buffers, {name: found[name] for name in problem.buffers if name in found}, seed)
     counts = {name: outputs.elements(buffers[name], sizes) for name in found}
     return found, Spoiled.of(change, counts, seed)
 
@@ -302,11 +306,14 @@ def _counts(problem: Problem) -> bool:
 
 def takes_literals(buffer: Buffer) -> bool:
     """Whether any value in an input's range is valid at any place."""
-    how = buffer.init
-    drawn = (
-        buffer.role in ("in", "inout") and how is not None and how.kind in ("uniform", "normal", "integers")
-    )
-    return drawn and buffer.dtype != "bool" and generators.KEPT_IN_RANGE.issuperset(buffer.promises)
+    drawn = buffer.init is not None and buffer.init.kind in ("uniform", "normal", "integers")
+    return drawn and buffer.dtype != "bool" and exchangeable(buffer)
+
+
+def exchangeable(buffer: Buffer) -> bool:
+    """Whether any of an input's elements is valid at any place."""
+    drawn = buffer.role in ("in", "inout") and buffer.init is not None and buffer.init.kind in EXCHANGEABLE
+    return drawn and generators.KEPT_IN_RANGE.issuperset(buffer.promises)
 
 
 def varies(problem: Problem) -> bool:

@@ -60,10 +60,13 @@ FACTOR_BIT, OFFSET_BIT = np.uint64(32), np.uint64(40)
 LOWEST_RANK, MIDDLE_RANK, HIGHEST_RANK = np.uint32(1 << 27), np.uint32(1 << 29), np.uint32(0xF0000000)
 # Right shifts that map a random word to the lowest eighth, or about thousandth, of its range.
 EIGHTH, THOUSANDTH = 3, 10
-# By type: bits that are cleared in random values, so that the next narrower types round all of them toward
+# By type: bits that are cleared in a share of the values, which the next narrower types then round toward
 # zero (float32: bfloat16 and tf32). Each loses a quarter of that type's spacing on average, always in one
 # direction, so narrower arithmetic shows in sums of any length; the bits below are random.
 ROUNDED_DOWN = {"float64": 1 << 28, "float32": 0x9000, "float16": 0x40, "bfloat16": 0x8}
+# The share of all values, and the odd factors by which a value's random word gives its place in the share,
+# and the bits that a float64 has beyond float32.
+ALL_CLEARED, PLACE_FACTOR, REST_FACTOR = 256, np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)
 # Mantissa bits below the top three, cleared in shapes with repeated values: adding one number repeatedly
 # would round in one direction, whereas sums of up to 2^16 products of two such numbers are exact.
 BELOW_THREE = {"float64": (1 << 49) - 1, "float32": 0xFFFFF, "float16": 0x7F, "bfloat16": 0xF}
@@ -332,8 +335,10 @@ class Recipe:
     top: float = math.inf  # of uniform and uneven
     width: int = 1  # elements of a row, of sorted
     shaping: Shaping | None = None  # of uniform, normal and integers
-    # The `cleared` bits of uniform and normal are masked off unless the value would leave [least, most].
+    # The `cleared` bits of uniform and normal are masked off in a `share` of the values (of `ALL_CLEARED`)
+    # unless they would leave [least, most].
     cleared: int = 0
+    share: int = 0
     least: float = -math.inf
     most: float = math.inf
 
@@ -359,14 +364,16 @@ class Recipe:
         return replace(drawn, ranks=_unranked(drawn.ranks))
 
     def _with_bits(self, values: Array, drawn: Drawn) -> Array:
-        """Floats with the `cleared` bits masked off, and with the low bits of `neighbours`."""
+        """Floats with the `cleared` bits masked off where they are, and with the low bits of `neighbours`."""
         floating = self.form in ("uniform", "normal")
         below = BELOW_THREE.get(self.dtype, 0) if floating else 0
         near = floating and (drawn.lows >= 0).any()
         if not self.cleared and not (below and drawn.equal.any()) and not near:
             return values
         bits = values.view(f"u{values.itemsize}")
-        lost = np.where(drawn.equal, bits.dtype.type(below), bits.dtype.type(self.cleared))
+        inside = drawn.ranks * PLACE_FACTOR >> np.uint32(24) < self.share
+        lost = np.where(inside, bits.dtype.type(self.cleared), bits.dtype.type(0))
+        lost = np.where(drawn.equal, bits.dtype.type(below), lost)
         cleared = (bits & ~lost).view(values.dtype)
         reals = cleared.astype(np.float64)
         in_range = np.where((reals >= self.least) & (reals <= self.most), cleared, values)
@@ -394,8 +401,8 @@ class Recipe:
         if self.form == "uneven":
             return self._uneven(drawn, start)
         values = _unit(drawn) if self.form == "uniform" else normal_of(drawn)
-        if self.dtype == "float64":  # a float32 value, and more bits
-            exact = values * (1.0 + (drawn & np.uint32(0xFFFF)).astype(np.float64) * 2.0**-40)
+        if self.dtype == "float64":  # a float32 value, and more bits on either side of it
+            exact = values * (1.0 + ((drawn * REST_FACTOR).astype(np.float64) - 2.0**31) * 2.0**-55)
             return np.asarray(exact * self.span + self.low)
         values *= np.float32(self.span)
         values += np.float32(self.low)

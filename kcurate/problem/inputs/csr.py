@@ -32,13 +32,36 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
 
 
 def uneven(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
-    """As many entries in all, with one row as long as it can be at the cost of a third, which are empty."""
+    """As many entries in all, with one row as long as it can be, and a third of the others empty."""
+    longest, *others = rng.permutation(lengths.size)
+    entries = int(lengths.sum())
     moved = lengths.copy()
-    longest, *emptied = rng.permutation(lengths.size)[: 1 + lengths.size // 3]
-    entries = int(moved.sum())
-    moved[emptied] = 0
-    moved[longest] = min(cols, entries - int(moved.sum()) + int(moved[longest]))
+    moved[others[: lengths.size // 3]] = moved[longest] = 0
+    rest = entries - min(cols, entries)
+    moved = moved * rest // max(1, int(moved.sum()))
+    np.minimum(moved, cols, out=moved)
+    moved[longest] = entries - rest
     return _filled(rng, moved, cols, entries - int(moved.sum()))
+
+
+def even(lengths: Integers) -> Integers:
+    """As many entries in all, in rows that differ by one at most."""
+    return np.diff(offsets(np.full(lengths.size, int(lengths.sum()))) // lengths.size)
+
+
+def path(rng: np.random.Generator, starts: Integers, cols: int) -> Integers:
+    """Columns, ascending and distinct; those of a square matrix lead from row 0 through all rows in random
+    order, hardly more than one at a time: `(entries,) int64`."""
+    lengths = np.diff(starts)
+    count = lengths.size
+    order = np.arange(max(count, cols))
+    if cols == count:
+        order[1:] = rng.permutation(order[1:])
+    last = np.minimum((np.argsort(order)[:count] + 1) * cols // count, cols - 1)
+    first = np.maximum(0, last - lengths + 1)
+    columns = order[np.arange(starts[-1]) - np.repeat(starts[:-1] - first, lengths)]
+    row = np.repeat(np.arange(count), lengths)
+    return np.asarray(columns[np.lexsort((columns, row))], np.int64)
 
 
 def _filled(rng: np.random.Generator, lengths: Integers, cols: int, missing: int) -> Integers:

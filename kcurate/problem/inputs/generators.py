@@ -18,6 +18,8 @@ from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float, numpy_dtype
 from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.counter_based import (
+    ALL_CLEARED,
+    BELOW_THREE,
     DIVISORS,
     EIGHTH,
     PERIOD,
@@ -80,29 +82,29 @@ def uniform(draw: Draw) -> Array | Recipe:
     least, most = (low, high) if low > 0 or high < 0 else (-np.inf, np.inf)
     top = float(np.nextafter(np.float32(high), np.float32(low)))
     parts = {"low": low, "span": high - low, "top": top, "least": least, "most": most}
-    return _vary(draw, _shaped(draw, "uniform", cleared=_cleared(draw), **parts), low, high)
+    return _vary(draw, _shaped(draw, "uniform", **_cleared(draw), **parts), low, high)
 
 
 @generator(mean=REAL, std=REAL, varied=(*SHAPES, "wide", "extremes", "structured"))
 def normal(draw: Draw) -> Array | Recipe:
     """Normal with `mean` and `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
-    nominal = _shaped(draw, "normal", low=mean, span=std, cleared=_cleared(draw))
+    nominal = _shaped(draw, "normal", low=mean, span=std, **_cleared(draw))
     return _vary(draw, nominal, mean - 3 * std, mean + 3 * std)
 
 
-@generator(mean=REAL, sigma=REAL)
+@generator(mean=REAL, sigma=REAL, varied=("alike", "few", "ascending", "descending"))
 def lognormal(draw: Draw) -> Array:
     """`mean`, `sigma` of the logarithm (default 0, 1): positive, skewed."""
     logarithms = draw.real("sigma", 1.0) * draw.rng.standard_normal(draw.count, np.float32)
-    return np.asarray(np.exp(draw.real("mean", 0.0) + logarithms))
+    return _arranged(draw, np.asarray(np.exp(draw.real("mean", 0.0) + logarithms)))
 
 
-@generator(low_exp=REAL, high_exp=REAL, varied=("extremes",))
+@generator(low_exp=REAL, high_exp=REAL, varied=("alike", "few", "ascending", "descending", "extremes"))
 def mixed(draw: Draw) -> Array:
     """Signed values from 2**`low_exp` to 2**`high_exp` (default -10, 10), uniform in the exponent."""
     exponents = draw.rng.uniform(draw.real("low_exp", -10.0), draw.real("high_exp", 10.0), draw.count)
-    return np.asarray(np.exp2(exponents) * draw.rng.choice(np.array([-1.0, 1.0]), draw.count))
+    return _arranged(draw, np.exp2(exponents) * draw.rng.choice(np.array([-1.0, 1.0]), draw.count))
 
 
 @generator(low=INTEGER, high=NEEDED, varied=(*SHAPES, "extremes"))
@@ -129,10 +131,17 @@ def variations(kind: str, dtype: str, promises: tuple[Promise, ...]) -> tuple[st
     return tuple(name for name in VARIED.get(kind, ()) if name not in excluded)
 
 
-def _cleared(draw: Draw) -> int:
-    """The bits that are zero in a draw's values; clearing them does not keep an order."""
+def _cleared(draw: Draw) -> dict[str, int]:
+    """The bits that are cleared in a share of a draw's values, and that share; this does not keep an order.
+
+    The share is none for an even seed, else any: so no few elements tell whether narrower values would show,
+    and elements as they come in practice are seen too.
+    """
     in_order = draw.variation in ("ascending", "descending")
-    return ROUNDED_DOWN.get(draw.dtype, 0) if draw.rounded_down and not in_order else 0
+    if not draw.rounded_down or in_order or draw.seed % 2 == 0:
+        return {}
+    share = int(draw.stream("cleared").integers(1, ALL_CLEARED, endpoint=True))
+    return {"cleared": ROUNDED_DOWN.get(draw.dtype, 0), "share": share}
 
 
 def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
@@ -174,20 +183,30 @@ def _recipe(draw: Draw, form: str, **parts: Any) -> Recipe:
 @generator(count=INTEGER, varied=("alike", "ascending", "descending"))
 def few_unique(draw: Draw) -> Array:
     """`count` distinct values (default 8), many ties."""
-    if draw.variation != "nominal":
-        count = draw.integer("count", 8)
-        values = np.sort(draw.rng.integers(1, 2 if draw.variation == "alike" else count + 1, draw.count))
-        return values[::-1] if draw.variation == "descending" else values
     values = draw.rng.permutation(np.arange(1, draw.integer("count", 8) + 1))
-    return values[draw.rng.integers(0, values.size, draw.count, np.min_scalar_type(values.size - 1))]
+    return _arranged(
+        draw, values[draw.rng.integers(0, values.size, draw.count, np.min_scalar_type(values.size - 1))]
+    )
 
 
 @generator(varied=("ascending", "descending"))
 def permutation(draw: Draw) -> Array:
     """0 to n-1 in random order."""
-    if draw.variation != "nominal":
-        return np.arange(draw.count)[:: 1 if draw.variation == "ascending" else -1]
-    return draw.rng.permutation(draw.count)
+    return _arranged(draw, draw.rng.permutation(draw.count))
+
+
+def _arranged(draw: Draw, drawn: Array) -> Array:
+    """Drawn values in order, or one or four of them alone, as the variation says."""
+    flat = drawn.reshape(-1)
+    if draw.variation in ("alike", "few") and flat.size:
+        flat = draw.rng.choice(flat, 1 if draw.variation == "alike" else 4).astype(numpy_dtype(draw.dtype))
+        if is_float(draw.dtype):  # so that adding one value again and again does not round in one direction
+            bits = flat.view(f"u{flat.itemsize}")
+            bits &= ~bits.dtype.type(BELOW_THREE.get(draw.dtype, 0))
+        return flat[draw.rng.integers(0, flat.size, draw.count)]
+    if draw.variation in ("ascending", "descending"):
+        return np.sort(flat)[:: 1 if draw.variation == "ascending" else -1]
+    return flat
 
 
 @generator(start=REAL, step=REAL)
@@ -214,14 +233,17 @@ def ones(draw: Draw) -> Array:
     return np.ones(draw.count)
 
 
-@generator(low=REAL, high=REAL)
-def sorted_(draw: Draw) -> Recipe:
+@generator(low=REAL, high=REAL, varied=("alike", "few"))
+def sorted_(draw: Draw) -> Array | Recipe:
     """Ascending random values along the last axis, unevenly spread; `low`, `high` as for their kind."""
     if is_float(draw.dtype):
         low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     else:
         low, high = draw.integer("low", 0), draw.integer("high", 1 << 20)
-    return _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1])
+    ascending = _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1])
+    if draw.variation == "nominal":
+        return ascending
+    return np.sort(_arranged(draw, ascending.values()).reshape(draw.shape))
 
 
 @generator()
@@ -247,9 +269,7 @@ def sparse(draw: Draw) -> Array:
 def text(draw: Draw) -> Array:
     """Symbols 0 to `alphabet`-1 (default 4) with unequal frequencies and runs."""
     letters = draw.integer("alphabet", 4)
-    if draw.variation == "alike":
-        return np.full(draw.count, draw.rng.integers(letters))
-    if draw.variation != "nominal":  # the first or the last letters alone
+    if draw.variation in ("low", "high"):  # the first or the last letters alone
         lower = draw.rng.integers(0, (letters + 1) // 2, draw.count)
         return lower if draw.variation == "low" else letters - 1 - lower
     ends = np.cumsum(1.0 / np.arange(1, letters + 1))
@@ -257,8 +277,7 @@ def text(draw: Draw) -> Array:
     values = by_word[draw.rng.integers(0, 1 << 16, draw.count, np.uint16)]
     repeated = draw.rng.integers(0, 256, draw.count, np.uint8) < 51  # a fifth
     source = np.maximum.accumulate(np.where(repeated, 0, np.arange(draw.count)))
-    symbols: Array = values[source]
-    return symbols
+    return _arranged(draw, values[source])
 
 
 @generator(low=REAL, high=REAL, varied=("extremes",))
@@ -273,7 +292,7 @@ def points(draw: Draw) -> Array:
     return low + (high - low) * np.clip(values, 0.0, 1.0)
 
 
-@generator(low=REAL, high=REAL, varied=("extremes",))
+@generator(low=REAL, high=REAL, varied=("alike", "extremes"))
 def image(draw: Draw) -> Array:
     """A picture in the last two axes: gradients, edges, noise; 0..1 for floating types, 0..255 for integers,
     or from `low` to `high`."""
@@ -297,19 +316,21 @@ def image(draw: Draw) -> Array:
     low, high = draw.real("low", 0.0), draw.real("high", 1.0 if is_float(draw.dtype) else 255.0)
     if (low, high) != (0.0, 1.0):
         out = low + (high - low) * out
-    return out if is_float(draw.dtype) else np.rint(out)
+    return _arranged(draw, out if is_float(draw.dtype) else np.rint(out))
 
 
-@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes",))
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes", "path"))
 def csr_offsets(draw: Draw) -> Array:
     """Row offsets of a sparse matrix or graph: `rows`, `cols` (default: rows), `nnz`, `skew`, `group`."""
     return csr.offsets(csr_lengths(draw))
 
 
-@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes",))
-def csr_columns(draw: Draw) -> Recipe:
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes", "path"))
+def csr_columns(draw: Draw) -> Array | Recipe:
     """The column indices that match `csr_offsets` of the same `group` and parameters, ascending in a row."""
     cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(csr_lengths(draw))
+    if draw.variation == "path":
+        return csr.path(draw.stream(f"{_group(draw)} path"), starts, cols)
     key = word(draw.stream(f"{_group(draw)} columns"))
     return Recipe("columns", draw.dtype, int(starts[-1]), key, extent=cols, table=starts)
 
@@ -319,16 +340,18 @@ def csr_lengths(draw: Draw) -> Array:
     rows = draw.integer("rows")
     cols = draw.integer("cols", rows)
     drawn = (draw.seed, _group(draw), rows, cols, draw.integer("nnz"), draw.real("skew", 0.0))
-    return _csr_lengths(*drawn, uneven=draw.variation == "extremes")
+    return _csr_lengths(*drawn, draw.variation)
 
 
 @lru_cache(maxsize=2)
 def _csr_lengths(
-    seed: int, group: str, rows: int, cols: int, entries: int, skew: float, *, uneven: bool
+    seed: int, group: str, rows: int, cols: int, entries: int, skew: float, variation: str
 ) -> Array:
     rng = np.random.default_rng([seed, zlib.crc32(group.encode())])
     lengths = csr.row_lengths(rng, rows, cols, entries, skew)
-    return csr.uneven(rng, lengths, cols) if uneven else lengths
+    if variation == "path":
+        return csr.even(lengths)
+    return csr.uneven(rng, lengths, cols) if variation == "extremes" else lengths
 
 
 def _group(draw: Draw) -> str:

@@ -32,7 +32,7 @@ def _stream(draw: Draw, default: str) -> np.random.Generator:
     return draw.stream(str(draw.params.get("group", default)))
 
 
-@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes",))
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT, varied=("extremes", "path"))
 def csr_rows(draw: Draw) -> Array:
     """Start and length of each row, (rows, 2), for the `csr_columns` of the same `group` and parameters."""
     lengths = csr_lengths(draw)

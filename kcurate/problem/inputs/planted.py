@@ -34,8 +34,8 @@ def plant_extremes(
     promises: Collection[Promise],
     rng: np.random.Generator,
 ) -> None:
-    """Put the ends of the range at random places, and both zeros where it has them; make one row tiny, and
-    another a copy of its neighbour but for the last element.
+    """Put the ends of the range at random places, and both zeros where it has them; make one row tiny, one
+    zero, and one a copy of its neighbour but for the last element.
 
     `values`: C order; changed in place. `ends`: of the range (None: the least or the largest value).
     """
@@ -45,18 +45,31 @@ def plant_extremes(
     drawn = float(values.min()), float(values.max())
     least, most = (end if end is not None else value for end, value in zip(ends, drawn, strict=True))
     extremes: list[float] = [least, most]
-    has_zero = is_float(dtype) and least <= 0 <= most and not {"nonzero", "positive"} & set(promises)
-    extremes += [0.0, -0.0] if has_zero else []
+    has_zero = least <= 0 <= most and not {"nonzero", "positive"} & set(promises)
+    extremes += [0.0, -0.0] if has_zero and is_float(dtype) else []
     count = max(len(extremes), int(flat.size * EXTREME_SHARE))
     places = rng.choice(flat.size, min(count, flat.size), replace=False)
     flat[places] = np.resize(np.array(extremes).astype(values.dtype), places.size)
     width = values.shape[-1] if values.ndim else 1
     rows = values.reshape(-1, width)
     if rows.shape[0] >= LEAST_ROWS and width >= LEAST_COLUMNS and not _APART & set(promises):
-        tiny, copied = rng.choice(rows.shape[0], 2, replace=False)
+        copied, tiny, empty = (int(rng.integers(rows.shape[0])) + np.arange(3)) % rows.shape[0]
+        rows[copied, :-1] = rows[copied - 1, :-1]
         if has_zero and dtype in WITH_TINY_ROWS:
             rows[tiny] = (rows[tiny].astype(np.float64) * TINY).astype(values.dtype)
-        rows[copied, :-1] = rows[copied - 1, :-1]
+        if has_zero:
+            rows[empty] = 0
+
+
+def exchange_few(values: Array, rng: np.random.Generator) -> Array:
+    """A copy in which one to a sixteenth of the elements are others of it: few as likely as many."""
+    changed = values.copy()
+    flat = changed.reshape(-1)
+    if flat.size:
+        most = max(1, flat.size >> 4)
+        count = min(most, 1 << int(rng.integers(most.bit_length())))
+        flat[rng.choice(flat.size, count, replace=False)] = rng.choice(flat, count)
+    return changed
 
 
 def plant_literals(values: Array, dtype: str, literals: str, rng: np.random.Generator) -> None:

@@ -167,6 +167,11 @@ def test_state_is_found(head: str, body: str) -> None:
     assert "state" in found(body, head)
 
 
+VIRTUAL = """struct Op { __device__ virtual float of(float v) const = 0; };
+namespace space { struct Twice : Op { __device__ float of(float v) const override { return 2 * v; } }; }
+struct Next : Op { __device__ float of(float v) const override { return v + 1; } };"""
+
+
 @pytest.mark.parametrize(
     ("head", "body"),
     [
@@ -174,6 +179,11 @@ def test_state_is_found(head: str, body: str) -> None:
         ("__device__ const float table[4] = {1, 2, 3, 4};", "x[n] = table[n];"),
         ("static constexpr float table[4] = {1, 2, 3, 4};", "x[n] = table[n % 4];"),
         ("", "const float table[5] = {1, 5, 2, 4, 9}; x[n] = table[n];"),
+        (
+            VIRTUAL,
+            "space::Twice twice; Next next; const Op *ops[2] = {&twice, &next}; x[n] = ops[n % 2]->of(x[0]);",
+        ),
+        ("", "x[n] = (float)((__int128)n * n >> 64);"),
     ],
 )
 def test_constants_are_allowed(head: str, body: str) -> None:

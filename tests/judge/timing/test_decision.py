@@ -63,9 +63,11 @@ def verified_runs(candidate: Candidate) -> int:
     small = list(trials.trials(problem, 0))
     at_bench = [*trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
     literals = trials.literal_trials(problem, (candidate.slow, candidate.fast), 0)
-    # Once more for each trial that runs several times, on the inputs of an earlier one of the same sizes.
+    # Once more for each trial that runs several times, with a few elements of its inputs changed, and where
+    # there is an earlier one of the same sizes also on its inputs.
     sizes = [tuple(trial.sizes.items()) for trial in small]
-    again = sum(trial.runs > 1 and sizes[number] in sizes[:number] for number, trial in enumerate(small))
+    several = [number for number, trial in enumerate(small) if trial.runs > 1]
+    again = len(several) + sum(sizes[number] in sizes[:number] for number in several)
     return sum(trial.runs for trial in (*small, *literals, *at_bench)) + again
 
 

@@ -253,10 +253,20 @@ def test_flag_loops_end_at_zero_or_at_their_maximum(prepare: Make) -> None:
 )
 def test_forbidden_writes_are_reported(prepare: Make, step: Step, violation: str) -> None:
     one = prepare(step)
-    one.run()
+    one._issue(one.program.ops)  # as where the device does not see to it
     assert one.integrity() == (violation,)
     one.reset(1)
     assert one.integrity() == ()
+
+
+@pytest.mark.parametrize("step", [put("a", 2), put("a", N), put("padded", N)])
+def test_the_emulator_lets_no_kernel_change_an_input_for_a_while(
+    device: Device, prepare: Make, step: Step
+) -> None:
+    if device.name == "emulator":
+        with pytest.raises(KernelFault, match="an input, which it may not change") as fault:
+            prepare(step).run()
+        assert fault.value.reason == "out_of_bounds"
 
 
 def test_padding_reads_as_zero(prepare: Make) -> None:
@@ -281,7 +291,7 @@ def test_what_lies_around_a_buffer_changes_from_run_to_run(prepare: Make) -> Non
         one._issue(one.program.ops[:1])
         assert one.outputs()["x"][0] in range(1, N + 1)
         assert one.integrity() == ()
-        one.run()
+        one._issue(one.program.ops)
         assert one.integrity() == ("wrote outside the buffer 'a'",)
     one = prepare(launch("look", "a", "x", ValueArg(N)))
     one.reset(1, "zeros")

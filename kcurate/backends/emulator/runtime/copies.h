@@ -26,6 +26,7 @@ inline void do_copy(Copies &copies, Copy *copy, Copy *before)
         reach(copy->from, taken);
         reach(copy->to, taken);
         shared_is_read(copy->from, taken);
+        note_store(copy->to, taken);
         memcpy(copy->to, copy->from, taken);
         memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
     }

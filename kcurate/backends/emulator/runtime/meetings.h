@@ -234,7 +234,17 @@ void kcu_take_turn(const volatile void *place)
     if (place) kcu::ask(place);
 }
 
-void kcu_let_go(const volatile void *place) { kcu::let_go(place); }
+void kcu_let_go(const volatile void *place)
+{
+    kcu::let_go(place);
+    if (place) kcu::note_store(place, 4);
+}
+
+void kcu_read_only(const volatile void *place, unsigned long bytes)
+{
+    if (kcu::has_stored(place, bytes))
+        kcu_fault(KCU_LAUNCH, "a read-only load (__ldg, ld.global.nc) of what this launch has stored");
+}
 
 void kcu_yield()
 {

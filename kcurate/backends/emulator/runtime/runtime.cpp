@@ -354,6 +354,9 @@ KCU_EXPORT void kcu_schedule(unsigned seed, unsigned long long crowded)
     if (seed) state->schedule.until = next_turn();
 }
 
+// Of static shared memory that a block holds, whatever its kernel.
+KCU_EXPORT unsigned long kcu_static_shared_bytes() { return static_shared_bytes(); }
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }

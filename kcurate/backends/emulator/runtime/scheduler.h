@@ -203,6 +203,8 @@ inline void release_converged(Block *block, Warp &warp, unsigned number)
         int lane = __builtin_ctz(lanes);
         if (fibers[lane].site == site) group |= 1u << lane;
     }
+    const bool split = site < 0 && group & (group + 1); // not the first lanes, which a guard of a tail leaves
+    if (split && turn_over(2)) group = (group & roll()) ?: group & -group;
     for (unsigned lanes = group; lanes; lanes &= lanes - 1) fibers[__builtin_ctz(lanes)].group = group;
     warp.converging &= ~group;
     warp.ready |= group;

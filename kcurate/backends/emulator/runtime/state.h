@@ -212,6 +212,7 @@ struct State {
     struct Box *boxes, *free_boxes; // room for MAX_BOXES, once there is one
     unsigned used_boxes;
     struct LateStores *late; // of blocks that have ended
+    struct Noted *noted;     // what the running launch has stored, once it has (stores.h)
     Counting counting;
 };
 

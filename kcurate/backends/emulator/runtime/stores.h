@@ -77,6 +77,49 @@ inline void keep_back(const void *pointer, unsigned size)
     block->stores->used |= Part(1) << slot;
 }
 
+// What the running launch has stored, by a hash of the part of memory: of two in one slot, the later one.
+const unsigned NOTED_BITS = 15;
+struct Noted {
+    const Part *place;
+    unsigned launch, bytes; // a bit for each
+};
+
+inline unsigned bytes_in(const Part *part, const volatile void *pointer, size_t size)
+{
+    const long from = static_cast<const volatile char *>(pointer) - reinterpret_cast<const char *>(part);
+    const long end = from + long(size), whole = sizeof(Part);
+    const unsigned before_end = (1u << (end < whole ? end : whole)) - 1;
+    return from > 0 ? before_end & ~((1u << from) - 1) : before_end;
+}
+
+inline Noted *noted_at(const Part *part)
+{
+    return state->noted + (reinterpret_cast<uintptr_t>(part) / sizeof(Part) * 0x9E3779B97F4A7C15ull >> (64 - NOTED_BITS));
+}
+
+inline void note_store(const volatile void *pointer, size_t size)
+{
+    if (!state->schedule.on || !is_global(const_cast<const void *>(pointer))) return;
+    if (!state->noted && !(state->noted = reserve<Noted>(1u << NOTED_BITS))) return;
+    const char *end = static_cast<const char *>(const_cast<const void *>(pointer)) + size;
+    for (const Part *part = part_at(pointer); reinterpret_cast<const char *>(part) < end; part++) {
+        Noted &noted = *noted_at(part);
+        if (noted.place != part || noted.launch != state->launches) noted = Noted{part, state->launches, 0};
+        noted.bytes |= bytes_in(part, pointer, size);
+    }
+}
+
+inline bool has_stored(const volatile void *pointer, size_t size)
+{
+    const char *end = static_cast<const char *>(const_cast<const void *>(pointer)) + size;
+    for (const Part *part = part_at(pointer); state->noted && reinterpret_cast<const char *>(part) < end; part++) {
+        const Noted &noted = *noted_at(part);
+        if (noted.place == part && noted.launch == state->launches && noted.bytes & bytes_in(part, pointer, size))
+            return true;
+    }
+    return false;
+}
+
 // Others see from now on what the running block has stored in one place, or everywhere.
 inline void let_go(const volatile void *pointer)
 {

@@ -30,6 +30,7 @@ static void write(const void *pointer, unsigned worth, unsigned size)
     check_global(pointer, size, "an access");
     take_turn(worth);
     state->schedule.changes++;
+    note_store(pointer, size);
     if (worth == PLAIN)
         keep_back(pointer, size);
     else

@@ -196,7 +196,11 @@ class Prepared:
         Raises:
             KernelFault: a launch failed, or a `while_nonzero` reached its maximum.
         """
-        self._issue(self.program.ops)
+        self.device.keep([slot.memory for slot in self.slots.values() if slot.buffer.record.role == "in"])
+        try:
+            self._issue(self.program.ops)
+        finally:
+            self.device.keep(())
 
     def _issue(self, ops: tuple[Op, ...]) -> None:
         for op in ops:

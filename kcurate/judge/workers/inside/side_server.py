@@ -14,10 +14,12 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from kcurate.backends.base import Device, Module
 from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
-from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, flat
+from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, Start, flat
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
@@ -54,6 +56,7 @@ from kcurate.judge.workers.timing_requests import (
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs import contents
 from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.problem.inputs.planted import exchange_few
 from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.ops import Program
 from kcurate.records import Problem, Side
@@ -175,7 +178,7 @@ class SideServer:
                 self._run_others(asked, prepared, salt)
             prepared.reset(salt, start)
             if asked.orders:
-                self._emulator().schedule(self._module(asked.text), asked.orders[index], asked.crowded)
+                self._emulator().schedule(self._module(asked.text), asked.orders[index], asked.room)
             prepared.run()
             prepared.finish()
             damage += prepared.integrity()
@@ -184,15 +187,23 @@ class SideServer:
         return Reply(RunAnswer(tuple(damage)), blobs)
 
     def _run_others(self, asked: Run, prepared: Prepared, salt: int) -> None:
-        """Run on an earlier trial's inputs, if one had the same sizes, so that what is kept is of no use."""
-        own = self._inputs[asked.slot]
-        for slot, other in self._inputs.items():
-            if slot != asked.slot and other.program.sizes == own.program.sizes:
-                prepared.use(other.arrays)
-                prepared.reset(salt)
-                prepared.run()
-                prepared.use(own.arrays)
-                return
+        """Run on an earlier trial's inputs, if one had the same sizes, and on the slot's own with a few
+        elements changed, so that what is kept is of no use, however a side recognises inputs."""
+        own, rng = self._inputs[asked.slot], np.random.default_rng(salt)
+        same = (other for slot, other in self._inputs.items() if slot != asked.slot)
+        others = [other.arrays for other in same if other.program.sizes == own.program.sizes][:1]
+        few = {
+            name: exchange_few(values, rng)
+            for name, values in own.arrays.items()
+            if contents.exchangeable(own.program.buffers[name].record)
+        }
+        start: Start = "noise"
+        for arrays in (*others, *([{**own.arrays, **few}] if few else [])):
+            prepared.use(arrays)
+            prepared.reset(salt, start)
+            prepared.run()
+            start = "kept"
+        prepared.use(own.arrays)
 
     def _places(self, asked: Run) -> Generator[Prepared]:
         """The slot's program again and again, each time at another place; closes the last one."""

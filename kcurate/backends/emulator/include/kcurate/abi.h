@@ -87,7 +87,8 @@ KCU_HIDDEN void kcu_finish_products(unsigned batches_left);
 KCU_HIDDEN int kcu_barrier(int line, int vote, int predicate);
 // Wait for the lanes of `mask` that still run. Every lane that met calls `kcu_leave` when it has read.
 KCU_HIDDEN KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value);
-// The lanes of this warp that stand at one `place` of the source when no other lane can go on.
+// The lanes of this warp that stand at one `place` of the source when no other lane can go on. Where that is negative
+// and a branch by data has brought them there, they may come apart: CUDA does not promise that lanes converge.
 KCU_HIDDEN unsigned kcu_converge(int place);
 KCU_HIDDEN void kcu_grid_sync(int line);
 KCU_HIDDEN int kcu_is_cooperative();
@@ -96,6 +97,8 @@ KCU_HIDDEN void kcu_yield();
 KCU_HIDDEN void kcu_take_turn(const volatile void *asked);
 // Other blocks see from now on what this one has stored: at a place, or everywhere (null).
 KCU_HIDDEN void kcu_let_go(const volatile void *place);
+// A load that may come from a cache which does not see what this launch stores: a fault where it has stored there.
+KCU_HIDDEN void kcu_read_only(const volatile void *place, unsigned long bytes);
 // cp.async: the copy happens when it is waited for, so that code which does not wait finds nothing.
 KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
 KCU_HIDDEN void kcu_commit_copies();

@@ -167,7 +167,7 @@ public:
     unsigned long long meta_group_size() const { return 1; }
     unsigned long long meta_group_rank() const { return 0; }
 };
-#define coalesced_threads() kcu_coalesced(kcu_converge(__COUNTER__))
+#define coalesced_threads() kcu_coalesced(kcu_converge(~__COUNTER__))
 KCU_API coalesced_group kcu_coalesced(unsigned mask) { return coalesced_group(kcu_made(), mask); }
 
 // A part of a group whose size the compiler knows: 1 to 32 lanes of one warp.

@@ -246,9 +246,13 @@ KCU_CACHED(longlong2)
 KCU_CACHED(ulonglong2)
 KCU_CACHED(double)
 KCU_CACHED(double2)
+template <class T> KCU_API typename kcu_cached<T>::type __ldg(const T *p)
+{
+    KCU_IN_TURNS(kcu_read_only(p, sizeof(T)));
+    return *p;
+}
 #define KCU_LOAD(NAME)                                                                                       \
     template <class T> KCU_API typename kcu_cached<T>::type NAME(const T *p) { return *p; }
-KCU_LOAD(__ldg)
 KCU_LOAD(__ldca)
 KCU_LOAD(__ldcg)
 KCU_LOAD(__ldcs)

@@ -85,6 +85,48 @@ template <class T> struct kcu_identity {
     typedef T type;
 };
 
+// What a cast to an integer that a side writes makes of a number (`source.saturating`): as on a GPU the nearest integer
+// of 32 or 64 bits, narrowed by leaving bits out, and of NaN 0 (64 bits: the lowest). Source: PTX ISA, "cvt".
+template <class I> struct KcuInteger {
+    I value;
+    template <class X> KCU_WHOLE constexpr KcuInteger(const X &x) : value(I(x)) {}
+    KCU_WHOLE constexpr KcuInteger(const float &x) : value(nearest(x)) {}
+    KCU_WHOLE constexpr KcuInteger(const double &x) : value(nearest(x)) {}
+    KCU_WHOLE constexpr operator I() const { return value; }
+
+    KCU_WHOLE static constexpr I nearest(double x)
+    {
+        constexpr bool minus = I(-1) < I(0), wide = sizeof(I) == 8;
+        // The highest number that each type holds and that is an integer.
+        constexpr double most = wide ? (minus ? 0x1.fffffffffffffp62 : 0x1.fffffffffffffp63)
+                                     : (minus ? 0x7fffffff : 0xffffffff);
+        constexpr double least = !minus ? 0 : wide ? -0x1p63 : -0x1p31;
+        constexpr unsigned long long highest = minus ? ~0ull >> 1 : ~0ull, none = wide ? 1ull << 63 : 0;
+        const double inside = x > least ? (x < most ? x : most) : least;
+        const I nearest = minus ? I((long long)inside) : I((unsigned long long)inside);
+        return x != x ? I(none) : wide && x > most ? I(highest) : nearest;
+    }
+};
+template <class T> struct kcu_integer {
+    typedef T type;
+};
+#define KCU_INTEGER(T)                                                                                       \
+    template <> struct kcu_integer<T> {                                                                      \
+        typedef KcuInteger<T> type;                                                                          \
+    };
+KCU_INTEGER(char)
+KCU_INTEGER(signed char)
+KCU_INTEGER(unsigned char)
+KCU_INTEGER(short)
+KCU_INTEGER(unsigned short)
+KCU_INTEGER(int)
+KCU_INTEGER(unsigned)
+KCU_INTEGER(long)
+KCU_INTEGER(unsigned long)
+KCU_INTEGER(long long)
+KCU_INTEGER(unsigned long long)
+template <class T> using kcu_saturated = typename kcu_integer<T>::type;
+
 template <class... A> KCU_API int printf(const char *, A...) { return 0; }
 // As with NDEBUG.
 #define assert(...) ((void)0)

@@ -32,6 +32,11 @@ template <class T> KCU_API T load(const char *from)
     __builtin_memcpy(&value, from, sizeof value);
     return value;
 }
+template <class T> KCU_API T load_only(const char *from)
+{
+    KCU_IN_TURNS(kcu_read_only(from, sizeof(T)));
+    return load<T>(from);
+}
 template <class T> KCU_API void put_back(char *to, T value)
 {
     KCU_IN_TURNS(kcu_let_go(to));
@@ -47,6 +52,11 @@ template <class T, class R, int N> KCU_API void load_all(const char *from, R *co
 {
     aligned(from, sizeof(T) * N);
     for (int i = 0; i < N; i++) put(*to[i], load<T>(from + i * sizeof(T)));
+}
+template <class T, class R, int N> KCU_API void load_all_only(const char *from, R *const (&to)[N])
+{
+    KCU_IN_TURNS(kcu_read_only(from, sizeof(T) * N));
+    load_all<T>(from, to);
 }
 template <class T, class R, int N> KCU_API void store_all(char *to, const R (&from)[N])
 {

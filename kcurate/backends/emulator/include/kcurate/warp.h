@@ -143,7 +143,7 @@ KCU_WARP_REDUCE(__reduce_or_sync, unsigned, 0, all | one)
 KCU_WARP_REDUCE(__reduce_xor_sync, unsigned, 0, all ^ one)
 
 // The lanes that run together here, and the intrinsics of before CUDA 9, which mean those lanes.
-#define __activemask() kcu_converge(__COUNTER__)
+#define __activemask() kcu_converge(~__COUNTER__)
 #define __shfl(...) __shfl_sync(kcu_converge(__COUNTER__), __VA_ARGS__)
 #define __shfl_up(...) __shfl_up_sync(kcu_converge(__COUNTER__), __VA_ARGS__)
 #define __shfl_down(...) __shfl_down_sync(kcu_converge(__COUNTER__), __VA_ARGS__)
