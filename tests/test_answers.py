@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from kcurate.answers import host_text, plans, rows, stage
-from kcurate.answers.building import Built
+from kcurate.answers.building import Builder, Built
 from kcurate.answers.settings import ImportConfig
 from kcurate.answers.worker import AnswerProcess
+from kcurate.core import time_limits
+from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.judge.judging import judge
 from kcurate.records import Buffer, Call, Launch, Outcome, Problem, Sizes
@@ -135,6 +137,49 @@ def test_robust_kbench_numbers_become_constants(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(read[0].reference, names)
     assert tuple(names["get_inputs"]()[0].shape) == (8, 4)
+
+
+def test_hostile_rows_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    data = {"ref_code": MODULE, "custom_code": ANSWER}
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(
+            [
+                json.dumps({**data, "score_default": 10**400}),
+                json.dumps({**data, "level_id": "../\x1b[2J\n", "task_id": "x" * 5000}),
+                "[" * 100_000,
+            ]
+        )
+    )
+    os.mkfifo(tmp_path / "b.json")  # has no end
+    (tmp_path / "c.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    (tmp_path / "e.csv").write_text(f"ref_code,custom_code\n{'x' * (rows.MAX_LINE_BYTES + 1)},x\n")
+    (tmp_path / "f.jsonl").write_text(json.dumps({**data, "level_id": 1, "task_id": 2}))
+    read = list(rows.read("kernelbench", tmp_path))
+    assert [row.id for row in read if isinstance(row, rows.Row)] == [("..---2J--" + "x" * 100)[:100], "1-2"]
+    assert [row.id for row in read if isinstance(row, rows.Bad)] == [
+        "a.jsonl:1", "a.jsonl:3", "b.json", "c.jsonl", "d.parquet", "e.csv:1",
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="not Parquet"):
+        list(rows.read("kernelbench", tmp_path / "d.parquet"))
+
+
+def test_a_task_of_robust_kbench_is_a_folder_of_the_checkout(tmp_path: Path) -> None:
+    outside, tasks = tmp_path / "outside", tmp_path / "checkout" / "tasks"
+    for place in (outside, tasks / "linked", tasks / "relu"):
+        place.mkdir(parents=True)
+        (place / "config_forward.json").write_text("{}")
+    (outside / "func_forward.py").write_text("secret")
+    (tasks / "relu" / "func_forward.py").write_text("def get_inputs(): return []\n")
+    (tasks / "linked" / "func_forward.py").symlink_to(outside / "func_forward.py")
+    lines = [f"{task},True,x,2" for task in ("../../outside", outside, "linked", "missing", "relu")]
+    lines.append("relu,True,x,fast")
+    (tmp_path / "checkout" / "results.csv").write_text(
+        "\n".join(["task_name,forward,Code,Speedup", *lines]) + "\n"
+    )
+    read = list(rows.read("robust-kbench", tmp_path / "checkout"))
+    assert [type(row) for row in read] == [*[rows.Bad] * 4, rows.Row, rows.Bad]
+    assert "secret" not in str(read)
 
 
 # Texts.
@@ -268,6 +313,7 @@ HOSTILE = {
     "network": "import socket\nsocket.create_connection(('127.0.0.1', {port}), 5)",
     "kill": "os.kill({pid}, 9)",
     "memory": "bytearray(100 << 30)",
+    "memory files": "for _ in range(64): os.truncate(os.memfd_create('x'), 1 << 30)",
     "patched": "torch.Tensor.is_contiguous = torch.empty_like = None\nraise ValueError('patched')",
 }  # fmt: skip
 
@@ -296,11 +342,47 @@ def test_a_hanging_module_and_one_that_leaves_are_ended() -> None:
     assert outcomes == ["hangs", "dies"]
 
 
-def test_a_process_that_sends_nonsense_gives_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nonsense = {"events": [{"kind": "launch"}], "inputs": 3, "outputs": [], "failed": [], "repaired": []}
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"inputs": 3},
+        {"events": [], "inputs": [1], "outputs": [{"at": 1}]},
+        {"events": [], "failed": {"a": 1}},
+    ],
+)
+def test_a_process_that_sends_nonsense_gives_one_row(
+    strange: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nonsense = {"events": [{"kind": "launch"}], "inputs": [], "outputs": [], "failed": [], "repaired": []}
+    nonsense |= strange
     monkeypatch.setattr(AnswerProcess, "record", lambda *_: dict(nonsense))
     imported = stage.imported(row(ANSWER), NoCompiler(), config(tmp_path, tmp_path))  # type: ignore[arg-type]
     assert imported.outcome is stage.RowOutcome.UNREADABLE
+
+
+def test_the_compiler_reads_headers_alone(tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "built")
+    (tmp_path / "built").mkdir()
+    (tmp_path / "kept").write_text("secret")
+    place = tmp_path / "place"
+    place.mkdir()
+    for private in (tmp_path / "kept", Path("/proc/1/cmdline"), Path("/proc/self/environ"), "/etc/passwd"):
+        (place / "a.cpp").write_text(f'#include "{private}"\n')
+        log = builder._run(["/usr/bin/g++", "-E", "a.cpp"], place, 60)
+        assert "Permission denied" in log or "No such file" in log, log
+        (place / "a.cpp").write_text(f'asm(".incbin \\"{private}\\"");\n')
+        assert "file not found" in builder._run(["/usr/bin/g++", "-c", "a.cpp"], place, 60)
+    many = {"name": "x" * 200_000, "cpp": [], "cuda": [], "functions": []}
+    assert builder.build(many).why == "the name of its extension is none of a module"
+
+
+@pytest.mark.slow
+def test_a_text_made_to_be_slow_costs_its_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limits, "READ_ANSWER_S", 60.0)
+    slow = ANSWER + f"\nunused = {'template<>' * 60 + 'x __global__ void other(int* x) {}'!r}\n"
+    bad = rows.Bad("2", "no_code", "")
+    done = {it.row.id: it.outcome for it in stage.imported_rows([row(slow), bad], config(tmp_path, tmp_path))}
+    assert done == {"1-19": stage.RowOutcome.HANGS, "2": stage.RowOutcome.NO_CODE}
 
 
 @pytest.mark.slow

@@ -73,6 +73,7 @@ def test_wheel_carries_its_data_and_no_tests(wheel: Path) -> None:
         assert f"kcurate/_data/{name}" in names
     native = {path.name for path in (ROOT / "kcurate" / "capture" / "native").iterdir()}
     assert {f"kcurate/capture/native/{name}" for name in native} <= set(names)
+    assert "kcurate/answers/native/answer.h" in names
     assert "kcurate/capture/FORMAT.md" in names and "injection.cpp" in native
     assert not [name for name in names if name.startswith(("tests/", "corpus/", "benchmarks/"))]
     shipped = {name.removeprefix("kcurate/_data/") for name in names}

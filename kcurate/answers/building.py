@@ -6,11 +6,14 @@ covered: the text that is compiled (`answers.host_text`).
 
 from __future__ import annotations
 
+import fcntl
 import json
+import math
+import os
+import re
 import sys
 import sysconfig
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +23,23 @@ from kcurate.answers import host_text
 from kcurate.answers.recording import MULTIPROCESSORS
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
+from kcurate.core import lock_files
 from kcurate.errors import MissingDependencyError
+from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.nursery import run_limited
 
 NATIVE = Path(__file__).with_name("native")
 PRECOMPILE_S, COMPILE_S = 600.0, 180.0
+MAX_LIBRARY_BYTES = isolation.MAX_MEMORY_FILE_BYTES  # more cannot be loaded
 OPTIONS = ("-std=c++20", "-O0", "-fPIC", "-w", "-fmax-errors=3", "-fdiagnostics-color=never")
+_NAME = re.compile(r"[A-Za-z_]\w{0,199}")
 # The compiler runs after its process gave up everything else.
 BOOT = (
-    "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); from pathlib import Path; "
+    "import json, os, resource, sys; sys.path[:] = json.loads(sys.argv[1]); from pathlib import Path; "
     "from kcurate.judge.workers.inside import isolation; folders, command = json.loads(sys.argv[2]); "
-    "isolation.enter('compile', 'emulator', readable=[*map(Path, folders), Path.cwd(), Path('/bin'), "
-    "Path('/proc')]); os.execv(command[0], command)"
+    "limit_s = int(sys.argv[3]); resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s)); "
+    "isolation.enter('compile', 'emulator', readable=[*map(Path, folders), Path.cwd()]); "
+    "os.execv(command[0], command)"
 )
 
 
@@ -59,11 +67,11 @@ class Builder:
             f"-DKCURATE_MULTIPROCESSORS={MULTIPROCESSORS}",
             *(f"-isystem{place}" for place in self._includes),
         ]
-        self._precompiling = threading.Lock()
 
     def _precompile(self) -> None:
         """Compile the header, once, when the first answer needs it."""
-        with self._precompiling:
+        handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle), lock_files.held(handle, fcntl.LOCK_EX):
             header = self.folder / "answer.h"
             compiled = header.with_suffix(".h.gch")
             if compiled.is_file():
@@ -81,6 +89,8 @@ class Builder:
         Where its bindings do not know the functions of the CUDA source, as happens if `cpp_sources` do not
         declare them, all sources become one unit: the answer's code is judged, and said to be `repaired`.
         """
+        if not _NAME.fullmatch(str(request["name"])):
+            return Built(None, "the name of its extension is none of a module")
         self._precompile()
         published = self._linked(request, _units(request))
         if published.library is not None or not request["functions"]:
@@ -107,6 +117,8 @@ class Builder:
                 [*words, "-shared", *objects, *self._libraries, "-o", "answer.so"], place, COMPILE_S
             )
             library = place / "answer.so"
+            if library.is_file() and library.stat().st_size > MAX_LIBRARY_BYTES:
+                return Built(None, f"its library has over {MAX_LIBRARY_BYTES >> 20} MiB")
             if library.is_file() and not library.is_symlink():
                 return Built(library.read_bytes())
             return Built(None, _first_error(log))
@@ -124,7 +136,8 @@ class Builder:
                 "/etc/ld.so.cache",
             )
         ]
-        boot = [sys.executable, "-c", BOOT, json.dumps(sys.path), json.dumps([folders, list(command)])]
+        words = [json.dumps(sys.path), json.dumps([folders, list(command)]), str(math.ceil(limit_s))]
+        boot = [sys.executable, "-c", BOOT, *words]
         done = run_limited(boot, str(place), limit_s)
         return "it takes too long" if done is None else done.stdout
 

@@ -15,16 +15,23 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kcurate.errors import InputError
+from kcurate.core import own_files
+from kcurate.errors import InputError, KcurateError
 
 FORMATS = ("kernelbench", "cuda-engineer", "kernelbook", "robust-kbench")
 # The longest line, and the longest cell of a CSV, that is read: an answer has at most 100 KB.
 MAX_LINE_BYTES = 1 << 24
+# The longest file that is one list, which is read at once.
+MAX_LIST_BYTES = 1 << 30
+_UNUSUAL = re.compile(r"[^\w.+:-]")
+MAX_ID, MAX_WHY = 100, 300
 SUFFIXES = (".json", ".jsonl", ".parquet", ".csv")
 
 
@@ -68,14 +75,20 @@ def read(form: str, path: Path) -> Iterator[Row | Bad]:
         )
     seen: dict[str, int] = {}
     for file in files:
-        for number, data in _records(file):
-            row = _row(form, data, f"{file.name}:{number}")
-            count = seen[row.id] = seen.get(row.id, 0) + 1
-            yield row if count == 1 else type(row)(**{**vars(row), "id": f"{row.id}-{count}"})
+        try:
+            for number, data in _records(file):
+                row = _row(_READERS[form], data, f"{file.name}:{number}")
+                count = seen[row.id] = seen.get(row.id, 0) + 1
+                yield row if count == 1 else replace(row, id=f"{row.id}-{count}")
+        except KcurateError as error:
+            if len(files) == 1:
+                raise
+            yield Bad(_id(file.name), "unreadable", str(error))
 
 
 def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
     """The number of each record, and its columns; text: why it has none."""
+    _check(file, MAX_LIST_BYTES if file.suffix == ".parquet" else own_files.MAX_LINES_BYTES)
     if file.suffix == ".parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -92,10 +105,25 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         yield from _json(file)
 
 
-def _csv(file: Path) -> Iterator[Mapping[str, Any]]:
+def _check(file: Path, limit: int) -> None:
+    """Check that it is a file that ends.
+
+    Raises:
+        InputError, RecordError: it is none.
+    """
+    try:
+        own_files.check_size(file, limit)
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(file)) from error
+
+
+def _csv(file: Path) -> Iterator[Mapping[str, Any] | str]:
     csv.field_size_limit(MAX_LINE_BYTES)
     with file.open(encoding="utf-8", errors="replace", newline="") as lines:
-        yield from csv.DictReader(lines)
+        try:
+            yield from csv.DictReader(lines)
+        except csv.Error as error:
+            yield f"not CSV from here on: {error}"
 
 
 def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
@@ -104,6 +132,7 @@ def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
         head = lines.read(4096).lstrip()[:1]
         lines.seek(0)
         if head == b"[":
+            _check(file, MAX_LIST_BYTES)
             try:
                 data = json.load(lines)
             except (ValueError, RecursionError) as error:
@@ -118,15 +147,24 @@ def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
                     yield number, f"not JSON: {error}"
 
 
-def _row(form: str, data: Any, where: str) -> Row | Bad:
+def _row(reader: Callable[[Mapping[str, Any], str], Row | Bad], data: Any, where: str) -> Row | Bad:
     if not isinstance(data, Mapping):
         return Bad(
-            where, "unreadable", data if isinstance(data, str) else f"a {type(data).__name__}, not an object"
+            _id(where),
+            "unreadable",
+            data if isinstance(data, str) else f"a {type(data).__name__}, not an object",
         )
     try:
-        return _READERS[form](data, where)
-    except (KeyError, TypeError, ValueError) as error:
-        return Bad(where, "unreadable", f"{type(error).__name__}: {error}")
+        return reader(data, where)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        return Bad(_id(where), "unreadable", f"{type(error).__name__}: {error}"[:MAX_WHY])
+    except (KcurateError, OSError) as error:
+        return Bad(_id(where), "unreadable", str(error))
+
+
+def _id(text: str) -> str:
+    """A text as an id: part of a path, and of a line on a terminal."""
+    return _UNUSUAL.sub("-", text)[:MAX_ID]
 
 
 def _kernelbench(data: Mapping[str, Any], where: str) -> Row | Bad:
@@ -159,6 +197,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any], str], Row | Bad]] = {
 
 
 def _checked(name: str, reference: Any, answer: Any, claim: Any, task: str) -> Row | Bad:
+    name, task = _id(name), _id(task)
     if not isinstance(answer, str) or not answer.strip():
         return Bad(name, "no_code", "the row has no code")
     if not isinstance(reference, str) or not reference.strip():
@@ -182,26 +221,25 @@ def _robust(folder: Path) -> Iterator[Row | Bad]:
     if results is None:
         raise InputError("no results.csv here", where=str(folder), hint="a checkout of robust-kbench")
     root = next((place for place in results.parents if (place / "tasks").is_dir()), results.parent)
+    _check(results, own_files.MAX_LINES_BYTES)
     for number, data in enumerate(_csv(results), start=1):
-        task, forward = str(data.get("task_name")), str(data.get("forward")) == "True"
-        name = f"{task}-{'forward' if forward else 'backward'}"
-        if not forward:
-            yield Bad(
-                name, "no_problem", "a backward pass: its gradients come from autograd, not from a module"
-            )
-            continue
-        place = root / "tasks" / task
-        try:
-            function = (place / "func_forward.py").read_text(encoding="utf-8")
-            config = json.loads((place / "config_forward.json").read_bytes())
-            reference = _as_module(function, config)
-        except (OSError, ValueError, KeyError, IndexError) as error:
-            yield Bad(name or str(number), "unreadable", f"{type(error).__name__}: {error}")
-            continue
-        code = data.get("Code") or ""
-        yield _checked(
-            name, reference, with_extension(reference, code) if code else "", data.get("Speedup"), task
-        )
+        yield _row(partial(_robust_row, root), data, f"{results.name}:{number}")
+
+
+def _robust_row(root: Path, data: Mapping[str, Any], where: str) -> Row | Bad:
+    task, forward = str(data.get("task_name")), str(data.get("forward")) == "True"
+    name = f"{task}-{'forward' if forward else 'backward'}"
+    if not forward:
+        why = "a backward pass: its gradients come from autograd, not from a module"
+        return Bad(_id(name), "no_problem", why)
+    if not re.fullmatch(r"\w[\w.-]*", task):
+        return Bad(_id(where), "unreadable", "its task is no name of a folder")
+    place = root / "tasks" / task
+    function = own_files.read(place / "func_forward.py").decode("utf-8")
+    reference = _as_module(function, json.loads(own_files.read(place / "config_forward.json")))
+    code = data.get("Code") or ""
+    answer = with_extension(reference, code) if code else ""
+    return _checked(name, reference, answer, data.get("Speedup"), task)
 
 
 def _as_module(function: str, config: Mapping[str, Any]) -> str:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -25,12 +23,13 @@ from kcurate.answers import host_text, plans, rows
 from kcurate.answers.building import Builder
 from kcurate.answers.settings import ImportConfig
 from kcurate.answers.worker import AnswerProcess
-from kcurate.core import progress, store
+from kcurate.core import progress, store, time_limits
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import ordered, recorded
+from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source import blank_comments
-from kcurate.errors import BackendError, ProblemError
+from kcurate.errors import BackendError, MissingDependencyError, ProblemError
 from kcurate.kernelbench.tasks import BENCH_BYTES
 from kcurate.kernelbench.worker import convert_all
 from kcurate.problem.check import check
@@ -43,6 +42,8 @@ WIDEST = 64
 REPAIRED = "as published its extension does not build"
 # Runs of an answer beside those at the problem's sizes, from which expressions are found.
 MAX_SAMPLES = 16
+MAX_REASON = 300
+PRELOAD = ("kcurate.answers.stage",)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 # A module alone, or one that a compiler of PyTorch's generated.
 _TRITON = re.compile(r"@triton\.jit|\btriton_helpers\b")
@@ -109,18 +110,33 @@ def run(config: ImportConfig, *, note: Note = silent) -> Summary:
 def imported_rows(
     wanted: Iterable[rows.Row | rows.Bad], config: ImportConfig, until_s: float = math.inf
 ) -> Iterator[Imported]:
-    """Import rows, several at a time; in order of completion. None is begun after `until_s` (monotonic)."""
+    """Import rows, several at a time; in order of completion. None is begun after `until_s` (monotonic).
+
+    Each is read in a process that can be killed: its text, and what its process sends, are made by anybody.
+    """
     with tempfile.TemporaryDirectory(prefix="kcurate-import-") as folder:
         builder = Builder(Path(folder))
-
-        def on_time(row: rows.Row | rows.Bad) -> Imported | None:
-            return imported(row, builder, config) if time.monotonic() < until_s else None
-
-        jobs = config.jobs or len(os.sched_getaffinity(0))
-        with ThreadPoolExecutor(jobs) as threads:
-            for waiting in as_completed([threads.submit(on_time, row) for row in wanted]):
-                if (result := waiting.result()) is not None:
+        tasks = [_Task(row, builder, config, until_s) for row in wanted]
+        with Pool(config.jobs, PRELOAD) as pool:
+            limit_s = time_limits.READ_ANSWER_S
+            for index, result in pool.run(_on_time, tasks, timeout_s=limit_s, isolate=True):
+                if isinstance(result, Failure):
+                    outcome = RowOutcome.HANGS if result.kind == "timeout" else RowOutcome.DIES
+                    yield Imported(tasks[index].row, outcome, f"reading it: {result.detail}")
+                elif result is not None:
                     yield result
+
+
+@dataclass(frozen=True)
+class _Task:
+    row: rows.Row | rows.Bad
+    builder: Builder
+    config: ImportConfig
+    until_s: float
+
+
+def _on_time(task: _Task) -> Imported | None:
+    return imported(task.row, task.builder, task.config) if time.monotonic() < task.until_s else None
 
 
 def imported(row: rows.Row | rows.Bad, builder: Builder, config: ImportConfig) -> Imported:
@@ -144,8 +160,11 @@ def imported(row: rows.Row | rows.Bad, builder: Builder, config: ImportConfig) -
             return Imported(row, RowOutcome.IMPORTED, reading.repaired, candidate)
         except _Stopped as stop:
             return Imported(row, stop.outcome, stop.why)
-        except (KeyError, TypeError, ValueError, IndexError) as error:  # its process may send anything
-            return Imported(row, RowOutcome.UNREADABLE, f"its recording: {type(error).__name__}: {error}")
+        except MissingDependencyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - its process may send anything
+            why = f"its recording: {type(error).__name__}: {error}"[:MAX_REASON]
+            return Imported(row, RowOutcome.UNREADABLE, why)
 
 
 class _Stopped(Exception):  # noqa: N818 - the outcome of a row
@@ -287,7 +306,7 @@ def _cuda_texts(answer: str) -> list[str]:
 
     try:
         tree = ast.parse(answer)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     texts = [
         node.value

@@ -7,6 +7,7 @@
 | `headers` | the headers that a side may include, that extract keeps, that the emulator has |
 | `json_text` | JSON for people and models |
 | `licence_texts` | what a text says about its licence, and who holds the copyright |
+| `limited_output` | what a process prints, cut where it would fill memory |
 | `lock_files` | advisory locks between processes |
 | `names` | a pair or kernel by path, id, or prefix of an id |
 | `notes` | the messages of a stage while it runs |

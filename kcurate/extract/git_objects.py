@@ -8,6 +8,7 @@ remote of the repository has any effect, and nothing is fetched. Not covered: wh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -19,18 +20,21 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kcurate.core import own_files, time_limits
+from kcurate.core import limited_output, own_files, time_limits
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge.workers.inside import isolation
 
 # Larger blobs hold no kernels that anybody wrote.
 MAX_BLOB_BYTES = 4 << 20
 GIT_MEMORY_BYTES = 8 << 30
+# What one command prints: a name of 41 bytes for each commit, and a line for each file of a tree.
+MAX_PRINTED_BYTES = 256 << 20
 # Refs are copied up to these numbers; a hostile repository may have any.
 MAX_REFS, MAX_REF_BYTES, MAX_PACKED_REFS_BYTES = 100_000, 4096, 64 << 20
 # Longer names, and deeper folders, cannot be written everywhere.
 MAX_NAME_BYTES, MAX_DEPTH = 200, 40
-# So many commits are compared by one process of git; if it dies, they are compared one by one.
+# So many commits are compared by one process of git, their names fill no pipe; if it dies, they are compared
+# one by one.
 COMMITS_TOGETHER = 256
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
@@ -90,7 +94,7 @@ class Repository:
         """Look at a repository (a work tree, a linked one, or a bare one); `folder` (empty) becomes ours.
 
         Raises:
-            InputError: it is none. MissingDependencyError: git is not installed.
+            InputError: it is none, or is made of links. MissingDependencyError: git is not installed.
         """
         if shutil.which("git") is None:
             raise MissingDependencyError("git is not installed", hint="install it: apt-get install git")
@@ -100,6 +104,11 @@ class Repository:
             raise InputError(
                 "is not a git repository", where=str(path), hint="give the folder that git clone made"
             )
+        parts = (path / ".git", *(common / name for name in ("objects", "refs", "packed-refs")))
+        if (link := next((part for part in parts if part.is_symlink()), None)) is not None:
+            # An archive of somebody else's would have a private repository read under its own name.
+            why = f"its {link.name} is a link to another place"
+            raise InputError(why, where=str(path), hint="git clone makes a copy without links")
         (folder / "objects").mkdir(parents=True)
         _copy_refs(common, folder)
         (folder / "HEAD").write_bytes(head)
@@ -152,7 +161,10 @@ class Repository:
                 hint = f"give a commit, tag or branch of it, or a date such as 2025-01-31{deeper}"
                 raise InputError(f"unknown revision {since!r}", where=self.name, hint=hint)
             limits = [f"^{known}"]
-        done = self._run(["rev-list", "--no-merges", *limits, "HEAD"])
+        try:
+            done = self._run(["rev-list", "--no-merges", *limits, "HEAD"])
+        except BrokenObject as error:
+            return [], str(error)
         listed = [line for line in done.stdout.decode("ascii", "replace").split() if _HASH.match(line)]
         return listed[::-1], _last_line(done) if done.returncode else None
 
@@ -249,7 +261,11 @@ class Repository:
 
     def _named(self, revision: str) -> str | None:
         """The commit that a revision means."""
-        done = self._run(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"])
+        try:
+            words = ["--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+            done = self._run(["rev-parse", *words])
+        except BrokenObject:
+            return None
         text = done.stdout.decode("ascii", "replace").strip()
         return text if done.returncode == 0 and _HASH.match(text) else None
 
@@ -262,10 +278,16 @@ class Repository:
     def _run(self, words: list[str], input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         with self._start(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             try:
-                out, err = process.communicate(input, timeout=time_limits.GIT_S)
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+                    pipe.write(input)
+                out, err = limited_output.collected(process, time_limits.GIT_S, MAX_PRINTED_BYTES, rest=False)
             except subprocess.TimeoutExpired as error:
                 process.kill()
                 raise BrokenObject(f"git {words[0]} took over {time_limits.GIT_S:.0f} s") from error
+            except limited_output.TooLong as error:
+                process.kill()
+                raise BrokenObject(f"git {words[0]} printed over {MAX_PRINTED_BYTES >> 20} MiB") from error
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def _start(

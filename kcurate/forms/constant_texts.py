@@ -165,20 +165,26 @@ def _fill(way: str, template: str, values: list[Any], words: dict[str, Any]) -> 
     """Raises: TypeError, ValueError, KeyError, IndexError: it cannot be filled so."""
     if way == "replace":
         old, new = values[:2]
+        if template.count(old) * len(new) > MAX_TEXT_BYTES:
+            raise ValueError("too long")
         return template.replace(old, new)
     if way in ("%", "substitute") and values:
         first = values[0]
         words, values = (first, []) if isinstance(first, dict) else (words, first if way == "%" else values)
         values = values if isinstance(values, list) else [values]
-    position = iter(values)
+    position, left = iter(values), MAX_TEXT_BYTES
 
     def value(match: re.Match[str]) -> str:
         if match[0] in _DOUBLED:
             return _DOUBLED[match[0]]
+        nonlocal left
         name = match[1] or ""
-        if not name:
-            return str(next(position))
-        return str(values[int(name)] if name.isdecimal() else words[name])
+        filling = values[int(name)] if name.isdecimal() else words[name] if name else next(position)
+        text = str(filling)
+        left -= len(text)
+        if left < 0:
+            raise ValueError("too long")
+        return text
 
     try:
         return _FILLED[way].sub(value, template)

@@ -20,6 +20,8 @@ PYTHON_NAME = "cells.py"
 _MAGIC = re.compile(rb"(?:[ \t]*\r?\n)*[ \t]*%%([^\r\n]*)\r?\n?")
 # Lines for IPython or the shell; as long as before.
 _LINE_MAGIC = re.compile(rb"^([ \t]*)[%!?]([^\n]*)", re.MULTILINE)
+# A longer name names no file that anybody compiles.
+MAX_NAME_BYTES, MAX_LINE_BYTES = 200, 4096
 _WRITES = frozenset({"writefile", "file", "cuda_group_save"})
 
 
@@ -54,7 +56,7 @@ class _Cell:
         match = _MAGIC.match(plain(self.text))
         if match is None:
             return None
-        line = match[1].decode("utf-8", "replace")
+        line = match[1][:MAX_LINE_BYTES].decode("utf-8", "replace")
         try:
             return shlex.split(line) or [""]
         except ValueError:
@@ -128,7 +130,8 @@ def _file_name(words: Sequence[str]) -> str | None:
     named: Any = [word for before, word in itertools.pairwise(words) if before in ("-n", "--name")]
     name = (named or [word for word in words[1:] if not word.startswith("-")] or [""])[-1]
     parts = [part for part in posixpath.normpath(name).split("/") if part not in ("", ".", "..", "~")]
-    return "/".join(parts) or None
+    fits = len(name.encode("utf-8", "replace")) <= MAX_NAME_BYTES and name.isprintable()
+    return "/".join(parts) if parts and fits else None
 
 
 def _python(text: Text) -> Text | None:

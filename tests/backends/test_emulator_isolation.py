@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 def inside(body: str) -> str:
     """What `body` prints in a process under the filter, or the type of its exception."""
     code = (
-        "import ctypes, os, signal, socket, subprocess, sys\n"
+        "import ctypes, fcntl, os, signal, socket, subprocess, sys\n"
         "from kcurate.backends.emulator import seccomp\n"
         "assert seccomp.restrict()\n"
         f"try:\n    print({body})\nexcept OSError as error:\n    print(type(error).__name__)\n"
@@ -43,6 +44,10 @@ def inside(body: str) -> str:
         "os.pidfd_open(os.getppid())",
         "os.unshare(0x10000000)" if hasattr(os, "unshare") else "os.fork()",
         "os.sched_setaffinity(0, {0})",
+        "fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())",
+        "fcntl.fcntl(0, 10, 9)",  # F_SETSIG: SIGKILL
+        "fcntl.fcntl(0, 15, bytes(8))",  # F_SETOWN_EX
+        "fcntl.ioctl(0, 0x8901, bytes(4))",  # FIOSETOWN
     ],
 )
 def test_the_filter_refuses(call: str) -> None:
@@ -52,6 +57,7 @@ def test_the_filter_refuses(call: str) -> None:
 def test_the_filter_leaves_what_running_needs() -> None:
     assert inside("open('/proc/self/stat').read().split()[1]").startswith("(")
     assert inside("bytearray(1 << 24).count(0)") == str(1 << 24)
+    assert inside("fcntl.fcntl(1, fcntl.F_GETFD), os.isatty(1)") == "0 False"
 
 
 def test_calls_of_another_interface_end_the_process_or_fail() -> None:
@@ -87,6 +93,24 @@ except KernelFault as fault:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.strip() == "out_of_bounds", done.stderr
+
+
+def test_what_hangs_in_the_sandbox_ends_with_its_parent() -> None:
+    child = (
+        "import time; from kcurate.judge.workers.inside import isolation; "
+        "isolation.enter('run', 'emulator'); print('in', flush=True); time.sleep(60)"
+    )
+    parent = (
+        "import os, subprocess, sys; "
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE); "
+        "child.stdout.readline(); print(child.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, timeout=60, check=False)
+    status = Path("/proc") / done.stdout.decode().strip() / "status"
+    until_s = time.monotonic() + 10
+    while status.exists() and "State:\tZ" not in status.read_text():
+        assert time.monotonic() < until_s, "it lives on"
+        time.sleep(0.05)
 
 
 def test_filters_exist_for_both_machines_and_no_other() -> None:

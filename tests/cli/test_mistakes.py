@@ -18,10 +18,11 @@ MISTAKES = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitl
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands run: an empty folder, a file of no use, UTF-16, a pair."""
+    """Where the commands run: an empty folder, a file of no use, JSON cut in the middle, UTF-16, a pair."""
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "empty").mkdir()
     (folder / "file").write_text("x")
+    (folder / "cut.json").write_text('[{"level_id": 1, "ref_co')
     (folder / "utf16.cu").write_text("__global__ void k() {}", encoding="utf-16")
     store.write_candidate(folder / "pairs" / "one", small.scaled())
     return folder

@@ -14,6 +14,7 @@ from kcurate import cli
 from kcurate.core import store
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.errors import InputError, OptionError
+from kcurate.extract import git_objects
 from kcurate.extract.commit_changes import claim_in
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import run
@@ -255,6 +256,41 @@ def test_nothing_of_a_hostile_repository_runs_or_leaves_the_workspace(
     assert not canary.exists()
     assert not list(tmp_path.rglob("out.cu")) and not list((tmp_path / "work").rglob("link.h"))
     assert len(pairs) == 2, summary.results
+
+
+@pytest.mark.parametrize("part", [".git", ".git/objects", ".git/refs", ".git/packed-refs"])
+def test_another_repository_is_not_read_through_links(
+    part: str, repository: Repository, tmp_path: Path
+) -> None:
+    private = Repository(tmp_path / "private")
+    private.commit(scale=kernel())
+    private.commit(scale=kernel("in[i] + in[i]"))
+    private.git("pack-refs", "--all")
+    repository.commit(scale=kernel())
+    kept = repository.root / part
+    if kept.exists():
+        kept.rename(tmp_path / "moved")
+    kept.symlink_to(private.root / part)
+    with pytest.raises(InputError, match="is a link to another place"):
+        extract(repository)
+
+
+def test_a_tree_without_end_costs_its_commit_alone(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five folders deep, ten entries each, all the same: a hundred thousand files in six objects."""
+    repository.commit(scale=kernel())
+    repository.commit(scale=kernel("in[i] + in[i]"))
+    mode, name = "100644", repository.git("rev-parse", "HEAD:scale.cu")
+    for _ in range(5):
+        entries = b"".join(f"{mode} {digit}.cu\0".encode() + bytes.fromhex(name) for digit in range(10))
+        name = repository.git("hash-object", "-t", "tree", "-w", "--stdin", data=entries)
+        mode = "40000"
+    repository.git("update-ref", "HEAD", repository.git("commit-tree", name, "-p", "HEAD", "-m", "grow"))
+    monkeypatch.setattr(git_objects, "MAX_PRINTED_BYTES", 1 << 20)
+    summary, pairs = extract(repository)
+    assert summary.counts["commits"] == {"broken_object": 1, "no_kernel": 1, "read": 1}
+    assert len(pairs) == 1 and "printed over 1 MiB" in str(summary.results)
 
 
 def test_a_commits_mark_is_one_line(repository: Repository, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kcurate.core import store
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import run
+from kcurate.forms import readers
 from kcurate.records import Kernel, Summary
 
 BODY = "(float *x, int n) {\n  int i = threadIdx.x;\n  if (i < n) x[i] = 2;\n}\n"
@@ -202,3 +204,34 @@ def test_bad_files_cost_a_line_each_and_the_rest_goes_on(tmp_path: Path) -> None
     assert outcomes["utf16.ipynb"] == outcomes["utf16.py"] == "utf_16"
     assert outcomes["rubbish.ipynb"] == "binary" and outcomes["huge.ipynb"] == "too_large"
     assert outcomes["loop.ipynb"] == "broken_link"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a.replace('x', b)",
+        f"{'{0}' * 30_000!r}.format(b)",
+        f"{'%(b)s' * 30_000!r} % {{'b': b}}",
+        f"string.Template({'$b ' * 30_000!r}).substitute(b=b)",
+    ],
+)
+def test_a_text_that_would_fill_memory_is_not_made(expression: str) -> None:
+    kernel = "__global__ void k(int* p) { " + "x" * 30_000 + " }"
+    source = f"a = {kernel!r}\nb = {'y' * 100_000!r}\nc = {expression}\n"
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 29), before[1]))
+    try:
+        names = [part.name for part in readers.parts("a.py", source.encode())]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert names in (["a.cu"], ["c.cu"])
+
+
+def test_a_cell_for_a_name_that_no_file_has_is_no_file() -> None:
+    cells = [
+        f"%%writefile {name}\n__global__ void k(int* p) {{}}" for name in ("n" * 300 + ".cu", "a\x1b.cu")
+    ]
+    listed = [{"cell_type": "code", "source": cell} for cell in cells]
+    parts = readers.parts("a.ipynb", json.dumps({"cells": listed}).encode())
+    assert [part.name for part in parts] == ["cell0.cu", "cell1.cu"]

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,6 +29,7 @@ from kcurate.dataset.stage import run as build
 from kcurate.deopt.models.answer_counters import Counting
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.hub.published_rows import read_rows
+from kcurate.judge.workers import nursery
 from kcurate.judge.workers.inside import landlock
 from kcurate.judge.workers.nursery import Nursery, run_limited
 from kcurate.profiling import label_check, ncu, on_file, stage
@@ -168,6 +170,20 @@ def test_the_tool_is_killed_at_its_time_limit(tmp_path: Path) -> None:
     assert run_limited(command, str(tmp_path), 0.2) is None
     done = run_limited([sys.executable, "-c", "print(2)"], str(tmp_path), 60.0)
     assert done is not None and (done.returncode, done.stdout) == (0, "2\n")
+
+
+def test_what_a_tool_prints_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nursery, "MAX_OUTPUT_BYTES", 1000)
+    command = [sys.executable, "-c", "for _ in range(1000): print('x' * 999)"]
+    done = run_limited(command, str(tmp_path), 60.0)
+    assert done is not None and (done.returncode, len(done.stdout)) == (0, 1000)
+
+
+def test_a_process_that_leaves_the_group_holds_nobody_up(tmp_path: Path) -> None:
+    code = "import os, time\nif not os.fork(): os.setsid(); time.sleep(20); os._exit(0)\ntime.sleep(600)"
+    started_s = time.monotonic()
+    assert run_limited([sys.executable, "-c", code], str(tmp_path), 1.0) is None
+    assert time.monotonic() - started_s < 15
 
 
 def test_a_gpu_that_refuses_counters_is_one_line_with_the_remedy(

@@ -19,7 +19,7 @@ PR_SET_NO_NEW_PRIVS = 38
 ALLOW, KILL_PROCESS, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 # Classic BPF: load a word of seccomp_data, jump if equal, jump if greater or equal, return.
 LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
-AT_NUMBER, AT_ARCHITECTURE = 0, 4
+AT_NUMBER, AT_ARCHITECTURE, AT_SECOND_ARGUMENT = 0, 4, 24  # its low half, on little-endian machines
 # x86-64 processes may also use the call numbers of the x32 interface, which have this bit set.
 X32_BIT = 0x40000000
 
@@ -57,6 +57,12 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     # watching files
     "inotify_init1": (294, 26), "fanotify_init": (300, 262),
 }  # fmt: skip
+# The numbers of a call, and what it may not do: name the process that gets a signal as soon as there is
+# something to read, and the signal: F_SETOWN, F_SETSIG, F_SETOWN_EX (asm-generic/fcntl.h), FIOSETOWN.
+BY_ARGUMENT: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
+    "fcntl": ((72, 25), (8, 10, 15)),
+    "ioctl": ((16, 29), (0x8901, 0x8902)),
+}
 # AUDIT_ARCH_* from linux/audit.h, and the column of `REFUSED`.
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
@@ -80,6 +86,14 @@ def program(machine: str) -> bytes | None:
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, AT_NUMBER),
     ]
+    for numbers_of_call, commands in BY_ARGUMENT.values():
+        head += [
+            (IF_EQUAL, 0, 3 + len(commands), numbers_of_call[column]),
+            (LOAD, 0, 0, AT_SECOND_ARGUMENT),
+            *((IF_EQUAL, len(commands) - at, 0, command) for at, command in enumerate(commands)),
+            (RETURN, 0, 0, ALLOW),
+            (RETURN, 0, 0, REFUSE),
+        ]
     # every check jumps over the later ones and over ALLOW, to REFUSE at the end
     body = [(code, len(checks) - i, 0, value) for i, (code, value) in enumerate(checks)]
     tail = [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]

@@ -27,7 +27,7 @@ from typing import Any, TypeVar, get_args
 
 from kcurate.backends.base import FaultReason, KernelFault
 from kcurate.backends.emulator import toolchain
-from kcurate.core import codec, lock_files, time_limits
+from kcurate.core import codec, limited_output, lock_files, time_limits
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
 from kcurate.judge.workers.messages import pack_request, read_answer
 from kcurate.judge.workers.protocol import (
@@ -48,6 +48,10 @@ BOOT = (
 )
 # The environment variables that a worker inherits; none can hold a secret.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
+
+
+# Of a tool's output, the beginning is kept; a compiler's messages on real code have kilobytes.
+MAX_OUTPUT_BYTES = 16 << 20
 
 
 class WorkerDied(Exception):  # noqa: N818 - an event that the judge turns into an outcome
@@ -200,30 +204,31 @@ def run_limited(
 ) -> subprocess.CompletedProcess[str] | None:
     """Run a tool over candidates' code, with `folder` as its home; what it printed, on either stream.
 
-    `more`: further environment variables. None: it was killed after `limit_s` seconds, with all that it had
-    started.
+    `more`: further environment variables. Beyond `MAX_OUTPUT_BYTES`, what it prints is dropped. None: it was
+    killed after `limit_s` seconds, with all that it had started.
     """
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
         cwd=folder,
         env={**worker_environment(folder), "LC_ALL": "C", **(more or {})},
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=limit_s)
-        return subprocess.CompletedProcess(command, process.returncode, output)
+        output, _ = limited_output.collected(process, limit_s, MAX_OUTPUT_BYTES)
+        text = output.decode("utf-8", "replace")
+        return subprocess.CompletedProcess(command, process.returncode, text)
     except subprocess.TimeoutExpired:
         return None
     finally:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()  # what left the group of processes may still hold the other end
 
 
 def worker_environment(folder: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ import ctypes
 import os
 import platform
 import resource
+import signal
 import site
 import sys
 from collections.abc import Iterable
@@ -26,9 +27,13 @@ from kcurate.judge.workers.inside import landlock, mounts
 
 GIB = 1 << 30
 CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
 COMPILE_MEMORY_BYTES = 6 * GIB
 RUN_MEMORY_BYTES = 16 * GIB
 MAX_FILE_BYTES = 1 * GIB
+# Files in memory, which count as nobody's: so many of so many bytes. A side has kilobytes, an extension
+# megabytes, and each is one file.
+MAX_MEMORY_FILES, MAX_MEMORY_FILE_BYTES = 1024, GIB // 32
 LANDLOCK_WITH_TCP = 4
 # Architectures that the emulator's system call filter supports.
 FILTERED = ("x86_64", "aarch64")
@@ -55,6 +60,8 @@ def enter(
     `also`: folders in which a CUDA run worker may write. `readable`: all that a compile worker may read.
     """
     cwd = Path.cwd()
+    # What hangs must not outlive its parent, which cannot end it when it is killed itself.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     _limit(kind, backend)
     network = _leave_network()
     # The folder also holds the compiler's cache, so a run worker may not write there.
@@ -122,6 +129,8 @@ def _limit(kind: str, backend: str) -> None:
     if kind == "compile":
         limits[resource.RLIMIT_AS] = _address_space_bytes() + COMPILE_MEMORY_BYTES
     elif backend == "emulator":
+        limits[resource.RLIMIT_NOFILE] = MAX_MEMORY_FILES
+        limits[resource.RLIMIT_FSIZE] = MAX_MEMORY_FILE_BYTES
         limits[resource.RLIMIT_AS] = _address_space_bytes() + RUN_MEMORY_BYTES
     for which, value in limits.items():
         with contextlib.suppress(ValueError, OSError):

@@ -40,7 +40,6 @@ from kcurate.judge.workers.requests import Compile, CompileAnswer, Greeting, Rep
 
 Handler = Callable[[Request[Any], Mapping[str, Blob]], Reply[Any]]
 
-PR_SET_PDEATHSIG = 1
 KILLED_S = 2.0  # time for a killed worker to end
 # Compilers give way to whoever holds the GPU, which idles while a timing waits for a core.
 COMPILERS_NICE = 5
@@ -102,7 +101,7 @@ def _ended(worker: int, wait_s: float = 0) -> bool:
 def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> None:
     """A worker: open its device or compiler, enter the sandbox, greet, answer requests."""
     os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(isolation.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != nursery:  # it died before we asked to die with it
         os._exit(0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
