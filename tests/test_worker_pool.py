@@ -60,3 +60,11 @@ def test_workers_persist_between_runs() -> None:
         first = {result[1] for _, result in pool.run(act, [1, 2, 3, 4], timeout_s=30)}
         second = {result[1] for _, result in pool.run(act, [1, 2, 3, 4], timeout_s=30)}
     assert first == second
+
+
+def test_a_worker_is_replaced_after_so_many_tasks() -> None:
+    with Pool(2, serves=2) as pool:
+        results = dict(pool.run(act, list(range(7)), timeout_s=30))
+    assert [results[i][0] for i in range(7)] == list(range(7))
+    processes = [pid for _, pid in results.values()]
+    assert all(processes.count(pid) <= 2 for pid in processes)

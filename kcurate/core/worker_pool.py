@@ -37,6 +37,7 @@ class _Worker:
     connection: Connection
     index: int | None = None
     deadline_s: float = 0.0
+    served: int = 0
 
 
 def _serve(connection: Connection) -> None:
@@ -81,11 +82,13 @@ def warm_up(jobs: int, preload: Sequence[str]) -> None:
 class Pool:
     """Up to `jobs` workers (0: one per core), kept from one call of `run` to the next; a context manager.
 
-    `preload`: the modules with the functions to run, imported once for all workers.
+    `preload`: the modules with the functions to run, imported once for all workers. `serves`: how many tasks
+    a worker does before another takes its place (0: no limit), for functions that leave something behind.
     """
 
-    def __init__(self, jobs: int, preload: Sequence[str] = ()) -> None:
+    def __init__(self, jobs: int, preload: Sequence[str] = (), *, serves: int = 0) -> None:
         self.jobs = _count(jobs)
+        self.serves = serves
         self.context = _context(preload)
         self.workers: list[_Worker] = []
 
@@ -122,7 +125,12 @@ class Pool:
                 index, result = worker.index, _result(worker)
                 if isinstance(result, KcurateError):
                     raise result
-                if isinstance(result, Failure):
+                worker.served += 1
+                worn = worker.served == self.serves
+                if worn:
+                    worker.index = None
+                    _stop(worker)
+                if worn or isinstance(result, Failure):
                     self.workers.remove(worker)
                     worker = self._start()
                     self.workers.append(worker)

@@ -31,6 +31,8 @@ STAGE = "mint"
 LINES = "minted.jsonl"
 # Far beyond what a graph takes: what is admitted must not depend on how busy the machine is.
 TIMEOUT_S = 1800.0
+# A loaded side is never unloaded, so a worker grows by about a megabyte with each graph.
+ADMITTED_BY_A_WORKER = 200
 FAILED = "failed"
 
 
@@ -50,13 +52,13 @@ def run(config: MintConfig, *, note: Note = silent, written: set[str] | None = N
         record.begin(config)
         book = _Book(workspace, _setting(config, operators, types), set() if written is None else written)
         with (
-            Pool(config.jobs, ("kcurate.mint.admission",)) as pool,
+            Pool(config.jobs, ("kcurate.mint.admission",), serves=ADMITTED_BY_A_WORKER) as pool,
             progress.bar(STAGE, config.count, "problem") as bar,
         ):
             while missing := config.count - book.admitted:
                 wave = list(itertools.islice(mintings, missing))
                 open_ = [minting for minting in wave if not book.knows(minting)]
-                for at, minted in pool.run(admit, open_, timeout_s=TIMEOUT_S):
+                for at, minted in pool.run(admit, open_, timeout_s=TIMEOUT_S, isolate=True):
                     book.add(open_[at], minted)
                 bar.update(book.admitted - bar.n)
         book.report(record)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from emulation import Program, run
@@ -316,3 +318,12 @@ def test_large_blocks_of_many_blocks() -> None:
     }"""
     (out,) = run(code, np.zeros(50, np.int32), grid=50, block=1024)
     assert (out == 1024).all()
+
+
+def test_a_loaded_side_keeps_no_file_open_and_is_no_earlier_one() -> None:
+    """The loader takes a library with a known name for the known library."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(12):
+        code = f'extern "C" __global__ void f(int *a) {{ a[0] = {number}; }}'
+        assert run(code, np.zeros(1, np.int32), grid=1, block=1)[0][0] == number
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1

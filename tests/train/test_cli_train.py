@@ -295,7 +295,7 @@ def test_bad_settings_are_one_line(
     model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str],
     more: tuple[str, ...], said: str,
 ) -> None:  # fmt: skip
-    usage = said.startswith(("no tasks", "did you mean kernelcompare", "cannot log"))
+    usage = said.startswith(("no tasks", "not a list of GPUs", "did you mean kernelcompare", "cannot log"))
     assert run(command(model, pairs, tmp_path / "run", *more, **changes)) == (2 if usage else 1)
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
     assert len(errors) == 1

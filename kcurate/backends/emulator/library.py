@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -17,6 +18,8 @@ from kcurate.errors import BackendError
 
 # `schedule` passes kernels as the bits of one 64-bit word.
 MOST_CROWDED = 64
+# How many libraries this process has loaded.
+_LOADS = itertools.count(1)
 REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "unsupported"}
 
 
@@ -174,18 +177,20 @@ def _table(item_at: Any) -> list[Any]:
 
 
 def _open(binary: bytes) -> ctypes.CDLL:
-    # An anonymous file: the process needs no writable folder. It stays open, because the loader treats a
-    # library with the name of an earlier one as the same library.
+    # An anonymous file: the process needs no writable folder. The loader treats a library with the name of an
+    # earlier one as the same library, so every load spells the path in its own way (`//`, `/./`).
     with contextlib.suppress(OSError):  # resolves symbols for a side linked without the C library
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     handle = os.memfd_create("kcurate-side")
     try:
         with os.fdopen(handle, "wb", closefd=False) as file:
             file.write(binary)
-        calls = ctypes.CDLL(f"/proc/self/fd/{handle}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        spelling = "".join("/." if bit == "1" else "/" for bit in f"{next(_LOADS):b}")
+        calls = ctypes.CDLL(f"/proc/self/fd{spelling}/{handle}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
-        os.close(handle)
         raise BackendError(f"a compiled side does not load: {error}", where="emulator") from error
+    finally:
+        os.close(handle)
     calls.kcu_entry.restype = ctypes.POINTER(_Entry)
     calls.kcu_symbol.restype = ctypes.POINTER(_Symbol)
     calls.kcu_message.restype = ctypes.c_char_p
