@@ -67,15 +67,6 @@ def test_sides_in_triton_compute_the_same(name: str) -> None:
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("name", list(OPERATORS))
-def test_narrow_types_too(name: str, dtype: str) -> None:
-    minted = admit(Minting(single(name, dtype), 1, 1))
-    assert minted.outcome in (Admission.ADMITTED, Admission.ROUNDING), f"{minted.outcome}: {minted.why}"
-    assert (minted.outcome is Admission.ADMITTED) == has_answer(minted)
-
-
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 def test_an_entry_names_only_what_it_has(operator) -> None:  # type: ignore[no-untyped-def]
     axes = {axis for parameter in operator.parameters for axis in parameter.axes} | set(operator.extents)

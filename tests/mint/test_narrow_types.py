@@ -1,0 +1,21 @@
+"""Every operator in 16-bit types; a file of its own, so that another process runs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate.mint.admission import Admission, Minting, admit
+from kcurate.mint.answers import CUDA
+from kcurate.mint.composer import single
+from kcurate.mint.operators import OPERATORS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_narrow_types_too(name: str, dtype: str) -> None:
+    minted = admit(Minting(single(name, dtype), 1, 1))
+    assert minted.outcome in (Admission.ADMITTED, Admission.ROUNDING), f"{minted.outcome}: {minted.why}"
+    assert (minted.outcome is Admission.ADMITTED) == any(
+        pair.id.endswith(f"/{CUDA}") for pair in minted.candidates
+    )
