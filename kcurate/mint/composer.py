@@ -184,7 +184,8 @@ class Composer:
         return None
 
     def _weight(self, operator: Operator, after: str) -> float:
-        common = COMMON_WEIGHT if operator.name in COMMON else 1.0
+        # Sharp operators take exact operands alone, so few places suit them.
+        common = COMMON_WEIGHT if operator.name in COMMON or operator.sharp else 1.0
         return (
             common * LIKES.get((after, operator.kind), 1.0) * math.pow(2.0 + self.uses[operator.name], -3.0)
         )

@@ -20,6 +20,7 @@ from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init, make
 from kcurate.problem.inputs.draws import Array
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Program, flat
+from kcurate.problem.outputs import logical_bytes
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Promise, Side, Tolerance
 
@@ -39,6 +40,8 @@ NULL = -8
 LEAST_SPREAD = 1e-3
 # A buffer with shorter rows, such as points, counts as one row: two coordinates may be equal by chance.
 SHORTEST_ROW = 8
+# The values of a larger buffer are not looked through; test sizes are small.
+MOST_PROMISED_BYTES = 1 << 28
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 
@@ -163,6 +166,10 @@ def _check_promises(problem: Problem, name: str) -> Iterator[Issue]:
         return
     for sizes in problem.sizes.test if buffer.promises else ():
         try:
+            size_bytes = logical_bytes(buffer, sizes)
+            if size_bytes > MOST_PROMISED_BYTES:
+                yield Issue(where, f"{size_bytes} bytes at a test size, more than {MOST_PROMISED_BYTES}")
+                return
             values = make(name, buffer, sizes, 0)
         except ProblemError:  # `_check_init` reports it
             return
