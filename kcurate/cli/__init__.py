@@ -63,6 +63,7 @@ def run(args: Sequence[str]) -> int:
     from kcurate.cli import ending
     from kcurate.cli.app import build
     from kcurate.cli.settings import StdoutClosedError, UsageError
+    from kcurate.core import progress
 
     ending.begin(args)
     try:
@@ -91,6 +92,8 @@ def run(args: Sequence[str]) -> int:
     except OSError as error:
         where = os.fsdecode(error.filename) if error.filename else None
         return _failed(KcurateError(str(error.strerror or error), where=where))
+    finally:
+        progress.quiet = False  # of this command alone: others may follow in this process
 
 
 def _failed(error: KcurateError) -> int:

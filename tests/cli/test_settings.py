@@ -13,7 +13,7 @@ import typer
 from kcurate import cli
 from kcurate.cli.app import build
 from kcurate.cli.settings import commands, tree
-from kcurate.core import config
+from kcurate.core import config, progress
 
 # Options that several commands have in other words and with the same meaning.
 ALIKE = frozenset(
@@ -109,3 +109,8 @@ def test_one_text_in_the_file_is_enough_for_an_option_that_may_be_repeated(tmp_p
         extract = root.commands["extract"].make_context("extract", ["src", "-w", str(tmp_path)], context)
     assert extract.params["include"] == ["*.cu"]
     assert extract.params["define"] == ["A", "B=1"]
+
+
+def test_quiet_is_of_one_command_alone() -> None:
+    assert cli.run(["doctor", "--quiet"]) in (0, 1)
+    assert not progress.quiet
