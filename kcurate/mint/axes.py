@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.graph import REST, Graph, Node, Operator
@@ -11,6 +11,7 @@ from kcurate.problem.expressions import evaluate, names_in
 from kcurate.records import Expr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"\w+")
 Shape = tuple[Expr, ...]
 
 
@@ -101,6 +102,18 @@ def binding_of(graph: Graph, node: Node, operator: Operator) -> Binding:
     return binding
 
 
-def loops(operator: Operator, binding: Binding) -> Iterator[str]:
-    """The axes of the result that exist: `...` only where there are leading axes."""
-    return (axis for axis in operator.axes if axis != REST or binding.rest)
+def linear_index(axes: Sequence[str], extent: Callable[[str], str], index: Callable[[str], str]) -> str:
+    """The text of an element's linear index, from its index along every axis, outermost first."""
+    text = ""
+    for axis in axes:
+        at = index(axis)
+        at = at if _WORD.fullmatch(at) else f"({at})"
+        outer = f"({text})" if " " in text else text
+        text = f"{outer} * {extent(axis)} + {at}" if text else at
+    return text or "0"
+
+
+def elsewhere(axes: Sequence[str], subscripts: Sequence[str]) -> dict[str, str]:
+    """The indices of `x[subscripts]` by axis: subscripts are of the last axes, `...` of all before."""
+    last = axes[len(axes) - len(subscripts) :]
+    return {axis: text for axis, text in zip(last, subscripts, strict=True) if axis != REST}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcurate.mint.axes import Binding, binding_of, product
+from kcurate.mint.axes import Binding, binding_of, elsewhere, linear_index, product
 from kcurate.mint.graph import REST, Fold, Graph, Node, Operator
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import C_NAMES, c_number, c_text
@@ -68,13 +68,22 @@ def naive_side(graph: Graph, seed: int) -> Side:
         texts.append(kernel.text())
         plan.append(kernel.launch())
     headers = "".join(text for dtype, text in HEADERS.items() if dtype in used)
-    scratch = {
+    code = "\n".join([*([headers] if headers else []), *texts])
+    return Side(code, tuple(plan), buffers=scratch_buffers(graph, graph.nodes))
+
+
+def scratch_buffers(graph: Graph, stored: Iterable[Node]) -> dict[str, Buffer]:
+    """The buffers of what kernels store for later ones, and what is no output."""
+    return {
         node.name: Buffer(node.dtype, node.shape or (1,), role="scratch")
-        for node in graph.nodes
+        for node in stored
         if node.name not in graph.outputs
     }
-    code = "\n".join([*([headers] if headers else []), *texts])
-    return Side(code, tuple(plan), buffers=scratch)
+
+
+def indented(lines: Sequence[str]) -> list[str]:
+    """Lines one step to the right."""
+    return [f"    {line}" for line in lines]
 
 
 class _Kernel:
@@ -115,18 +124,8 @@ class _Kernel:
 
     def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
         """The linear index of an element, by its index along every axis (`at`; else the current one)."""
-        text = ""
-        for axis in axes:
-            if axis == REST and not self.binding.rest:
-                continue
-            index = (at or {}).get(axis, self.index(axis))
-            index = index if _IDENTIFIER.fullmatch(index) or index.isdigit() else f"({index})"
-            text = (
-                f"({text}) * {self.extent(axis)} + {index}"
-                if " " in text
-                else (f"{text} * {self.extent(axis)} + {index}" if text else index)
-            )
-        return text or "0"
+        present = [axis for axis in axes if axis != REST or self.binding.rest]
+        return linear_index(present, self.extent, lambda axis: (at or {}).get(axis) or self.index(axis))
 
     def name_text(self, name: str) -> str:
         """The text of a name in an expression."""
@@ -142,9 +141,7 @@ class _Kernel:
     def element_text(self, name: str, subscripts: Sequence[str]) -> str:
         """The text of an operand's element elsewhere."""
         parameter = next(p for p in self.operator.parameters if p.name == name)
-        count = len(parameter.axes) - len(subscripts)
-        at = dict(zip(parameter.axes[count:], subscripts, strict=True))
-        return self.load(name, self.place(parameter.axes, {k: v for k, v in at.items() if k != REST}))
+        return self.load(name, self.place(parameter.axes, elsewhere(parameter.axes, subscripts)))
 
     def load(self, name: str, place: str) -> str:
         """An element of an operand, in float32 if it is a float."""
@@ -168,10 +165,10 @@ class _Kernel:
             *(f"int {name}" for name in self.sizes),
         ]
         guard = [f"if ({thread} >= {total}) return;"] if early else [f"if ({thread} < {total}) {{"]
-        inner = body if early else [*_indented(body), "}"]
+        inner = body if early else [*indented(body), "}"]
         lines = [f"int {thread} = blockIdx.x * blockDim.x + threadIdx.x;", *guard, *inner]
         head = f"__global__ void {self.name}({', '.join(parameters)})"
-        return "\n".join([head, "{", *_indented(lines), "}", ""])
+        return "\n".join([head, "{", *indented(lines), "}", ""])
 
     def body(self) -> Iterator[str]:
         """Where the thread is; folds; the result."""
@@ -219,7 +216,7 @@ class _Kernel:
             head = f"for (int {axis} = 0; {axis} < {extent}; {step})"
             if backwards:
                 head = f"for (int {axis} = {extent} - 1; {axis} >= 0; {axis}--)"
-            lines = [f"{head} {{", *_indented(lines), "}"]
+            lines = [f"{head} {{", *indented(lines), "}"]
         return lines
 
     def store(self) -> Iterator[str]:
@@ -243,7 +240,3 @@ class _Kernel:
             arguments.append(extent if name == extent else ValueArg(extent))
         grid = f"ceil_div({total}, {self.habits.block})"
         return Launch(self.name, (grid,), (self.habits.block,), tuple(arguments))
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]

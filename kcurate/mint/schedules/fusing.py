@@ -84,8 +84,6 @@ def _root_above(graph: Graph, node: Node) -> Node | None:
 
 
 def _joinable(graph: Graph, node: Node, joined: Mapping[str, Group]) -> Group | None:
-    if _root_above(graph, node) is None:
-        return None
     for operand in node.operands:
         group = joined.get(operand)
         if group is not None and group.result.name == operand and not is_free(OPERATORS[group.root.operator]):

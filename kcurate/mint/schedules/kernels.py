@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from kcurate.mint.axes import product
 from kcurate.mint.graph import REST, Fold, Graph, Node
-from kcurate.mint.naive import C_TYPES, FIRST
+from kcurate.mint.naive import C_TYPES, FIRST, indented
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.schedules.fusing import Group
 from kcurate.mint.schedules.writer import Needs, Writer
@@ -118,11 +118,6 @@ def scoped(lines: Sequence[str]) -> list[str]:
     return ["{", *indented(lines), "}"]
 
 
-def indented(lines: Sequence[str]) -> list[str]:
-    """Lines one step to the right."""
-    return [f"{INDENT}{line}" for line in lines]
-
-
 def _kind(node: Node) -> str:
     return "int" if node.dtype in ("int64", "int8") else "float"
 
@@ -176,7 +171,7 @@ def outputs(body: Body) -> Kernel:
         *folds,
         *store,
     ]
-    count = product(tuple(writer.binding.extent(axis) for axis in writer.existing(axes)))
+    count = writer.total(axes)
     return body.kernel("outputs", lines, (f"ceil_div({count}, {body.block})",), (body.block,))
 
 
@@ -218,10 +213,23 @@ def strided(writer: Writer, axes: Sequence[str], inner: Sequence[str], first: st
     return [head, *indented([*writer.coordinates("flat", present), *inner]), "}"]
 
 
+def outer_axes(writer: Writer) -> list[str]:
+    """The axes of the result along which nothing is summed."""
+    operator = writer.operator
+    return writer.existing([axis for axis in operator.axes if axis not in operator.row_axes])
+
+
+def sums_down_columns(writer: Writer) -> bool:
+    """Whether neighbouring results are neighbours in memory, and the terms of a sum are not."""
+    operator, outer = writer.operator, outer_axes(writer)
+    last = {p.axes[-1] for p in operator.parameters if p.axes and set(p.axes) & set(operator.folded)}
+    return bool(outer) and not last & set(operator.folded) and (outer[-1] in last or REST in last)
+
+
 def rows(body: Body, *, warp: bool) -> Kernel:
     """A block or a warp computes what one row of sums needs, then the row's elements."""
     operator, writer = body.operator, body.writer()
-    outer = [axis for axis in operator.axes if axis not in operator.row_axes]
+    outer = outer_axes(writer)
     first, step = ("lane", "32") if warp else ("threadIdx.x", str(body.block))
     work = list[str]()
     helpers = list[str]()
@@ -240,7 +248,7 @@ def rows(body: Body, *, warp: bool) -> Kernel:
         work += strided(writer, operator.row_axes, store, first, step)
     else:
         work += [f"if ({first} == 0) {{", *indented(store), "}"]
-    count = product(tuple(writer.binding.extent(axis) for axis in writer.existing(outer)))
+    count = writer.total(outer)
     total = writer.count(outer)
     if warp:
         per_block = body.block // 32
@@ -262,7 +270,7 @@ def rows(body: Body, *, warp: bool) -> Kernel:
 def columns(body: Body) -> Kernel:
     """A block computes 32 neighbouring columns; eight threads add up each, so that loads are coalesced."""
     operator, writer = body.operator, body.writer()
-    outer = [axis for axis in operator.axes if axis not in operator.row_axes]
+    outer = outer_axes(writer)
     work = list[str]()
     helpers = list[str]()
     for fold in operator.folds:
@@ -285,7 +293,7 @@ def columns(body: Body) -> Kernel:
         *writer.coordinates("item", outer),
         *work,
     ]
-    count = product(tuple(writer.binding.extent(axis) for axis in writer.existing(outer)))
+    count = writer.total(outer)
     return body.kernel("columns", lines, (f"ceil_div({count}, 32)",), (32, 8), helpers)
 
 
@@ -318,7 +326,7 @@ def scan(body: Body) -> Kernel:
         *indented(tile),
         "}",
     ]
-    count = product(tuple(writer.binding.extent(a) for a in writer.existing(outer)))
+    count = writer.total(outer)
     return body.kernel("scan", lines, (count,), (body.block,), (helper,))
 
 

@@ -10,12 +10,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcurate.mint.axes import product
 from kcurate.mint.graph import Graph, Node, Operator
-from kcurate.mint.naive import C_TYPES, STORES
+from kcurate.mint.naive import C_TYPES, STORES, indented
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import parsed
-from kcurate.mint.schedules.kernels import Body, Kernel, headline, indented
+from kcurate.mint.schedules.kernels import Body, Kernel, headline
 from kcurate.mint.schedules.writer import Writer, axes_of, names_of
 
 TILE, DEPTH = 64, 16
@@ -54,10 +53,7 @@ def factors(node: Node, writer: Writer) -> Factors | None:
 
 def headline_counts(graph: Graph, writer: Writer, parts: Factors) -> list[int]:
     """Rows, columns and terms of a sum at the headline size."""
-    return [
-        headline(graph, product(tuple(writer.binding.extent(a) for a in writer.existing(axes))))
-        for axes in (parts.rows, parts.columns, parts.summed)
-    ]
+    return [headline(graph, writer.total(axes)) for axes in (parts.rows, parts.columns, parts.summed)]
 
 
 def _parts(term: str) -> tuple[str, str] | None:
@@ -116,8 +112,7 @@ class _Tiles:
             lines += counts.coordinates("item", batch)
         lines += self.tensor_cores() if self.narrow else self.registers()
         extent = {
-            name: product(tuple(counts.binding.extent(a) for a in counts.existing(axes)))
-            for name, axes in (("x", parts.columns), ("y", parts.rows), ("z", batch))
+            name: counts.total(axes) for name, axes in (("x", parts.columns), ("y", parts.rows), ("z", batch))
         }
         grid = (f"ceil_div({extent['x']}, 64)", f"ceil_div({extent['y']}, 64)", extent["z"])
         schedule = "tensor-cores" if self.narrow else "tiles"

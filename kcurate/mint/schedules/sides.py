@@ -5,15 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from kcurate.mint.axes import product
-from kcurate.mint.graph import REST, Graph
-from kcurate.mint.naive import HEADERS
+from kcurate.mint.graph import Graph
+from kcurate.mint.naive import HEADERS, scratch_buffers
 from kcurate.mint.schedules import kernels
 from kcurate.mint.schedules.fusing import Group, groups, is_free
 from kcurate.mint.schedules.helpers import helper_text
-from kcurate.mint.schedules.kernels import SHORT_ROW, SHORT_SUM, Body, Kernel, headline
+from kcurate.mint.schedules.kernels import SHORT_ROW, SHORT_SUM, Body, Kernel, headline, sums_down_columns
 from kcurate.mint.schedules.products import tiles
-from kcurate.records import Buffer, Side
+from kcurate.records import Side
 
 BLOCKS = (128, 256)
 LONELY_BLOCK = 1024
@@ -47,11 +46,7 @@ def fast_side(graph: Graph, seed: int) -> Answer:
     code = "\n".join(
         filter(None, (headers, helpers, *functions.values(), *(kernel.text for kernel in scheduled)))
     )
-    scratch = {
-        group.result.name: Buffer(group.result.dtype, group.result.shape or (1,), role="scratch")
-        for group in joined
-        if group.result.name not in graph.outputs
-    }
+    scratch = scratch_buffers(graph, (group.result for group in joined))
     plan = tuple(kernel.launch for kernel in scheduled)
     return Answer(Side(code, plan, buffers=scratch), tuple(kernel.schedule for kernel in scheduled))
 
@@ -71,16 +66,12 @@ def _kernel(graph: Graph, group: Group, inlined: frozenset[str], name: str, rng:
         if len(operator.folds) == 1 and len(operator.row_axes) == 1:
             return kernels.scan(body)
         return kernels.outputs(body)
-    length = max(
-        headline(graph, product(tuple(writer.binding.extent(a) for a in writer.existing(fold.over))))
-        for fold in operator.folds
-    )
-    outer = writer.existing([axis for axis in operator.axes if axis not in operator.row_axes])
+    length = max(headline(graph, writer.total(fold.over)) for fold in operator.folds)
     if length <= SHORT_SUM:
         return kernels.outputs(body)
-    last = {p.axes[-1] for p in operator.parameters if p.axes and set(p.axes) & set(operator.folded)}
-    if outer and not last & set(operator.folded) and (outer[-1] in last or REST in last):
+    if sums_down_columns(writer):
         return kernels.columns(body)
+    outer = kernels.outer_axes(writer)
     if not outer:
         body.block = LONELY_BLOCK
     return kernels.rows(body, warp=bool(outer) and length <= SHORT_ROW)

@@ -18,17 +18,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcurate.mint.axes import product
+from kcurate.mint.axes import elsewhere
 from kcurate.mint.graph import REST, Fold, Graph, Node
+from kcurate.mint.naive import indented, scratch_buffers
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import parsed
 from kcurate.mint.schedules.fusing import Group, groups, is_free
-from kcurate.mint.schedules.kernels import SHORT_SUM, indented
+from kcurate.mint.schedules.kernels import SHORT_SUM, sums_down_columns
 from kcurate.mint.schedules.products import Factors, factors, headline_counts
 from kcurate.mint.schedules.sides import Answer
 from kcurate.mint.schedules.writer import Needs, Writer
 from kcurate.problem.expressions import evaluate
-from kcurate.records import Arg, Buffer, Expr, Launch, Side
+from kcurate.records import Arg, Expr, Launch, Side
 
 BLOCK, COLUMNS, TILE, DEPTH = 1024, 64, 64, 32
 # The longest row that one program holds.
@@ -66,12 +67,12 @@ def triton_side(graph: Graph) -> Answer | None:
         return None
     functions = {name: text for kernel in kernels for name, text in kernel.needs.functions.items()}
     code = "\n\n".join([_HEADER, *functions.values(), *(kernel.text for kernel in kernels)])
-    scratch = {
-        group.result.name: Buffer(group.result.dtype, group.result.shape or (1,), role="scratch")
-        for group in joined
-        if group.result.name not in graph.outputs
-    }
-    side = Side(code, tuple(launches), buffers=scratch, language="triton")
+    side = Side(
+        code,
+        tuple(launches),
+        buffers=scratch_buffers(graph, (group.result for group in joined)),
+        language="triton",
+    )
     return Answer(side, tuple(kernel.schedule for kernel in kernels))
 
 
@@ -121,8 +122,7 @@ class TritonWriter(Writer):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 places = ["..." if _is_rest(part) else self._text(part, mask)[0] for part in parts]
                 axes = next(p.axes for p in self.operator.parameters if p.name == name)
-                behind = axes[len(axes) - len(places) :]
-                at = {a: text for a, text in zip(behind, places, strict=True) if a != REST}
+                at = elsewhere(axes, places)
                 return self._load(self.operands[name], self.place(axes, at), mask)
             case ast.UnaryOp(operand=operand):
                 text, integer = self._text(operand, mask)
@@ -260,10 +260,6 @@ class _Kernel:
         writer.lanes = frozenset({"e", "flat", "item", *_variables(writer, lanes)})
         return writer
 
-    def counted(self, writer: Writer, axes: Sequence[str]) -> Expr:
-        """The product of extents, as an expression of a launch."""
-        return product(tuple(writer.binding.extent(axis) for axis in writer.existing(axes)))
-
     def epilogue(self, root: TritonWriter, place: str, *, blocks: bool) -> list[str]:
         """Lines from the root's value at `place` to the store; `blocks`: the value is a block of lanes."""
         value, above, lines = root.result(), self.group.root, list[str]()
@@ -304,21 +300,14 @@ class _Kernel:
         longest = self._longest(writer)
         if any(fold.running for fold in operator.folds):
             return "scan", *self._scan(longest)
-        if longest <= SHORT_SUM or self._down_columns(writer):
+        if longest <= SHORT_SUM or sums_down_columns(writer):
             return "outputs", *self._outputs()
         return "block-row", *self._row(longest)
 
     def _longest(self, writer: Writer) -> int:
         """The most terms of a sum at any size."""
-        lengths = [self.counted(writer, fold.over) for fold in self.operator.folds]
+        lengths = [writer.total(fold.over) for fold in self.operator.folds]
         return max(evaluate(length, sizes) for length in lengths for sizes in self.graph.sizes.all)
-
-    def _down_columns(self, writer: Writer) -> bool:
-        outer = writer.existing([a for a in self.operator.axes if a not in self.operator.row_axes])
-        last = {
-            p.axes[-1] for p in self.operator.parameters if p.axes and set(p.axes) & set(self.operator.folded)
-        }
-        return bool(outer) and not last & set(self.operator.folded) and (outer[-1] in last or REST in last)
 
     def _elements(self) -> tuple[list[str], tuple[Expr, ...]]:
         axes = self.operator.out
@@ -331,7 +320,7 @@ class _Kernel:
             *writer.coordinates("e", axes),
             *store,
         ]
-        return lines, (f"ceil_div({self.counted(writer, axes)}, {BLOCK})",)
+        return lines, (f"ceil_div({writer.total(axes)}, {BLOCK})",)
 
     def _outputs(self) -> tuple[list[str], tuple[Expr, ...]]:
         """Neighbouring elements (or columns of elements), their sums in loops."""
@@ -353,7 +342,7 @@ class _Kernel:
             *work,
         ]
         self.warps = COLUMNS // 32
-        return lines, (f"ceil_div({self.counted(writer, outer)}, {COLUMNS})",)
+        return lines, (f"ceil_div({writer.total(outer)}, {COLUMNS})",)
 
     def _row(self, longest: int) -> tuple[list[str], tuple[Expr, ...]]:
         """One row, all its lanes at once."""
@@ -372,7 +361,7 @@ class _Kernel:
             work.append(f"{writer.local(fold.name)} = tl.{kind}({held}, axis=0)")
         blocks = bool(operator.row_axes)
         store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=blocks)]
-        length = self.counted(writer, over)
+        length = writer.total(over)
         self.constants = {"BLOCK": f"pow2(log2(2 * ({length}) - 1))"}
         lines = [
             *(["item = tl.program_id(0)"] if writer.existing(outer) else []),
@@ -383,7 +372,7 @@ class _Kernel:
             *work,
             *store,
         ]
-        return lines, (self.counted(writer, outer),)
+        return lines, (writer.total(outer),)
 
     def _scan(self, longest: int) -> tuple[list[str], tuple[Expr, ...]]:
         operator = self.operator
@@ -401,7 +390,7 @@ class _Kernel:
         index, extent = writer.index(axis), writer.extent(axis)
         term = writer.expression(fold.term)
         store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
-        self.constants = {"BLOCK": f"pow2(log2(2 * ({self.counted(writer, (axis,))}) - 1))"}
+        self.constants = {"BLOCK": f"pow2(log2(2 * ({writer.total((axis,))}) - 1))"}
         lines = [
             *(["item = tl.program_id(0)"] if writer.existing(outer) else []),
             f"{index} = tl.arange(0, BLOCK)",
@@ -411,7 +400,7 @@ class _Kernel:
             f"{', reverse=True' if fold.backwards else ''})",
             *store,
         ]
-        return lines, (self.counted(writer, outer),)
+        return lines, (writer.total(outer),)
 
     def _tiles(self, parts: Factors) -> tuple[list[str], tuple[Expr, ...]]:
         (fold,) = self.operator.folds
@@ -457,10 +446,8 @@ class _Kernel:
             f"e = {place}",
             *store,
         ]
-        grid = tuple(
-            f"ceil_div({self.counted(writer, axes)}, {TILE})" for axes in (parts.columns, parts.rows)
-        )
-        return lines, (*grid, self.counted(writer, batch))
+        grid = tuple(f"ceil_div({writer.total(axes)}, {TILE})" for axes in (parts.columns, parts.rows))
+        return lines, (*grid, writer.total(batch))
 
     def _tile_load(self, part: str, side: Sequence[str], summed: Sequence[str], along: str) -> list[str]:
         """A tile of one factor, in the type that the tensor cores take."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcurate.mint.axes import binding_of
+from kcurate.mint.axes import binding_of, elsewhere, linear_index, product
 from kcurate.mint.graph import REST, Graph, Node
 from kcurate.mint.naive import C_TYPES, LOADS, STORES
 from kcurate.mint.operators import OPERATORS
@@ -82,6 +82,10 @@ class Writer:
         """The product of the extents of axes."""
         return " * ".join(self.extent(axis) for axis in self.existing(axes)) or "1"
 
+    def total(self, axes: Sequence[str]) -> Expr:
+        """The product of the extents of axes, as an expression of a launch."""
+        return product(tuple(self.binding.extent(axis) for axis in self.existing(axes)))
+
     def existing(self, axes: Sequence[str]) -> list[str]:
         """Axes without the leading ones where there are none."""
         return [axis for axis in axes if axis != REST or self.binding.rest]
@@ -98,13 +102,9 @@ class Writer:
 
     def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
         """The linear index of an element, from its index along every axis (`at`; else the current one)."""
-        text = ""
-        for axis in self.existing(axes):
-            index = (at or {}).get(axis) or self.index(axis)
-            index = index if _WORD.fullmatch(index) else f"({index})"
-            outer = f"({text})" if " " in text else text
-            text = f"{outer} * {self.extent(axis)} + {index}" if text else index
-        return text or "0"
+        return linear_index(
+            self.existing(axes), self.extent, lambda axis: (at or {}).get(axis) or self.index(axis)
+        )
 
     def coordinates(self, linear: str, axes: Sequence[str]) -> list[str]:
         """Declares the index along each of `axes` that was used, from a linear index over all of them."""
@@ -160,9 +160,7 @@ class Writer:
 
     def _element(self, name: str, subscripts: Sequence[str]) -> str:
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
-        behind = axes[len(axes) - len(subscripts) :]
-        at = {a: text for a, text in zip(behind, subscripts, strict=True) if a != REST}
-        return self._read(self.operands[name], self.place(axes, at))
+        return self._read(self.operands[name], self.place(axes, elsewhere(axes, subscripts)))
 
     def _read(self, operand: str, place: str) -> str:
         """An element of an array, or the call that computes it."""
