@@ -111,7 +111,7 @@ def import_rows(options: argparse.Namespace, deadline: float) -> None:
                 "repaired": stage.REPAIRED in imported.why,
                 "pair": imported.candidate.id if imported.candidate else None,
             }  # fmt: skip
-            append(options.work / "imported.jsonl", fact)
+            store.append_line(options.work / "imported.jsonl", json.dumps(fact), durable=False)
             print(f"{name} {imported.row.id}: {imported.outcome} {imported.why[:150]}", flush=True)
 
 
@@ -161,7 +161,7 @@ def judge_wave(
                 "why": first_line(verdict), "device": verdict.environment.device, "side": verdict.side,
                 "speedup": ratio and ratio.ratio, "low": ratio and ratio.low, "high": ratio and ratio.high,
             }  # fmt: skip
-            append(judged, fact)
+            store.append_line(judged, json.dumps(fact), durable=False)
             print(f"{pairs[index]}: {verdict!r}"[:250], flush=True)
             if time.monotonic() > deadline:
                 print("out of time; run it again")
@@ -196,13 +196,6 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines; nothing if there is none."""
     if path.is_file():
         yield from map(json.loads, path.read_text().splitlines())
-
-
-def append(path: Path, data: dict[str, Any]) -> None:
-    """Add a line at once, so that nothing done is lost."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.write(json.dumps(data) + "\n")
 
 
 def board() -> None:

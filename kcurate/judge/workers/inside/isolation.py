@@ -48,6 +48,11 @@ class Protection:
     detail: str
 
 
+def die_with_parent() -> None:
+    """What hangs must not outlive its parent, which cannot end it when it is killed itself."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def enter(
     kind: str,
     backend: str,
@@ -60,8 +65,7 @@ def enter(
     `also`: folders in which a CUDA run worker may write. `readable`: all that a compile worker may read.
     """
     cwd = Path.cwd()
-    # What hangs must not outlive its parent, which cannot end it when it is killed itself.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
     _limit(kind, backend)
     network = _leave_network()
     # The folder also holds the compiler's cache, so a run worker may not write there.

@@ -9,7 +9,6 @@ candidates' code. Not covered: the sandbox (`kcurate.judge.workers.inside.isolat
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -101,7 +100,7 @@ def _ended(worker: int, wait_s: float = 0) -> bool:
 def _worker_main(nursery: int, role: Mapping[str, Any], channel: Channel) -> None:
     """A worker: open its device or compiler, enter the sandbox, greet, answer requests."""
     os.setsid()
-    ctypes.CDLL(None).prctl(isolation.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    isolation.die_with_parent()
     if os.getppid() != nursery:  # it died before we asked to die with it
         os._exit(0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
