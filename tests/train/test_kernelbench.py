@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 import torch_modules as ours
 
 from kcurate import prompts
@@ -18,6 +19,7 @@ from kcurate.core import codec
 from kcurate.errors import InputError
 from kcurate.hub import repository as hub
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.kernelbench import module_problem
 from kcurate.kernelbench import tasks as kernelbench
 from kcurate.records import Buffer, Call, Init, Outcome, Side, Tolerance
 from kcurate.reward import splits
@@ -214,3 +216,11 @@ def test_no_such_place_is_told(place: str) -> None:
 def test_a_folder_without_modules_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no modules of level 1"):
         kernelbench.load(tmp_path)
+
+
+def test_a_problem_does_not_depend_on_what_its_worker_drew_before() -> None:
+    problems = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        problems.append(module_problem.problem_of(ours.SCALED, None).problem)
+    assert problems[0] == problems[1]
