@@ -29,9 +29,8 @@ _COUNTS = {
     "steps sft": "SFT steps",
     "steps rft": "RFT steps",
     "steps grpo": "GRPO steps",
-    "sampled prompts": "tasks that GRPO sampled for",
-    "sampled completions": "completions that GRPO sampled",
-    "sampled truncated": "of these cut at the length limit",
+    "completions ended": "completions that GRPO sampled whole",
+    "completions truncated": "completions that were cut at the length limit",
 }
 
 

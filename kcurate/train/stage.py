@@ -35,7 +35,7 @@ from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.run_tasks import Tasks, load_tasks
 from kcurate.train.settings import CallOptions, TrainSettings
 from kcurate.train.stopping import Stop
-from kcurate.train.trl_reward import sampled
+from kcurate.train.trl_reward import how_completions_ended
 
 # The rows of the table of scores.
 ROWS = {"base": "base", "sft": "SFT", "rft": "SFT+RFT", "grpo": "SFT+GRPO"}
@@ -311,10 +311,10 @@ def _finish(
     counts: dict[str, Any] = {
         "tasks": {"taught": len(tasks.sft), "asked": len(tasks.grpo), "held_out": len(tasks.held_out)},
         "steps": steps,
-        "sampled": sampled(folder.judged.lines()),
+        "completions": how_completions_ended(folder.judged.lines()),
         "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
-    on_card = ("tasks", "steps", *(["sampled"] if counts["answers"] else []))
+    on_card = ("tasks", "steps", *(["completions"] if counts["answers"] else []))
     facts = {f"{group} {key}": value for group in on_card for key, value in counts[group].items()}
     model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **facts})
     summary = record.finish(counts)

@@ -135,14 +135,11 @@ def line_of(judged: Judged) -> dict[str, Any]:
     }
 
 
-def sampled(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How much GRPO sampled, counted from the lines of `judged.jsonl`."""
-    completions = [line for line in lines if line.get("stage") == "grpo"]
-    return {
-        "prompts": len({line["task"] for line in completions}),
-        "completions": len(completions),
-        "truncated": sum(bool(line.get("truncated")) for line in completions),
-    }
+def how_completions_ended(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many of GRPO's completions ended by themselves and at the length limit, from `judged.jsonl`."""
+    sampled = [line for line in lines if line.get("stage") == "grpo"]
+    truncated = sum(bool(line.get("truncated")) for line in sampled)
+    return {"ended": len(sampled) - truncated, "truncated": truncated}
 
 
 def synchronize() -> None:

@@ -103,7 +103,7 @@ def test_summary_counts_add_up(whole: Path) -> None:
     assert items["steps"] == {"sft": 6, "grpo": 2}
     judged = list(RunFolder(whole).judged.lines())
     truncated = sum(line["truncated"] for line in judged)
-    assert items["sampled"] == {"prompts": 2, "completions": 16, "truncated": truncated}
+    assert items["completions"] == {"ended": 16 - truncated, "truncated": truncated}
     assert truncated == sum(line["truncated"] for line in lines(whole, "grpo"))
     clipped = [line["completions/clipped_ratio"] for line in lines(whole, "grpo")]
     assert truncated == pytest.approx(8 * sum(clipped)), "as TRL counts them"
@@ -129,7 +129,8 @@ def test_the_card_names_the_model_and_what_was_sampled_and_no_path(
 ) -> None:
     card = RunFolder(whole).card.read_text()
     assert f"LoRA adapters on `{model.name}`" in card
-    assert "- tasks that GRPO sampled for: 2\n- completions that GRPO sampled: 16\n- of these cut" in card
+    sampled = json.loads((whole / "summary.json").read_bytes())["items"]["completions"]
+    assert f"- completions that GRPO sampled whole: {sampled['ended']}\n" in card
     for place in (model, pairs, whole):
         assert str(place.parent) not in card
     rows = json.loads(RunFolder(whole).measured.read_bytes())["rows"]

@@ -15,7 +15,7 @@ from kcurate.local_models.form import Form
 from kcurate.local_models.settings import ModelSettings
 from kcurate.reward.task import Judged, Task
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.trl_reward import Rewards, Tally, sampled
+from kcurate.train.trl_reward import Rewards, Tally, how_completions_ended
 
 
 class Pays:
@@ -75,7 +75,7 @@ def test_a_completion_without_its_end_counts_as_truncated(tmp_path: Path) -> Non
     assert ours.take()["truncated"] == 0
     assert [one["truncated"] for one in folder.judged.lines()] == [False, True, True, False]
     other = {"stage": "sft", "task": "another"}
-    assert sampled([*folder.judged.lines(), other]) == {"prompts": 1, "completions": 4, "truncated": 2}
+    assert how_completions_ended([*folder.judged.lines(), other]) == {"ended": 2, "truncated": 2}
 
 
 def test_a_step_without_answers_has_no_numbers(tmp_path: Path) -> None:
