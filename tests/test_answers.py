@@ -102,7 +102,16 @@ def test_bad_rows_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     read = list(rows.read("kernelbench", tmp_path / "rows.json"))
     assert isinstance(read[0], rows.Row) and (read[0].id, read[0].claim) == ("1-19", "2.5")
     outcomes = [(bad.id, bad.outcome) for bad in read[1:] if isinstance(bad, rows.Bad)]
-    assert outcomes == [("1-20", "no_code"), ("rows.json:3", "unreadable"), ("rows.json:4", "unreadable")]
+    assert outcomes == [("1-20", "no_code"), ("rows.json-3", "unreadable"), ("rows.json-4", "unreadable")]
+
+
+def test_rows_that_only_unusual_characters_tell_apart_have_ids_of_their_own(tmp_path: Path) -> None:
+    names = ["a/b", "a:b", "a-b-2", "a b", "..."]
+    row = {"python_code": MODULE, "triton_code": "@triton.jit"}
+    lines = (json.dumps({**row, "uuid": name}) for name in names)
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    ids = [row.id for row in rows.read("kernelbook", tmp_path / "rows.jsonl")]
+    assert ids == ["a-b", "a-b-2", "a-b-2-2", "a-b-3", "row"]
 
 
 def test_rows_of_the_other_formats_become_modules(tmp_path: Path) -> None:
@@ -156,9 +165,9 @@ def test_hostile_rows_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(f"ref_code,custom_code\n{'x' * (rows.MAX_LINE_BYTES + 1)},x\n")
     (tmp_path / "f.jsonl").write_text(json.dumps({**data, "level_id": 1, "task_id": 2}))
     read = list(rows.read("kernelbench", tmp_path))
-    assert [row.id for row in read if isinstance(row, rows.Row)] == [("..---2J--" + "x" * 100)[:100], "1-2"]
+    assert [row.id for row in read if isinstance(row, rows.Row)] == ["2J--" + "x" * 91, "1-2"]
     assert [row.id for row in read if isinstance(row, rows.Bad)] == [
-        "a.jsonl:1", "a.jsonl:3", "b.json", "c.jsonl", "d.parquet", "e.csv:1",
+        "a.jsonl-1", "a.jsonl-3", "b.json", "c.jsonl", "d.parquet", "e.csv-1",
     ]  # fmt: skip
     with pytest.raises(InputError, match="not Parquet"):
         list(rows.read("kernelbench", tmp_path / "d.parquet"))

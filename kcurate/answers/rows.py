@@ -14,6 +14,7 @@ others go on. Not covered: what answers do (`answers.recording`).
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ FORMATS = ("kernelbench", "cuda-engineer", "kernelbook", "robust-kbench")
 MAX_LINE_BYTES = 1 << 24
 # The longest file that is one list, which is read at once.
 MAX_LIST_BYTES = 1 << 30
-_UNUSUAL = re.compile(r"[^\w.+:-]")
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._+-]")
 MAX_ID, MAX_WHY = 100, 300
 SUFFIXES = (".json", ".jsonl", ".parquet", ".csv")
 
@@ -65,25 +66,28 @@ def read(form: str, path: Path) -> Iterator[Row | Bad]:
         raise InputError("no such format", where=form, hint=f"one of {', '.join(FORMATS)}")
     if not path.exists():
         raise InputError("no such file or folder", where=str(path))
-    if form == "robust-kbench":
-        yield from _robust(path)
-        return
+    taken = set[str]()
+    for row in _robust(path) if form == "robust-kbench" else _of_files(form, path):
+        numbered = (f"{row.id}-{number}" for number in itertools.count(2))
+        id = row.id if row.id not in taken else next(name for name in numbered if name not in taken)
+        taken.add(id)
+        yield replace(row, id=id)
+
+
+def _of_files(form: str, path: Path) -> Iterator[Row | Bad]:
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES)
     if not files:
         raise InputError(
             "no rows here", where=str(path), hint=f"a file with {', '.join(SUFFIXES)}, or a folder"
         )
-    seen: dict[str, int] = {}
     for file in files:
         try:
             for number, data in _records(file):
-                row = _row(_READERS[form], data, f"{file.name}:{number}")
-                count = seen[row.id] = seen.get(row.id, 0) + 1
-                yield row if count == 1 else replace(row, id=f"{row.id}-{count}")
+                yield _row(_READERS[form], data, f"{file.name}:{number}")
         except KcurateError as error:
             if len(files) == 1:
                 raise
-            yield Bad(_id(file.name), "unreadable", str(error))
+            yield Bad(part_of_path(file.name), "unreadable", str(error))
 
 
 def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
@@ -150,21 +154,21 @@ def _json(file: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
 def _row(reader: Callable[[Mapping[str, Any], str], Row | Bad], data: Any, where: str) -> Row | Bad:
     if not isinstance(data, Mapping):
         return Bad(
-            _id(where),
+            part_of_path(where),
             "unreadable",
             data if isinstance(data, str) else f"a {type(data).__name__}, not an object",
         )
     try:
         return reader(data, where)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        return Bad(_id(where), "unreadable", f"{type(error).__name__}: {error}"[:MAX_WHY])
+        return Bad(part_of_path(where), "unreadable", f"{type(error).__name__}: {error}"[:MAX_WHY])
     except (KcurateError, OSError) as error:
-        return Bad(_id(where), "unreadable", str(error))
+        return Bad(part_of_path(where), "unreadable", str(error))
 
 
-def _id(text: str) -> str:
-    """A text as an id: part of a path, and of a line on a terminal."""
-    return _UNUSUAL.sub("-", text)[:MAX_ID]
+def part_of_path(text: str) -> str:
+    """A text as part of an id: of a path, and of a line on a terminal."""
+    return _UNUSUAL.sub("-", text)[:MAX_ID].strip("-.") or "row"
 
 
 def _kernelbench(data: Mapping[str, Any], where: str) -> Row | Bad:
@@ -197,7 +201,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any], str], Row | Bad]] = {
 
 
 def _checked(name: str, reference: Any, answer: Any, claim: Any, task: str) -> Row | Bad:
-    name, task = _id(name), _id(task)
+    name, task = part_of_path(name), part_of_path(task)
     if not isinstance(answer, str) or not answer.strip():
         return Bad(name, "no_code", "the row has no code")
     if not isinstance(reference, str) or not reference.strip():
@@ -231,9 +235,9 @@ def _robust_row(root: Path, data: Mapping[str, Any], where: str) -> Row | Bad:
     name = f"{task}-{'forward' if forward else 'backward'}"
     if not forward:
         why = "a backward pass: its gradients come from autograd, not from a module"
-        return Bad(_id(name), "no_problem", why)
+        return Bad(part_of_path(name), "no_problem", why)
     if not re.fullmatch(r"\w[\w.-]*", task):
-        return Bad(_id(where), "unreadable", "its task is no name of a folder")
+        return Bad(part_of_path(where), "unreadable", "its task is no name of a folder")
     place = root / "tasks" / task
     function = own_files.read(place / "func_forward.py").decode("utf-8")
     reference = _as_module(function, json.loads(own_files.read(place / "config_forward.json")))

@@ -44,7 +44,6 @@ REPAIRED = "as published its extension does not build"
 MAX_SAMPLES = 16
 MAX_REASON = 300
 PRELOAD = ("kcurate.answers.stage",)
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 # A module alone, or one that a compiler of PyTorch's generated.
 _TRITON = re.compile(r"@triton\.jit|\btriton_helpers\b")
 # Headers of libraries that an extension includes.
@@ -251,7 +250,7 @@ class _Reading:
 
     def _checked(self, problem: Problem, slow: Side, fast: Side) -> Candidate:
         suite = self.config.suite or self.config.path.resolve().stem
-        parts = [_UNSAFE.sub("-", part).strip("-.") or "row" for part in (suite, self.row.task, self.row.id)]
+        parts = [rows.part_of_path(suite), self.row.task, self.row.id]
         candidate = Candidate(
             id="/".join(dict.fromkeys(parts)),
             family=f"{parts[0]}-{parts[1]}".lower(),
