@@ -18,7 +18,7 @@ from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, EntryPoint, KernelFault
 from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.backends.emulator.device import EmulatorDevice
-from kcurate.errors import BackendError, ProblemError
+from kcurate.errors import ProblemError
 from kcurate.judge.agreement import differs
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
@@ -181,7 +181,7 @@ def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
     entries = [EntryPoint(name, template) for name, template in bound.entry_points]
     compiled = EmulatorCompiler().compile(side.code, entries)
     if isinstance(compiled, CompileFailure):
-        raise BackendError(f"a side does not compile: {compiled.log}", where=candidate.id)
+        return f"it does not compile: {compiled.log}"
     with contextlib.closing(EmulatorDevice()) as device:
         loaded = device.load(compiled)
         for trial in module.trials:

@@ -86,6 +86,12 @@ def indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
+def numbered(operator: str, number: int) -> str:
+    """The name of the kernel of the node `number` (from 1), if other nodes have the same operator."""
+    name = f"{operator}{number}"
+    return f"{operator}_{number}" if name in OPERATORS else name  # relu6 is another operator than relu
+
+
 class _Kernel:
     """The kernel of one node."""
 
@@ -96,7 +102,7 @@ class _Kernel:
         same = [other.operator for other in graph.nodes].count(node.operator) > 1
         # A kernel with the name of a function of maths would overload it.
         suffix = habits.suffix or ("_kernel" if node.operator in C_NAMES else "")
-        self.name = f"{node.operator}{number + 1 if same else ''}{suffix}"
+        self.name = (numbered(node.operator, number + 1) if same else node.operator) + suffix
         self.rows = self.operator.row_axes
         self.threads = [
             axis

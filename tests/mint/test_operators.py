@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kcurate.judge import Judge, JudgeConfig
+from kcurate.mint import admission
 from kcurate.mint.admission import Admission, Minted, Minting, admit
 from kcurate.mint.answers import CUDA
 from kcurate.mint.composer import single
 from kcurate.mint.graph import REST
+from kcurate.mint.naive import numbered
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.scalar_text import c_text
 from kcurate.mint.schedules.triton_side import triton_side
@@ -94,3 +98,16 @@ def test_an_entry_names_only_what_it_has(operator) -> None:  # type: ignore[no-u
 def test_expressions_in_cuda(expression: str, text: str) -> None:
     got = c_text(expression, lambda name: name, lambda name, at: f"{name}({', '.join(at)})")
     assert got == text
+
+
+def test_no_numbered_kernel_has_the_name_of_another() -> None:
+    names = [numbered(operator, number) for operator in OPERATORS for number in range(1, 10)]
+    assert len({*names, *OPERATORS}) == len(names) + len(OPERATORS)
+
+
+def test_a_side_that_does_not_compile_costs_its_graph_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = admission.naive_side
+    broken = lambda graph, seed: replace(side := plain(graph, seed), code=f"{side.code}\nint")  # noqa: E731
+    monkeypatch.setattr(admission, "naive_side", broken)
+    minted = admit(Minting(single("relu"), 1, 1))
+    assert minted.outcome is Admission.PLAIN_WRONG and "does not compile" in minted.why
