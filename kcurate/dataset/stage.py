@@ -53,6 +53,7 @@ class RowOutcome(StrEnum):
     SINGLE_SIZE = "single_size"
     IMPORTED = "imported"
     UNSANITIZED = "unsanitized"
+    LEAKED = "leaked"
 
 
 Rows = list[dict[str, Any]]
@@ -101,6 +102,8 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         with progress.bar("make rows"):
             entries = _entries(pairs, workspace)
         entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
+        with progress.bar("split"):
+            entries, split_of = _split(entries, gates)
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
         for entry in entries:
@@ -111,7 +114,9 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         before = changes.read(workspace.dataset)
         if kept:
             with progress.bar("write the dataset"):
-                _write(workspace.dataset, _files(kept, gates, config, before, on_file.read(workspace)))
+                _write(
+                    workspace.dataset, _files(kept, split_of, gates, config, before, on_file.read(workspace))
+                )
         else:
             place = workspace.dataset if before is None else record.folder
             store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
@@ -211,8 +216,23 @@ def _gated(entry: _Entry, gates: Gates) -> _Entry:
     return replace(entry, outcome=RowOutcome(refused.reason), row=None, refused=refused)
 
 
+def _split(entries: Sequence[_Entry], gates: Gates) -> tuple[list[_Entry], dict[str, str]]:
+    """The entries without rows that leak from the test split, and the split of each row, by id."""
+    rows = [entry.row for entry in entries if entry.row is not None]
+    sides = splits.assign(rows)
+    leaks = gates.leaks(rows, sides)
+    kept = [
+        replace(entry, outcome=RowOutcome.LEAKED, row=None, refused=leaks[entry.candidate.id])
+        if entry.row is not None and entry.candidate.id in leaks
+        else entry
+        for entry in entries
+    ]
+    return kept, {name: side for name, side in sides.items() if side is not None and name not in leaks}
+
+
 def _files(
     kept: Sequence[_Entry],
+    split_of: Mapping[str, str],
     gates: Gates,
     config: BuildConfig,
     before: changes.History | None,
@@ -220,7 +240,6 @@ def _files(
 ) -> dict[str, bytes]:
     """The files of the dataset: path to content."""
     rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda row: str(row["id"]))
-    split_of = splits.assign(rows, config.test_share)
     by_split = {
         split: split_rows
         for split in parquet.SPLITS
