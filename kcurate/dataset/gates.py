@@ -78,7 +78,7 @@ class Gates:
         return None
 
     def leaks(self, rows: Iterable[Mapping[str, Any]], sides: Mapping[str, str | None]) -> dict[str, Refusal]:
-        """By id, the rows that would show test rows to who trains; also added to `refusals`.
+        """By id, the rows that would show test rows, or tasks of the sets, to who trains; also in `refusals`.
 
         `sides`: the split of each row; None if it shares functions with both.
         """
@@ -88,8 +88,12 @@ class Gates:
         for row in known:
             if sides[row["id"]] is None:
                 why = "it shares functions with families of both splits"
-            elif sides[row["id"]] == "train" and any(row[side] in tested for side in _CODES):
+            elif sides[row["id"]] == "test":
+                continue
+            elif any(row[side] in tested for side in _CODES):
                 why = "one of its sides is also in the test split"
+            elif asked := next(filter(None, (some.asks_for(row["family"]) for some in self._sets)), None):
+                why = f"{asked} asks for what it computes"
             else:
                 continue
             found[row["id"]] = Refusal(row["id"], LEAKED, why)

@@ -21,7 +21,7 @@ from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, licences, parquet, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
-from kcurate.dataset.rows import profile_rows
+from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.settings import BuildConfig
 from kcurate.dataset.tuning import tables, trainable
@@ -36,11 +36,13 @@ from kcurate.verdicts import items, readable, standing
 class RowOutcome(StrEnum):
     """A pair's outcome: a row (the first two), or why not.
 
+    `task`: a minted problem with its plain side, which is a row of `tasks` only.
     `stale`: its verdicts are on other content, or of an older protocol of the judge.
     """
 
     CONFIRMED = "confirmed"
     CORRECT = "correct"
+    TASK = "task"
     REFUSED = "refused"
     NOT_JUDGED = "not_judged"
     STALE = "stale"
@@ -106,17 +108,17 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
             entries, split_of = _split(entries, gates)
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
+        posed = [entry.candidate for entry in entries if entry.outcome is RowOutcome.TASK]
         for entry in entries:
             item = _item(entry, workspace)
             record.add(item)
-            if entry.row is None and entry.refused is None:
+            if entry.row is None and entry.refused is None and entry.outcome is not RowOutcome.TASK:
                 gates.refusals.append(Refusal(item.id, item.outcome, item.why))
         before = changes.read(workspace.dataset)
         if kept:
             with progress.bar("write the dataset"):
-                _write(
-                    workspace.dataset, _files(kept, split_of, gates, config, before, on_file.read(workspace))
-                )
+                profiles = on_file.read(workspace)
+                _write(workspace.dataset, _files(kept, posed, split_of, gates, config, before, profiles))
         else:
             place = workspace.dataset if before is None else record.folder
             store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
@@ -186,6 +188,8 @@ def _decide(pair: readable.Judged, earlier_ids: set[str], workspace: Workspace) 
     """The outcome, and the row with the standing verdict."""
     current = standing.current(pair.candidate, pair.verdicts)
     best = standing.best(current)
+    if poses_task(pair.candidate) and not (best and best.outcome.refutes):
+        return _Entry(pair, RowOutcome.TASK, best)
     if best is None:
         return _Entry(pair, RowOutcome.STALE if pair.verdicts else RowOutcome.NOT_JUDGED)
     if pair.candidate.id in earlier_ids:
@@ -217,9 +221,19 @@ def _gated(entry: _Entry, gates: Gates) -> _Entry:
 
 
 def _split(entries: Sequence[_Entry], gates: Gates) -> tuple[list[_Entry], dict[str, str]]:
-    """The entries without rows that leak from the test split, and the split of each row, by id."""
+    """The entries without rows that leak from the test split, and the split of each row and task, by id."""
     rows = [entry.row for entry in entries if entry.row is not None]
-    sides = splits.assign(rows)
+    problems = [
+        {
+            "id": entry.candidate.id,
+            "family": entry.candidate.family,
+            "slow_code": entry.candidate.fast.code,
+            "fast_code": "",
+        }
+        for entry in entries
+        if entry.outcome is RowOutcome.TASK
+    ]
+    sides = splits.assign([*rows, *problems])
     leaks = gates.leaks(rows, sides)
     kept = [
         replace(entry, outcome=RowOutcome.LEAKED, row=None, refused=leaks[entry.candidate.id])
@@ -232,6 +246,7 @@ def _split(entries: Sequence[_Entry], gates: Gates) -> tuple[list[_Entry], dict[
 
 def _files(
     kept: Sequence[_Entry],
+    posed: Sequence[Candidate],
     split_of: Mapping[str, str],
     gates: Gates,
     config: BuildConfig,
@@ -249,6 +264,11 @@ def _files(
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     candidates = {entry.candidate.id: entry.candidate for entry in kept}
     configs, untaught = _configs(by_split, candidates, wrong, profiles)
+    tasks = {
+        split: list(task_rows(split_rows, (pair for pair in posed if split_of.get(pair.id) == split)))
+        for split, split_rows in by_split.items()
+    }
+    configs = {"pairs": configs["pairs"], "tasks": tasks, **configs}
     counts = {
         config_name: {split: len(split_rows) for split, split_rows in table.items()}
         for config_name, table in configs.items()
@@ -295,6 +315,7 @@ def _configs(
     configs = {
         config: {split: by_config[config] for split, by_config in tables_of.items() if by_config[config]}
         for config in parquet.CONFIGS
+        if config != "tasks"
     }
     return {config: table for config, table in configs.items() if table}, untaught
 

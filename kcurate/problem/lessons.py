@@ -23,8 +23,8 @@ from kcurate.prompts import Technique
 from kcurate.records import Candidate, Prompt
 
 # Pairs whose slow side was made by a rule become examples from this speedup on. At most a fifth of them come
-# from one rule and at most a third are local edits; at most a fifth of minted answers have the same schedules.
-# `FEW` of each are always allowed.
+# from one rule and at most a third are local edits; at most a fifth of minted answers have the same
+# schedules. `FEW` of each are always allowed.
 RULE_GAIN = 1.5
 SHARE, LOCAL_SHARE = 1 / 5, 1 / 3
 FEW = 4
