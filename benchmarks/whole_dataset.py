@@ -1,11 +1,13 @@
-"""The whole dataset without a GPU: built-in pairs, what rules make of them, suites; verdicts as committed.
+"""The whole dataset without a GPU: built-in pairs, what rules make of them, minted pairs, suites; verdicts as
+committed.
 
     python benchmarks/whole_dataset.py [TREES] [--workspace DIR]
 
 TREES is a folder of source trees, one folder a suite, at the revisions in `sources/`. Extracts them, applies
 the rules of `kcurate deopt` to their kernels and to the built-in fast sides, takes the verdicts in docs/data,
-and builds. A verdict counts for exactly the content that was judged; a confirmed one whose pair was not made,
-because a tree is missing or at another revision, is named. `make dataset TREES=DIR` runs it.
+adds the minted pairs whose texts are there, and builds. A verdict counts for exactly the content that was
+judged; a confirmed one whose pair was not made, because a tree is missing or at another revision, is named.
+`make dataset TREES=DIR` runs it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from collections import defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import minted_texts
 
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
@@ -49,6 +53,7 @@ def make(workspace: Workspace, trees: Path | None, jobs: int) -> None:
     for folder in list(store.find_candidates(workspace.pairs)):
         if verdict_key(store.read_candidate(folder)) not in judged:
             shutil.rmtree(folder)
+    minted_texts.unpack(workspace)
     build(BuildConfig(workspace.root, built_in=True), note=print)
 
 

@@ -270,13 +270,13 @@ def candidate_data(candidate: Candidate) -> dict[str, Any]:
     return data
 
 
-def write_candidate(folder: Path, candidate: Candidate) -> None:
+def write_candidate(folder: Path, candidate: Candidate, *, durable: bool = True) -> None:
     """Write both sides' code and then `pair.json`: a folder without it is not a pair."""
     data = candidate_data(candidate)
     check_schema("pair", data, where=str(folder / "pair.json"))
     for side in SIDES:
-        write_bytes(folder / data[side]["file"], getattr(candidate, side).code.encode())
-    write_bytes(folder / "pair.json", pretty_json(data))
+        write_bytes(folder / data[side]["file"], getattr(candidate, side).code.encode(), durable=durable)
+    write_bytes(folder / "pair.json", pretty_json(data), durable=durable)
 
 
 def read_candidate(folder: Path) -> Candidate:

@@ -159,6 +159,7 @@ def _body(content: Content) -> Iterator[str]:
 def _configs(content: Content) -> Iterator[str]:
     contents = {
         "pairs": "everything: codes, plans, problem, verdict, every timing sample",
+        "tasks": "every problem, with a plain side; no answers",
         "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
@@ -173,7 +174,7 @@ def _configs(content: Content) -> Iterator[str]:
         counted = ", ".join(f"{split} {count}" for split, count in splits.items())
         yield f"| `{config}` | {contents[config]} | {counted} |"
     yield ""
-    if set(content.counts) == {"pairs"}:
+    if set(content.counts) == {"pairs", "tasks"}:
         yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
     yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
     yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"

@@ -2,23 +2,26 @@
 
 A set is a folder (every source file is an item), or one file of rows in JSON, JSON lines or Parquet (every
 row is an item). Python that uses Triton is also compared without comments, in the layout of our rows. N-gram
-containment finds copied text. It cannot find an independent implementation of the same computation, and
-KernelBench has computations that everybody implements; the card says so.
+containment finds copied text. It cannot find an independent implementation of the same computation: for
+three sets `sources/relatives.json` names, by family, the tasks that ask for it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kcurate.core import codec
+from kcurate.core import codec, resources
 from kcurate.cuda_source import normalise
 from kcurate.errors import InputError, RecordError
+from kcurate.reward.splits import KERNELBENCH
 from kcurate.triton_source import bare_python
 
 NGRAM = 13
@@ -52,6 +55,11 @@ class Reference:
     items: Mapping[str, Grams]
     index: Mapping[bytes, Sequence[str]]
 
+    def asks_for(self, family: str) -> str | None:
+        """A task of this set that asks for what a family computes, if it is a set that `relatives` knows."""
+        known = (name for name in relatives(family) if name.partition("/")[0].lower() in self.name.lower())
+        return next(known, None)
+
     def overlap(self, row: Mapping[str, Any]) -> Overlap | None:
         """The most similar item; None if no n-gram is shared."""
         best: Overlap | None = None
@@ -67,6 +75,20 @@ class Reference:
                 if best is None or share > best.share:
                     best = Overlap(row["id"], self.name, item, share)
         return best
+
+
+@cache
+def _by_family() -> Mapping[str, tuple[str, ...]]:
+    data = json.loads((resources.sources_dir() / "relatives.json").read_text("utf-8"))
+    return {family: tuple(names) for family, names in data["families"].items()}
+
+
+def relatives(family: str) -> tuple[str, ...]:
+    """Tasks of KernelBench, robust-kbench and TritonBench that ask for what a family computes: by name, and
+    by operator graph for composed problems."""
+    if family.startswith(KERNELBENCH):
+        return (f"KernelBench/{family.removeprefix(KERNELBENCH)}",)
+    return _by_family().get(family, ())
 
 
 def grams(text: bytes) -> Grams:

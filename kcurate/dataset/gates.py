@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,13 @@ from kcurate.hub.published_rows import candidate_of
 from kcurate.records import Call, Candidate, Outcome, Verdict
 
 BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
+_CODES = ("slow_code", "fast_code")
 # A row is refused if its speedup and the ratio of its median times differ by this factor. In 2,900 verdicts
 # they differed by at most 1.4.
 APART = 2.0
 IMPORTED = "imported"
 DUPLICATE, CONTAMINATED, SINGLE_SIZE = "duplicate", "contaminated", "single_size"
-UNSANITIZED = "unsanitized"
+UNSANITIZED, LEAKED = "unsanitized", "leaked"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,29 @@ class Gates:
             return refused
         self._seen.add(row)
         return None
+
+    def leaks(self, rows: Iterable[Mapping[str, Any]], sides: Mapping[str, str | None]) -> dict[str, Refusal]:
+        """By id, the rows that would show test rows, or tasks of the sets, to who trains; also in `refusals`.
+
+        `sides`: the split of each row; None if it shares functions with both.
+        """
+        known = list(rows)
+        tested = {row[side] for row in known if sides[row["id"]] == "test" for side in _CODES}
+        found = {}
+        for row in known:
+            if sides[row["id"]] is None:
+                why = "it shares functions with families of both splits"
+            elif sides[row["id"]] == "test":
+                continue
+            elif any(row[side] in tested for side in _CODES):
+                why = "one of its sides is also in the test split"
+            elif asked := next(filter(None, (some.asks_for(row["family"]) for some in self._sets)), None):
+                why = f"{asked} asks for what it computes"
+            else:
+                continue
+            found[row["id"]] = Refusal(row["id"], LEAKED, why)
+        self.refusals += found.values()
+        return found
 
     def _refusal(self, row: Mapping[str, Any], unshown: str | None) -> Refusal | None:
         if detail := bad_row(row):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kcurate.dataset.rows import COLUMNS, PROFILE_COLUMNS, Kind
+from kcurate.dataset.rows import COLUMNS, PROFILE_COLUMNS, TASK_COLUMNS, Kind
 from kcurate.dataset.tuning import (
     EXPLAINED_COLUMNS,
     GRPO_COLUMNS,
@@ -22,6 +22,7 @@ from kcurate.errors import InputError
 
 CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "pairs": COLUMNS,
+    "tasks": TASK_COLUMNS,
     "sft": SFT_COLUMNS,
     "grpo": GRPO_COLUMNS,
     "explained": EXPLAINED_COLUMNS,

@@ -7,12 +7,14 @@ reading a pair back from a row (`kcurate.hub.published_rows`), the counters (`kc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from kcurate.core import codec, store
 from kcurate.dataset import licences
+from kcurate.dataset.contamination import relatives
 from kcurate.problem.neutral import neutral
 from kcurate.profiling.counters import BY_NAME
 from kcurate.profiling.on_file import Profiles
@@ -33,7 +35,8 @@ def floats(*names: str) -> dict[str, Kind]:
 
 # Each column's type, as `datasets.Value` names it; a list means a list of that type. Any value may be null.
 COLUMNS: dict[str, Kind] = {
-    **strings("id", "family", "domain", "license", "description"),
+    **strings("id", "family", "domain", "license", "description", "graph"),
+    "relatives": ["string"],
     "techniques": ["string"],
     "worth": [{"technique": "string", "ratio": "float64"}],
     **strings("origin", "suite", "url", "revision"),
@@ -67,6 +70,16 @@ COLUMNS: dict[str, Kind] = {
         }
     ],
     "other_verdicts": ["string"],
+}
+# Of `tasks`: a problem, a plain side of it, and what is known of its times; no answer.
+TASK_COLUMNS: dict[str, Kind] = {
+    **strings("id", "family", "domain", "license", "origin", "graph"),
+    "relatives": ["string"],
+    "types": ["string"],
+    **strings("statement", "module", "problem", "given_language", "given_code", "given_side"),
+    "answers": "int64",
+    **floats("given_us", "best_us"),
+    "device": "string",
 }
 # Of `profiles`: the counters of one side on one GPU.
 PROFILE_COLUMNS: dict[str, Kind] = {
@@ -139,6 +152,7 @@ def _who(candidate: Candidate) -> dict[str, Any]:
     same = ("id", "family", "domain", "license", "description")
     return {
         **{name: getattr(candidate, name) for name in same},
+        **_likeness(candidate),
         "techniques": list(candidate.techniques),
         "worth": [{"technique": name, "ratio": ratio} for name, ratio in candidate.worth.items()],
         "origin": origin.kind,
@@ -146,6 +160,60 @@ def _who(candidate: Candidate) -> dict[str, Any]:
         "kernels": list(origin.kernels),
         "rules": list(origin.rules),
         "problem_source": origin.problem,
+    }
+
+
+def _likeness(candidate: Candidate) -> dict[str, Any]:
+    """What a row is like: the hash of its operator graph, and tasks of evaluation sets."""
+    graph = candidate.id.split("/")[1] if candidate.origin.kind == "minted" else None
+    return {"graph": graph, "relatives": list(relatives(candidate.family))}
+
+
+def poses_task(candidate: Candidate) -> bool:
+    """Whether an unjudged pair is a minted problem with its plain side."""
+    return candidate.origin.kind == "minted" and candidate.slow.language == "torch"
+
+
+def task_rows(rows: Iterable[Mapping[str, Any]], problems: Iterable[Candidate]) -> Iterator[dict[str, Any]]:
+    """The rows of `tasks`: each problem once, of rows of `pairs` and of pairs that only pose one."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["problem"], []).append(row)
+    tasks = [_judged_task(problem, group) for problem, group in groups.items()]
+    tasks += [task for pair in problems if (task := _posed_task(pair))["problem"] not in groups]
+    for task in sorted(tasks, key=lambda task: str(task["id"])):
+        problem = json.loads(task["problem"])
+        types = sorted({buffer["dtype"] for buffer in problem["buffers"].values()})
+        statement = problem.get("statement") or task["description"].partition(";")[0]
+        module = problem.get("reference", {}).get("code")
+        values = {**task, "types": types, "statement": statement, "module": module}
+        yield {name: values.get(name) for name in TASK_COLUMNS}
+
+
+def _judged_task(problem: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The task of pairs with one problem: its given side is the slowest."""
+    confirmed = [row for row in group if row["speedup"]]
+    plain = max(group, key=lambda row: (row["slow_us"] or 0.0, row["id"]))
+    return {
+        **plain,
+        **{f"given_{name}": plain[f"slow_{name}"] for name in ("language", "code", "side", "us")},
+        "problem": problem,
+        "answers": len({row["fast_code"] for row in confirmed}),
+        "best_us": min((row["fast_us"] for row in confirmed if row["fast_us"]), default=None),
+    }
+
+
+def _posed_task(candidate: Candidate) -> dict[str, Any]:
+    plain = _parts(candidate)
+    return {
+        **{name: getattr(candidate, name) for name in ("id", "family", "domain", "license", "description")},
+        **_likeness(candidate),
+        "origin": candidate.origin.kind,
+        "problem": _json(plain["problem"]),
+        "given_language": candidate.fast.language,
+        "given_code": candidate.fast.code,
+        "given_side": _json(plain["fast_side"]),
+        "answers": 0,
     }
 
 

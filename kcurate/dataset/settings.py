@@ -9,9 +9,6 @@ from typing import Annotated
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.options import Option, WorkspaceOption
 
-# Share of the families that have no code in common with many others. It puts 15% of the built-in pairs into
-# the test split.
-TEST_SHARE = 0.35
 # Two pairs with at least this share of equal shingles are near-duplicates.
 NEAR = 0.95
 
@@ -53,17 +50,6 @@ class BuildConfig:
         bool, Option("Also take the pairs that ship with kcurate.", "--built-in/--no-built-in")
     ] = False
     rules: Rules = field(default_factory=Rules)
-    test_share: Annotated[
-        float,
-        Option(
-            "Share for the test split of the families that have no code in common with many others; "
-            f"default: {TEST_SHARE}, which gives 15% of the built-in pairs.",
-            metavar="SHARE",
-            min=0,
-            max=0.9,
-            default=None,
-        ),
-    ] = TEST_SHARE
     version: Annotated[
         str | None, Option("The dataset's version; default: the next one.", metavar="X.Y.Z")
     ] = None

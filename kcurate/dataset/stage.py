@@ -21,7 +21,7 @@ from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import card, changes, licences, parquet, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
-from kcurate.dataset.rows import profile_rows
+from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.settings import BuildConfig
 from kcurate.dataset.tuning import tables, trainable
@@ -36,11 +36,13 @@ from kcurate.verdicts import items, readable, standing
 class RowOutcome(StrEnum):
     """A pair's outcome: a row (the first two), or why not.
 
+    `task`: a minted problem with its plain side, which is a row of `tasks` only.
     `stale`: its verdicts are on other content, or of an older protocol of the judge.
     """
 
     CONFIRMED = "confirmed"
     CORRECT = "correct"
+    TASK = "task"
     REFUSED = "refused"
     NOT_JUDGED = "not_judged"
     STALE = "stale"
@@ -53,6 +55,7 @@ class RowOutcome(StrEnum):
     SINGLE_SIZE = "single_size"
     IMPORTED = "imported"
     UNSANITIZED = "unsanitized"
+    LEAKED = "leaked"
 
 
 Rows = list[dict[str, Any]]
@@ -101,17 +104,21 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         with progress.bar("make rows"):
             entries = _entries(pairs, workspace)
         entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
+        with progress.bar("split"):
+            entries, split_of = _split(entries, gates)
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
+        posed = [entry.candidate for entry in entries if entry.outcome is RowOutcome.TASK]
         for entry in entries:
             item = _item(entry, workspace)
             record.add(item)
-            if entry.row is None and entry.refused is None:
+            if entry.row is None and entry.refused is None and entry.outcome is not RowOutcome.TASK:
                 gates.refusals.append(Refusal(item.id, item.outcome, item.why))
         before = changes.read(workspace.dataset)
         if kept:
             with progress.bar("write the dataset"):
-                _write(workspace.dataset, _files(kept, gates, config, before, on_file.read(workspace)))
+                profiles = on_file.read(workspace)
+                _write(workspace.dataset, _files(kept, posed, split_of, gates, config, before, profiles))
         else:
             place = workspace.dataset if before is None else record.folder
             store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
@@ -181,6 +188,8 @@ def _decide(pair: readable.Judged, earlier_ids: set[str], workspace: Workspace) 
     """The outcome, and the row with the standing verdict."""
     current = standing.current(pair.candidate, pair.verdicts)
     best = standing.best(current)
+    if poses_task(pair.candidate) and not (best and best.outcome.refutes):
+        return _Entry(pair, RowOutcome.TASK, best)
     if best is None:
         return _Entry(pair, RowOutcome.STALE if pair.verdicts else RowOutcome.NOT_JUDGED)
     if pair.candidate.id in earlier_ids:
@@ -211,8 +220,34 @@ def _gated(entry: _Entry, gates: Gates) -> _Entry:
     return replace(entry, outcome=RowOutcome(refused.reason), row=None, refused=refused)
 
 
+def _split(entries: Sequence[_Entry], gates: Gates) -> tuple[list[_Entry], dict[str, str]]:
+    """The entries without rows that leak from the test split, and the split of each row and task, by id."""
+    rows = [entry.row for entry in entries if entry.row is not None]
+    problems = [
+        {
+            "id": entry.candidate.id,
+            "family": entry.candidate.family,
+            "slow_code": entry.candidate.fast.code,
+            "fast_code": "",
+        }
+        for entry in entries
+        if entry.outcome is RowOutcome.TASK
+    ]
+    sides = splits.assign([*rows, *problems])
+    leaks = gates.leaks(rows, sides)
+    kept = [
+        replace(entry, outcome=RowOutcome.LEAKED, row=None, refused=leaks[entry.candidate.id])
+        if entry.row is not None and entry.candidate.id in leaks
+        else entry
+        for entry in entries
+    ]
+    return kept, {name: side for name, side in sides.items() if side is not None and name not in leaks}
+
+
 def _files(
     kept: Sequence[_Entry],
+    posed: Sequence[Candidate],
+    split_of: Mapping[str, str],
     gates: Gates,
     config: BuildConfig,
     before: changes.History | None,
@@ -220,7 +255,6 @@ def _files(
 ) -> dict[str, bytes]:
     """The files of the dataset: path to content."""
     rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda row: str(row["id"]))
-    split_of = splits.assign(rows, config.test_share)
     by_split = {
         split: split_rows
         for split in parquet.SPLITS
@@ -230,6 +264,11 @@ def _files(
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     candidates = {entry.candidate.id: entry.candidate for entry in kept}
     configs, untaught = _configs(by_split, candidates, wrong, profiles)
+    tasks = {
+        split: list(task_rows(split_rows, (pair for pair in posed if split_of.get(pair.id) == split)))
+        for split, split_rows in by_split.items()
+    }
+    configs = {"pairs": configs["pairs"], "tasks": tasks, **configs}
     counts = {
         config_name: {split: len(split_rows) for split, split_rows in table.items()}
         for config_name, table in configs.items()
@@ -276,6 +315,7 @@ def _configs(
     configs = {
         config: {split: by_config[config] for split, by_config in tables_of.items() if by_config[config]}
         for config in parquet.CONFIGS
+        if config != "tasks"
     }
     return {config: table for config, table in configs.items() if table}, untaught
 

@@ -52,7 +52,7 @@ class Evaluated:
         Split | None,
         Option("Which tasks, as kcurate train splits them.  [default: held_out; kernelbench: all]"),
     ] = None
-    held_out: Annotated[float, Option("The share of the tasks that is held out.", metavar="SHARE")] = 0.2
+    held_out: Annotated[float, Option("At least this share of the tasks is held out.", metavar="SHARE")] = 0.2
     split_seed: Annotated[int, Option("Seed of the split.", metavar="N", min=0)] = 42
     untimed: Annotated[bool, Option("Also pairs that were never timed on a GPU.")] = False
     brief: Annotated[bool, Option("Prompts with the short rules.")] = False

@@ -8,7 +8,8 @@ asks for a technique by name. Not covered: which pairs are proved (`kcurate.verd
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -22,8 +23,10 @@ from kcurate.prompts import Technique
 from kcurate.records import Candidate, Prompt
 
 # Pairs whose slow side was made by a rule become examples from this speedup on. At most a fifth of them come
-# from one rule and at most a third are local edits, but `FEW` of each are always allowed.
+# from one rule and at most a third are local edits; at most a fifth of minted answers have the same
+# schedules. `FEW` of each are always allowed.
 RULE_GAIN = 1.5
+SHARE, LOCAL_SHARE = 1 / 5, 1 / 3
 FEW = 4
 # An answer is a local edit if more than this share of its lines occurs in the given code.
 LOCAL = 0.85
@@ -37,7 +40,7 @@ class Untaught(StrEnum):
     size. `same_prompt`: another answer to the same prompt is faster, and no technique distinguishes the two.
     `local_edit`: the answer is a local edit, and the pair would be in the test split. For pairs made by a
     rule: `small_gain`: the speedup is below `RULE_GAIN`; `many_of_a_rule`, `many_local_edits`: their share is
-    used up.
+    used up. `many_of_a_schedule`: so many minted answers have the same schedules.
     """
 
     LAYOUT = "layout"
@@ -46,6 +49,7 @@ class Untaught(StrEnum):
     SMALL_GAIN = "small_gain"
     MANY_OF_A_RULE = "many_of_a_rule"
     MANY_LOCAL_EDITS = "many_local_edits"
+    MANY_OF_A_SCHEDULE = "many_of_a_schedule"
     LOCAL_EDIT = "local_edit"
 
 
@@ -123,37 +127,67 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
                 continue
             answers[technique.name if technique else None] = answered.answer
             taught.append(_lesson(answered, technique, brief=brief))
-    selected = _of_rules(taught, untaught)
+    minted = {answered.of.pair.id for group in groups for answered in group if _is_minted(answered.of.pair)}
+    selected = _of_rules(taught, minted, untaught)
     return Lessons(tuple(sorted(selected, key=lambda lesson: lesson.pair.id)), untaught, groups)
 
 
-def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[Lesson]:
-    """Drop pairs made by rules that gain little or are too similar, keeping the largest speedups.
+def _is_minted(pair: Candidate) -> bool:
+    return pair.origin.kind == "minted"
 
-    Otherwise a model would learn to invert a few rules.
+
+def _of_rules(
+    taught: Iterable[Lesson], minted: Collection[str], untaught: dict[str, Untaught]
+) -> list[Lesson]:
+    """Drop pairs of rules and schedules that gain little or are too similar, keeping the largest speedups.
+
+    Otherwise a model would learn to invert a few rules, or to repeat a few templates. `minted`: ids of pairs
+    whose rules are schedules.
     """
-    selected = [lesson for lesson in taught if not lesson.pair.origin.rules]
-    by_rules = sorted(
-        (lesson for lesson in taught if lesson.pair.origin.rules),
-        key=lambda lesson: (-(lesson.speedup or 0.0), lesson.pair.id),
-    )
+    lessons = sorted(taught, key=lambda lesson: (-(lesson.speedup or 0.0), lesson.pair.id))
+    templates = [lesson for lesson in lessons if lesson.pair.id in minted]
+    by_rules = [lesson for lesson in lessons if lesson.pair.origin.rules and lesson.pair.id not in minted]
     large_gain = [lesson for lesson in by_rules if lesson.speedup is None or lesson.speedup >= RULE_GAIN]
     untaught |= {lesson.pair.id: Untaught.SMALL_GAIN for lesson in by_rules if lesson not in large_gain}
-    room = {
-        rule: max(FEW, len(large_gain) // 5) for lesson in large_gain for rule in lesson.pair.origin.rules
-    }
-    edit_room = max(FEW, len(large_gain) // 3)
-    for lesson in large_gain:
-        rules = lesson.pair.origin.rules
-        if any(room[rule] == 0 for rule in rules):
-            untaught[lesson.pair.id] = Untaught.MANY_OF_A_RULE
-        elif lesson.local_edit and edit_room == 0:
-            untaught[lesson.pair.id] = Untaught.MANY_LOCAL_EDITS
-        else:
-            room |= {rule: room[rule] - 1 for rule in rules}
-            edit_room -= lesson.local_edit
-            selected.append(lesson)
-    return selected
+    return [
+        *(lesson for lesson in lessons if not lesson.pair.origin.rules),
+        *_within(large_gain, _of_a_rule, untaught),
+        *_within(templates, _of_a_schedule, untaught),
+    ]
+
+
+Capped = Iterator[tuple[str, float, Untaught]]
+
+
+def _of_a_rule(lesson: Lesson) -> Capped:
+    yield from ((rule, SHARE, Untaught.MANY_OF_A_RULE) for rule in set(lesson.pair.origin.rules))
+    if lesson.local_edit:
+        yield "", LOCAL_SHARE, Untaught.MANY_LOCAL_EDITS
+
+
+def _of_a_schedule(lesson: Lesson) -> Capped:
+    yield "+".join(sorted(set(lesson.pair.origin.rules))), SHARE, Untaught.MANY_OF_A_SCHEDULE
+
+
+def _within(
+    lessons: list[Lesson], capped: Callable[[Lesson], Capped], untaught: dict[str, Untaught]
+) -> list[Lesson]:
+    """The first of these lessons, as many as keep each name within its share of those that are kept."""
+    size = len(lessons)
+    while True:
+        counts, kept, dropped = Counter[str](), list[Lesson](), dict[str, Untaught]()
+        for lesson in lessons:
+            names = list(capped(lesson))
+            full = (why for name, share, why in names if counts[name] >= max(FEW, int(share * size)))
+            if (why := next(full, None)) is not None:
+                dropped[lesson.pair.id] = why
+                continue
+            counts.update(name for name, _, _ in names)
+            kept.append(lesson)
+        if len(kept) >= size:
+            untaught |= dropped
+            return kept
+        size = len(kept)
 
 
 def _answers(proved: Iterable[Proved]) -> tuple[tuple[tuple[Answered, ...], ...], dict[str, Untaught]]:

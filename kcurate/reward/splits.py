@@ -1,64 +1,122 @@
 """Which families are held out: the one split of published datasets, training runs, evaluations and servers.
 
-A family is never in both parts. Families are grouped if code of one contains a function of the other, and a
-group is never divided. A hash of the seed and of the family that sorts first in a group gives the group a
-place from 0 to 1, and the groups with the lowest places are held out. A group of more than `MANY` families
-(which share a core, such as a matrix product) is always for training: it would dominate a test split.
+`pairs/split.json` names the side of every family that ships, in groups: families are grouped if code of one
+contains a function of the other, and a group is never divided. It holds a hash of itself, so nobody moves
+a family by chance. A family that it does not name gets the side of those that it shares code with; without
+any, a hash of the family that sorts first in its group decides, so that what is added moves nothing. A
+composed graph is a family by itself, whatever code graphs share: every kernel of an operator looks alike.
+Families of this form that compute what KernelBench asks for (`KERNELBENCH`) are always held out.
 
-A dataset holds out all groups below a threshold (`assign`), so that a pair keeps its split when the dataset
-grows. A run holds out a share of its tasks (`split`). With the seed `SEED` both use the same order.
+A dataset has exactly this split (`assign`). A run holds out the same families, and more in the order of their
+hashes if it asks for a larger share of its tasks (`split`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from kcurate.errors import OptionError
+from kcurate.core import codec, own_files, resources
+from kcurate.errors import InputError, OptionError
 from kcurate.problem.lessons import together
 from kcurate.reward.task import Task
 
+Side = Literal["train", "test"]
+# An unnamed group of more families shares a core, such as a matrix product: it would dominate a test split.
 MANY = 6
-# Families of this form compute what a task of KernelBench computes: they are held out first.
-KERNELBENCH = "kernelbench-"
-# The seed of published datasets, and the default of training runs.
+KERNELBENCH, COMPOSED = "kernelbench-", "minted-"
+# The seed of the file, and the default of training runs.
 SEED = 42
-# The place of a group that is never held out, and of one that always is; others lie between.
-_LAST, _FIRST = 1.0, -1.0
+FILE = "split.json"
 
 
-def assign(rows: Iterable[Mapping[str, Any]], test_share: float) -> dict[str, str]:
-    """The split of each row of `pairs`: id to `train` or `test`."""
+class _Place(NamedTuple):
+    """A group of families, its side (None: it shares code with both), and its place in an order."""
+
+    side: Side | None
+    hashed: float
+    families: frozenset[str]
+
+
+class Frozen(NamedTuple):
+    """What the file says: the side of each family, and the share of unnamed groups that are for tests."""
+
+    sides: Mapping[str, Side]
+    test_share: float
+    salt: str
+
+
+@cache
+def frozen(path: Path | None = None) -> Frozen:
+    """The split that ships.
+
+    Raises:
+        InputError: the file is not the one that was released.
+    """
+    path = path or resources.pairs_dir() / FILE
+    try:
+        data = json.loads(own_files.read(path))
+        stated = data.pop("sha256")
+        sides: dict[str, Side] = {family: "train" for group in data["train"] for family in group}
+        sides |= {family: "test" for group in data["test"] for family in group}
+        content = Frozen(sides, data["unlisted"]["test_share"], data["unlisted"]["salt"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _edited(path) from error
+    if digest(data) != stated:
+        raise _edited(path)
+    return content
+
+
+def digest(data: Mapping[str, Any]) -> str:
+    """The hash that the file holds of everything else in it."""
+    return hashlib.sha256(codec.canonical_json(data)).hexdigest()
+
+
+def _edited(path: Path) -> InputError:
+    return InputError(
+        "this split was edited: rows would move between train and test",
+        where=str(path),
+        hint="restore the file of the release",
+    )
+
+
+def assign(rows: Iterable[Mapping[str, Any]]) -> dict[str, Side | None]:
+    """The split of each row of `pairs`; None: its family shares code with both."""
     families = {}
     codes = set()
     for row in rows:
         families[row["id"]] = row["family"]
         codes |= {(row["family"], row["slow_code"]), (row["family"], row["fast_code"])}
-    places = {family: place for place, group in _placed(codes, SEED) for family in group}
-    split_of = {key: "test" if places[family] < test_share else "train" for key, family in families.items()}
-    if "train" not in split_of.values():
-        return dict.fromkeys(split_of, "train")
+    sides = {family: place.side for place in _placed(codes, SEED) for family in place.families}
+    split_of = {key: sides[family] for key, family in families.items()}
+    if "train" not in split_of.values() and frozen().sides.keys().isdisjoint(sides):
+        return dict.fromkeys(split_of, "train")  # strangers' few families, all for tests by chance
     return split_of
 
 
 def split(
     tasks: Sequence[Task], held_out_share: float, seed: int = SEED
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Training and held-out tasks, about `held_out_share` (0 to 1) of the tasks held out.
+    """Training and held-out tasks: those of a dataset's test split, and at least `held_out_share` (0 to 1).
 
-    The same input and seed give the same split. With two or more groups of families neither part is empty,
-    unless the share is 0.
+    A share of 0 holds out nothing. The same input and seed give the same split. With two or more groups of
+    families neither part is empty, unless the share is 0.
 
     Raises:
         OptionError: the share is not in [0, 1).
     """
     check_held_out(held_out_share)
     codes = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
-    held_out = _first(_placed(codes, seed), Counter(task.family for task in tasks), held_out_share)
+    places = _placed(codes, seed)
+    held_out = _first(places, Counter(task.family for task in tasks), held_out_share)
+    dropped = {family for place in places if place.side is None for family in place.families}
     return (
-        tuple(task for task in tasks if task.family not in held_out),
+        tuple(task for task in tasks if task.family not in held_out | dropped),
         tuple(task for task in tasks if task.family in held_out),
     )
 
@@ -74,34 +132,54 @@ def check_held_out(share: float) -> None:
         raise OptionError("not a share of the tasks", where=f"held out: {share}", hint=hint)
 
 
-def _first(
-    placed: Sequence[tuple[float, frozenset[str]]], tasks_of: Mapping[str, int], share: float
-) -> set[str]:
-    """The families of the first groups that together have about this share of the tasks; never all groups."""
-    if not share or len(placed) < 2:
+def _first(places: Sequence[_Place], tasks_of: Mapping[str, int], share: float) -> set[str]:
+    """The families for tests, then the next groups up to this share of the tasks; never all groups."""
+    if not share or len(places) < 2:
         return set()
-    sizes = {group: sum(tasks_of[family] for family in group) for _, group in placed}
+    sizes = {place: sum(tasks_of[family] for family in place.families) for place in places}
     target, count, held_out = share * sum(sizes.values()), 0, set[str]()
-    for place, group in placed[:-1]:
-        # Taken if that brings the count nearer to the target.
-        if place < _LAST and count + sizes[group] / 2 <= target:
-            held_out |= group
-            count += sizes[group]
-    return held_out or set(min(sizes.items(), key=lambda item: item[1])[0])
+    for place in places[:-1]:
+        # Beyond the tests, taken if that brings the count nearer to the target.
+        more = count + sizes[place] / 2 <= target and place.hashed < 1.0
+        if place.side == "test" or (place.side == "train" and more):
+            held_out |= place.families
+            count += sizes[place]
+    return held_out or set(min(sizes.items(), key=lambda item: item[1])[0].families)
 
 
-def _placed(codes: Iterable[tuple[str, str]], seed: int) -> list[tuple[float, frozenset[str]]]:
-    """Groups of families that stay together, each with its place in [0, 1], in order."""
-    return sorted(
-        ((_place(group, seed), group) for group in {*together(codes).values()}),
-        key=lambda item: (item[0], min(item[1])),
-    )
+def _placed(codes: Iterable[tuple[str, str]], seed: int) -> list[_Place]:
+    """Groups of families that stay together: those for tests first, then by their hashes."""
+    composed, written = set[str](), set[tuple[str, str]]()
+    for family, code in codes:
+        if family.startswith((COMPOSED, KERNELBENCH)):
+            composed.add(family)
+        else:
+            written.add((family, code))
+    groups = [frozenset({family}) for family in composed] + [*{*together(written).values()}]
+    places = [
+        _Place(side, 1.0 if side is None or len(part) > MANY else _hashed(part, seed), part)
+        for group in groups
+        for side, part in _sided(group)
+    ]
+    return sorted(places, key=lambda place: (place.side != "test", place.hashed, min(place.families)))
 
 
-def _place(group: frozenset[str], seed: int) -> float:
-    if any(family.startswith(KERNELBENCH) for family in group):
-        return _FIRST
-    if len(group) > MANY:
-        return _LAST
-    salt = "split" if seed == SEED else f"split {seed}"
+def _sided(group: frozenset[str]) -> Iterator[tuple[Side | None, frozenset[str]]]:
+    """A group with its side, or its parts: named families keep theirs, and the others cannot join both."""
+    named = frozen().sides
+    train, test = (frozenset(f for f in group if named.get(f) == side) for side in ("train", "test"))
+    if train and test:
+        yield "train", train
+        yield "test", test
+        if others := group - train - test:
+            yield None, others
+    elif train or test:
+        yield "train" if train else "test", group
+    else:
+        few = len(group) <= MANY and _hashed(group, SEED) < frozen().test_share
+        yield "test" if few or min(group).startswith(KERNELBENCH) else "train", group
+
+
+def _hashed(group: frozenset[str], seed: int) -> float:
+    salt = frozen().salt if seed == SEED else f"{frozen().salt} {seed}"
     return int.from_bytes(hashlib.sha256(f"{salt} {min(group)}".encode()).digest()[:8], "big") / 2**64

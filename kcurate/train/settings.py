@@ -139,9 +139,10 @@ class TaskSettings:
     """The prompts. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from.
 
     `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
-    `held_out`: the share of the tasks excluded from training, by whole families. `rollout`: the share of the
-    remaining tasks that only GRPO uses, by whole families (0: SFT and GRPO both use all of them). `limit`: at
-    most this many tasks, of many families, short ones (0: all).
+    `held_out`: at least this share of the tasks is excluded from training, by whole families, those of the
+    published test split first (0: none). `rollout`: the share of the remaining tasks that only GRPO uses, by
+    whole families (0: SFT and GRPO both use all of them). `limit`: at most this many tasks, of many families,
+    short ones (0: all).
     """
 
     source: Annotated[

@@ -35,7 +35,7 @@ def test_every_pair_has_one_outcome_and_rows_come_back(tmp_path: Path) -> None:
     work = tmp_path / "work"
     space = workspace(work, [(a, Outcome.CORRECT), (b, None), (c, Outcome.MISMATCH), (d, None)])
     store.write_verdict(space.pairs / "demo/b", verdict(b))
-    summary = run(BuildConfig(work, test_share=0))
+    summary = run(BuildConfig(work))
     assert summary.items == {"pairs": {"confirmed": 1, "correct": 1, "refused": 1, "not_judged": 1}}
     loaded = {
         name: load_dataset(str(space.dataset), name, split="train", cache_dir=str(tmp_path / "cache"))
@@ -256,3 +256,19 @@ def test_only_a_licence_that_is_on_record_is_published(
         assert item.outcome == "licence" and why in item.why
     allowing = BuildConfig(tmp_path, rules=Rules(allow_licences=("MIT",)))
     assert run(allowing).items == {"pairs": {"correct": 1}}
+
+
+def test_what_would_leak_from_the_test_split_is_no_row(tmp_path: Path) -> None:
+    held, shown = (replace(pair(f"demo/{name}", factor), family=family) for name, factor, family in (
+        ("held", 1, "bfs"), ("shown", 2, "sha256"),
+    ))  # fmt: skip
+    other = replace(pair("demo/other", 3), family="sha256")
+    shown = replace(shown, slow=held.slow)
+    run(BuildConfig(workspace(tmp_path, [(p, Outcome.CONFIRMED) for p in (held, shown, other)]).root))
+    rows = read_rows(Workspace(tmp_path).dataset)
+    assert {split: [row["id"] for row in some] for split, some in rows.items()} == {
+        "test": ["demo/held"],
+        "train": ["demo/other"],
+    }
+    (refused,) = json.loads((Workspace(tmp_path).dataset / "gates.json").read_text())["refused"]
+    assert (refused["id"], refused["reason"]) == ("demo/shown", "leaked")

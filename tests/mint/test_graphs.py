@@ -193,6 +193,6 @@ def test_graphs_of_kernelbench_are_marked_and_those_of_built_in_families_stay_wi
         {"id": name, "family": name, "slow_code": name, "fast_code": name}
         for name in (family_of(single("gelu")), "own")
     ]
-    assert splits.assign(rows, 0.0) == {rows[0]["id"]: "test", "own": "train"}
+    assert splits.assign(rows) == {rows[0]["id"]: "test", "own": "train"}
     assert family_of(single("swiglu")) == "swiglu"
     assert family_of(graph_of(node("h1", "neg", "x"), node("h2", "sin", "h1"))).startswith("minted-")

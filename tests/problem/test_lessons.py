@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from small import scaled
@@ -84,6 +85,28 @@ def test_sides_made_by_rules_are_taught_in_measure() -> None:
         "demo/small": Untaught.SMALL_GAIN,
         **{f"demo/a{i}": Untaught.MANY_OF_A_RULE for i in range(3)},
     }
+
+
+def test_caps_hold_among_what_is_kept() -> None:
+    """Not among what was offered: here every third of it is dropped by another cap."""
+    proved = [Proved(made_by(f"demo/a{i:02}", "unroll", local=i % 2 == 0), 9.0 + i) for i in range(30)]
+    proved += [Proved(made_by(f"demo/b{i:02}", f"rule-{i % 7}"), 2.0) for i in range(30)]
+    schedules = ["tiles"] * 20 + ["tiles scan"] * 20 + [f"kind-{i % 5}" for i in range(40)]
+    for at, names in enumerate(schedules):
+        pair = made_by(f"minted/{at}/triton", *names.split(), "tiles")
+        proved.append(Proved(replace(pair, origin=replace(pair.origin, kind="minted", made=None)), 1.1))
+    found = lessons(proved)
+    for minted in (True, False):
+        kept = [lesson for lesson in found.taught if lesson.pair.id.startswith("minted/") == minted]
+        names = Counter(
+            name
+            for lesson in kept
+            for name in ([tuple(sorted({*lesson.pair.origin.rules}))] if minted else lesson.pair.origin.rules)
+        )
+        assert len(kept) > 20
+        assert max(names.values()) <= len(kept) / 5
+        assert sum(lesson.local_edit for lesson in kept) <= len(kept) / 3
+    assert Counter(found.untaught.values())[Untaught.MANY_OF_A_SCHEDULE] > 0
 
 
 def test_few_local_edits_of_rules_are_taught() -> None:

@@ -13,7 +13,6 @@ from small import scaled
 
 from kcurate.core import store
 from kcurate.cuda_source.compare.similarity import fingerprint
-from kcurate.dataset.settings import TEST_SHARE
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
@@ -165,10 +164,11 @@ def test_held_out_families_are_not_trained_on(built_in: tuple[Task, ...]) -> Non
         for task in built_in
         for pair in [task.template]
     ]
-    tested = {task_id for task_id, part in splits.assign(rows, TEST_SHARE).items() if part == "test"}
+    tested = {task_id for task_id, part in splits.assign(rows).items() if part == "test"}
     assert tested
     assert tested <= {task.id for task in held_out}, "a dataset's test families are trained on"
-    assert splits.split(built_in, 0.2, 43) != (train, held_out)
+    assert splits.split(built_in, 0.2, 43)[1] == held_out, "what a dataset tests is never trained on"
+    assert splits.split(built_in, 0.4, 43) != splits.split(built_in, 0.4, 42)
 
 
 def test_families_that_share_a_kernel_stay_together() -> None:

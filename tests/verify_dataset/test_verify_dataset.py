@@ -98,7 +98,7 @@ def test_another_gpu_model_says_how_many_rows_hold_there() -> None:
 def test_what_a_stranger_sends_counts_for_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = pair("demo/a")
     space = workspace(tmp_path / "work", [(one, Outcome.CONFIRMED)])
-    build(BuildConfig(space.root, test_share=0))
+    build(BuildConfig(space.root))
     (row,) = read_rows(space.dataset)["train"]
     assert verdict_key(candidate_of(row)) != row["key"], "the published code has no comments"
     theirs = replace(judged(Outcome.CONFIRMED, 3.0, "NVIDIA L4"), key=verdict_key(candidate_of(row)))
@@ -107,7 +107,7 @@ def test_what_a_stranger_sends_counts_for_the_pair(tmp_path: Path, monkeypatch: 
     sent = tmp_path / "l4.jsonl"
     stage.run(VerifyConfig(str(space.dataset), tmp_path / "stranger", contribute=sent))
     store.write_bytes(space.verdicts / "l4.jsonl", sent.read_bytes())
-    assert build(BuildConfig(space.root, test_share=0)).items == {"pairs": {"confirmed": 1}}
+    assert build(BuildConfig(space.root)).items == {"pairs": {"confirmed": 1}}
     (row,) = read_rows(space.dataset)["train"]
     assert {
         row["device"],
@@ -123,7 +123,7 @@ def test_what_a_stranger_sends_counts_for_the_pair(tmp_path: Path, monkeypatch: 
 
 def test_the_emulator_has_nothing_to_contribute(tmp_path: Path) -> None:
     space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
-    build(BuildConfig(space.root, test_share=0))
+    build(BuildConfig(space.root))
     config = VerifyConfig(str(space.dataset), tmp_path / "w", "emulator", contribute=tmp_path / "file")
     with pytest.raises(InputError, match="only verdicts of a GPU can be sent"):
         run(config)
@@ -133,7 +133,7 @@ def test_the_emulator_has_nothing_to_contribute(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [0, 200, -1])
 def test_a_damaged_file_is_one_line(tmp_path: Path, at: int) -> None:
     space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
-    build(BuildConfig(space.root, test_share=0))
+    build(BuildConfig(space.root))
     path = space.dataset / parquet.data_file("pairs", "train")
     content = path.read_bytes()
     path.write_bytes(
@@ -153,7 +153,7 @@ def test_times_of_an_older_protocol_are_not_compared(row: dict[str, str]) -> Non
 
 def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None:
     space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(2)])
-    build(BuildConfig(space.root, test_share=0))
+    build(BuildConfig(space.root))
     path = space.dataset / parquet.data_file("pairs", "train")
     first, second = read_rows(space.dataset)["train"]
     wrong = {**second, "fast_code": second["fast_code"].replace("a * x[i]", "a + x[i]")}
@@ -194,7 +194,7 @@ def test_a_fault_after_a_verdict_ends_the_judges_too(tmp_path: Path) -> None:
 )
 def test_a_dataset_without_a_column_is_told(tmp_path: Path, column: str) -> None:
     space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
-    build(BuildConfig(space.root, test_share=0))
+    build(BuildConfig(space.root))
     path = space.dataset / parquet.data_file("pairs", "train")
     pq.write_table(pq.read_table(path).drop_columns([column]), path)
     with pytest.raises(InputError, match=f"train-00000-of-00001.parquet: .*no column {column} ") as told:

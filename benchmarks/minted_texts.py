@@ -1,0 +1,166 @@
+"""The texts of minted pairs, frozen beside the facts about them.
+
+    python benchmarks/minted_texts.py pack WORKSPACE NAME --commit HASH [--cpu-s S] [--wall-s S] [--problems]
+    python benchmarks/minted_texts.py unpack WORKSPACE
+
+`pack` writes docs/data/minted/NAME.parquet from a workspace in which `kcurate mint` ran: a row a pair, in the
+order of their ids, so that what the pairs of a graph share is stored once. A problem is there with PyTorch
+module, statement and plain side (`minted/<graph>/plain`), an answer if docs/data/*/minted.parquet has facts
+about it, and none with --problems; then a line of docs/data/minted/runs.jsonl says what the run composed and
+cost.
+
+`unpack` writes all of them into a workspace as ordinary pairs, with the verdicts that the facts are of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kcurate.core import codec, store
+from kcurate.core.workspace import Workspace
+from kcurate.judge.timing.statistics import CONFIDENCE
+from kcurate.records import Candidate, Environment, Outcome, SideReport, Speedup, Verdict
+from kcurate.verdicts.keys import PROTOCOL, verdict_key
+
+DATA = Path(__file__).resolve().parent.parent / "docs/data"
+TEXTS, RUNS = DATA / "minted", DATA / "minted/runs.jsonl"
+# The compilers of all other verdicts under the driver of the facts, which have none.
+COMPILERS = {"schedules": "nvrtc 13.0 sm_90a", "triton": "triton 3.6.0 ptxas 12.8.93"}
+
+
+def facts() -> Iterator[dict[str, Any]]:
+    """What a GPU found of minted answers."""
+    for path in sorted(DATA.glob("*/minted.parquet")):
+        yield from pq.read_table(path).to_pylist()
+
+
+def verdict_of(row: dict[str, Any]) -> Verdict:
+    """The verdict that a row of facts is of, without its samples; blocks and margin are not on record."""
+    speedup = row["speedup"] and Speedup(row["speedup"], *row["interval"], CONFIDENCE, blocks=0, margin=0.0)
+    compiler = row.get("compiler") or COMPILERS[row["answer"]]
+    return Verdict(
+        candidate=f"minted/{row['graph']}/{row['answer']}",
+        key=row["key"],
+        outcome=Outcome(row["outcome"]),
+        environment=Environment("cuda", row["device"], driver=row["driver"], compiler=compiler),
+        detail=row["detail"],
+        slow=SideReport(median_us=row["slow_us"]),
+        fast=SideReport(median_us=row["fast_us"]),
+        speedup=speedup,
+        timing_method="events" if speedup else None,
+        protocol=PROTOCOL,
+    )
+
+
+def candidates(path: Path) -> Iterator[Candidate]:
+    """The pairs of a file."""
+    for text in pq.read_table(path)["pair"].to_pylist():
+        yield codec.from_data(Candidate, json.loads(text), where=str(path))
+
+
+def to_bytes(pairs: Iterable[Candidate]) -> bytes:
+    """The pairs as Parquet; one page, so that zstd sees what neighbours share."""
+    ordered = sorted(pairs, key=lambda pair: pair.id)
+    texts = [codec.canonical_json(codec.to_data(pair)).decode() for pair in ordered]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        pa.table({"id": [pair.id for pair in ordered], "pair": texts}),
+        sink,
+        compression="zstd",
+        compression_level=22,
+        data_page_size=1 << 30,
+        row_group_size=max(1, len(ordered)),
+        use_dictionary=False,
+        write_statistics=False,
+    )
+    return sink.getvalue().to_pybytes()
+
+
+def pack(options: argparse.Namespace) -> None:
+    """Write the texts of a run, and a line of what it composed."""
+    workspace = Workspace(options.workspace)
+    known = set() if options.problems else {row["key"] for row in facts()}
+    pairs = []
+    for folder in store.find_candidates(workspace.pairs / "minted"):
+        pair = store.read_candidate(folder)
+        if pair.id.endswith("/plain") or verdict_key(pair) in known:
+            pairs.append(pair)
+    path = TEXTS / f"{options.name}.parquet"
+    store.write_bytes(path, to_bytes(pairs))
+    assert sorted(candidates(path), key=lambda pair: pair.id) == sorted(pairs, key=lambda pair: pair.id)
+    if not options.problems:
+        print(f"{len(known - {verdict_key(pair) for pair in pairs})} of {len(known)} facts have no text")
+    print(f"{len(pairs)} pairs in {path.stat().st_size >> 10} KB")
+    if not options.problems:
+        return
+    lines = [json.loads(text) for text in RUNS.read_text().splitlines()] if RUNS.exists() else []
+    lines = [line for line in lines if line["name"] != options.name] + [yields(options, workspace)]
+    store.write_bytes(RUNS, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def yields(options: argparse.Namespace, workspace: Workspace) -> dict[str, Any]:
+    """What a run composed, what became of it, and its cost in CPU seconds (workers, compilers included)."""
+    graphs = [json.loads(text) for text in (workspace.root / "minted.jsonl").read_text().splitlines()]
+    times = sorted(graph["cpu_s"] for graph in graphs if graph["cpu_s"] is not None)
+    admitted = [graph for graph in graphs if graph["outcome"] == "admitted"]
+    return {
+        "name": options.name,
+        "commit": options.commit,
+        "setting": graphs[0]["setting"],
+        "composed": len(graphs),
+        "outcomes": dict(Counter(graph["outcome"] for graph in graphs).most_common()),
+        "types": dict(Counter(graph["dtype"] for graph in admitted).most_common()),
+        "operators": len({name for graph in admitted for name in graph["operators"]}),
+        "cpu_s": {
+            "sum": round(sum(times), 1),
+            "median": times[len(times) // 2],
+            "largest": times[-1],
+        },
+        "run": {"cpu_s": options.cpu_s, "wall_s": options.wall_s},
+    }
+
+
+def unpack(workspace: Workspace) -> list[str]:
+    """Write all pairs and verdicts into a workspace; the keys of the pairs."""
+    keys = []
+    for path in sorted(TEXTS.glob("*.parquet")):
+        for pair in candidates(path):
+            store.write_candidate(workspace.pairs / pair.id, pair, durable=False)
+            keys.append(verdict_key(pair))
+    lines = (codec.canonical_json(codec.to_data(verdict_of(row))) + b"\n" for row in facts())
+    store.write_bytes(workspace.verdicts / "minted.jsonl", b"".join(lines))
+    return keys
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    packing, unpacking = parts.add_parser("pack"), parts.add_parser("unpack")
+    for part in (packing, unpacking):
+        part.add_argument("workspace", type=Path)
+    packing.add_argument("name")
+    packing.add_argument("--commit", required=True, help="of the composer")
+    packing.add_argument("--cpu-s", type=float, help="CPU seconds of the whole run")
+    packing.add_argument("--wall-s", type=float, help="its seconds")
+    packing.add_argument("--problems", action="store_true", help="no answers")
+    options = parser.parse_args()
+    if options.part == "pack":
+        pack(options)
+    else:
+        print(f"{len(unpack(Workspace(options.workspace)))} pairs")
+
+
+if __name__ == "__main__":
+    main()
