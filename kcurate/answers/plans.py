@@ -18,26 +18,18 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.kernelbench import sizes as sizing
 from kcurate.problem import c_types
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.expressions import evaluate
 from kcurate.records import Buffer, BufferArg, Call, Copy, Expr, Fill, Launch, Problem, Side, Step, ValueArg
 from kcurate.records.problem import Arg, Upload
 
 Sizes = Mapping[str, int]
 Recording = Mapping[str, Any]
-# Divisors that are tried for a number of blocks, beside those that the numbers themselves suggest.
+# A grid has no more blocks.
 MAX_BLOCKS = 1 << 31
-_DTYPES = {"int8": "int8", "uint8": "uint8", "int16": "int16", "uint16": "uint16", "int32": "int32"}
 
 
 class NoPlan(Exception):  # noqa: N818 - an outcome of an answer, not an error of ours
     """Why recordings give no plan."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The problem with the test sizes at which the answer launches the same, and the answer's side."""
-
-    problem: Problem
-    side: Side
 
 
 @dataclass(frozen=True)
@@ -223,8 +215,6 @@ def plan(code: str, recordings: Sequence[tuple[Sizes, Recording]], problem: Prob
 
 
 def _elements(buffer: Buffer, sizes: Sizes) -> int:
-    from kcurate.problem.expressions import evaluate
-
     return math.prod(evaluate(extent, sizes) for extent in buffer.shape)
 
 
@@ -258,15 +248,8 @@ def _fill(events: Sequence[Mapping[str, Any]], target: Any, counts: Sequence[int
     value = events[0]["value"]
     if not events[0].get("float") and value:
         raise NoPlan(f"cudaMemset with byte {value}")
-    width = target_width(target)
-    return Fill(
-        target.buffer, value, target.offset, fit.expression([number // width for number in counts], "a fill")
-    )
-
-
-def target_width(target: Any) -> int:
-    """Bytes of an element of a filled buffer."""
-    return int(target.width)
+    count = fit.expression([number // target.width for number in counts], "a fill")
+    return Fill(target.buffer, value, target.offset, count)
 
 
 @dataclass(frozen=True)
@@ -299,24 +282,22 @@ def _launch(
 ) -> Launch:
     first = events[0]
     name = first["name"]
-    params = next((params for kernel, params in signatures.items() if kernel.split("::")[-1] == name), None)
-    if params is None or len(params) != len(first["args"]):
+    kernel = next((kernel for kernel in signatures if kernel.split("::")[-1] == name), None)
+    params = signatures[kernel] if kernel is not None else ()
+    if kernel is None or len(params) != len(first["args"]):
         raise NoPlan(f"{name} is not in its device code")
     args = tuple(
         _argument([event["args"][index] for event in events], param, places, fit)
         for index, param in enumerate(params)
     )
-    grid = [
-        fit.expression([event["grid"][axis] for event in events], f"the grid of {name}") for axis in range(3)
-    ]
-    block = [
-        fit.expression([event["block"][axis] for event in events], f"the block of {name}")
-        for axis in range(3)
-    ]
+    grid, block = (
+        [fit.expression([event[extents][axis] for event in events], f"the {extents} of {name}")
+         for axis in range(3)]
+        for extents in ("grid", "block")
+    )  # fmt: skip
     shared = fit.expression([event["shared_bytes"] for event in events], f"the shared memory of {name}")
     template = host_text.template_arguments(first["instance"])
-    launch = next(kernel for kernel in signatures if kernel.split("::")[-1] == name)
-    return Launch(launch, _bare(grid), _bare(block), args, template, shared)
+    return Launch(kernel, _bare(grid), _bare(block), args, template, shared)
 
 
 def _bare(extents: Sequence[Expr]) -> tuple[Expr, ...]:

@@ -9,12 +9,13 @@ between them are real. Not covered: the process (`answers.worker`), what a recor
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from kcurate.backends import torch_module, torch_text
 from kcurate.errors import ProblemError
@@ -27,23 +28,12 @@ Build = Callable[[Mapping[str, Any]], tuple[bytes | None, str]]
 MULTIPROCESSORS = 132
 # Operators that compute nothing: they allocate, or look at the same memory in another way.
 _FREE = frozenset(
-    {
-        *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "view", "_unsafe_view"),
-        *(
-            "reshape",
-            "_reshape_alias",
-            "expand",
-            "squeeze",
-            "unsqueeze",
-            "permute",
-            "transpose",
-            "t",
-            "select",
-        ),
-        *("slice", "as_strided", "detach", "alias", "_to_copy", "lift_fresh", "split", "unbind", "chunk"),
-        *("resize_", "set_", "is_same_size", "view_as_real", "flatten", "unfold", "diagonal", "squeeze_"),
-        *("unsqueeze_", "requires_grad_", "detach_", "split_with_sizes", "narrow", "contiguous", "is_pinned"),
-    }
+    """
+    empty empty_like empty_strided new_empty new_empty_strided view _unsafe_view reshape _reshape_alias
+    expand squeeze unsqueeze permute transpose t select slice as_strided detach alias _to_copy lift_fresh
+    split unbind chunk resize_ set_ is_same_size view_as_real flatten unfold diagonal squeeze_ unsqueeze_
+    requires_grad_ detach_ split_with_sizes narrow contiguous is_pinned
+    """.split()  # noqa: SIM905
 )
 _ZERO = frozenset({"zeros", "zeros_like", "new_zeros", "zero_", "zero"})
 _FILL = frozenset({"fill_", "fill", "full", "full_like", "new_full", "ones", "ones_like", "new_ones"})
@@ -95,12 +85,7 @@ class Tape:
             self.events.append({"kind": "copy", "to": parts[0], "from": parts[1], "bytes": parts[2]})
 
 
-def recorded(
-    answer: str,
-    reference: str,
-    sizes: Mapping[str, int],
-    build: Build,
-) -> dict[str, Any]:
+def recorded(answer: str, reference: str, sizes: Mapping[str, int], build: Build) -> dict[str, Any]:
     """Run an answer at these sizes: `events` of its second call, `inputs`, `state`, `outputs`, `memory`.
 
     `build` makes a library of `load_inline`'s arguments; text: why it cannot. `ended`: why nothing is
@@ -114,59 +99,57 @@ def recorded(
     sys.kcurate_event = tape.hear  # type: ignore[attr-defined]
     try:
         with _Watched(tape).on(), _pretended(torch, build, failed, repaired):
-            torch.manual_seed(0)
-            reference_model, names = torch_module.build(reference, "Model", sizes)
-            inputs = [_placeholder(value) for value in _made(names["get_inputs"])]
-            start = _made(names.get("get_init_inputs", list))
-            torch.manual_seed(0)
-            text = torch_text.with_sizes(answer, sizes)
-            scope: dict[str, Any] = {"__name__": "answer", "__file__": "answer.py"}
-            exec(compile(text, "<answer>", "exec"), scope)
-            if CLASS not in scope:
-                raise Ended("unreadable", f"it has no class {CLASS}")
-            made = scope[CLASS](**start) if isinstance(start, Mapping) else scope[CLASS](*start)
-            made.eval() if not reference_model.training else made
-            with torch.no_grad():
-                for _ in range(2):
-                    tape.events[:] = [event for event in tape.events if event["kind"] == "symbol"]
-                    tape.on = True
-                    results = made(*inputs)
-                    tape.on = False
-            if Ended.first is None:
-                told = _told(tape, inputs, made, reference_model, torch_module.flat(results))
-                return {**told, "failed": failed, "repaired": repaired}
+            recording = _of_second_call(torch, tape, answer, reference, sizes)
+        end = Ended.first  # the answer may have swallowed it
     except Ended:
-        pass
+        end = Ended.first
     except ProblemError as error:
-        return {"ended": "unreadable", "detail": error.what, "failed": failed, "repaired": repaired}
+        end = Ended("unreadable", error.what)
     except Exception as error:  # noqa: BLE001 - an answer may raise anything
-        said = " ".join(str(error).split())[:300]
-        return {
-            "ended": "unreadable",
-            "detail": f"it fails: {type(error).__name__}: {said}",
-            "failed": failed,
-            "repaired": repaired,
-        }
+        end = Ended("unreadable", f"it fails: {_one_line(error, 300)}")
     finally:
-        end, Ended.first = Ended.first, None
-    assert end is not None
-    return {"ended": end.why, "detail": end.detail, "failed": failed, "repaired": repaired}
+        Ended.first = None
+    outcome = recording if end is None else {"ended": end.why, "detail": end.detail}
+    return {**outcome, "failed": failed, "repaired": repaired}
 
 
-def _made(function: Callable[[], Any]) -> Any:
-    """What a function of the module gives, its tensors uninitialised: their contents do not matter here."""
-    return function()
+def _of_second_call(
+    torch: Any, tape: Tape, answer: str, reference: str, sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """The recording of the second call of an answer's module: the first may allocate and choose."""
+    torch.manual_seed(0)
+    reference_model, names = torch_module.build(reference, "Model", sizes)
+    inputs = [value.detach() if hasattr(value, "detach") else value for value in names["get_inputs"]()]
+    start = names.get("get_init_inputs", list)()
+    torch.manual_seed(0)
+    text = torch_text.with_sizes(answer, sizes)
+    scope: dict[str, Any] = {"__name__": "answer", "__file__": "answer.py"}
+    exec(compile(text, "<answer>", "exec"), scope)
+    if CLASS not in scope:
+        raise Ended("unreadable", f"it has no class {CLASS}")
+    model = scope[CLASS](**start) if isinstance(start, Mapping) else scope[CLASS](*start)
+    if not reference_model.training:
+        model.eval()
+    with torch.no_grad():
+        for _ in range(2):
+            tape.events[:] = [event for event in tape.events if event["kind"] == "symbol"]
+            tape.on = True
+            results = model(*inputs)
+            tape.on = False
+    results = torch_module.flat(results)
+    return {} if Ended.first else _plain_data(tape, inputs, model, reference_model, results)
 
 
-def _placeholder(value: Any) -> Any:
-    return value.detach() if hasattr(value, "detach") else value
+def _one_line(error: Exception, most: int = 200) -> str:
+    """The type of an error, and its message on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:most]}"
 
 
-def _told(
-    tape: Tape, inputs: Sequence[Any], made: Any, reference: Any, results: Sequence[Any]
+def _plain_data(
+    tape: Tape, inputs: Sequence[Any], model: Any, reference: Any, results: Sequence[Any]
 ) -> dict[str, Any]:
     """A recording as plain data."""
-    theirs = dict(made.named_parameters()) | dict(made.named_buffers())
+    theirs = dict(model.named_parameters()) | dict(model.named_buffers())
     ours = dict(reference.named_parameters()) | dict(reference.named_buffers())
     for tensor in (*inputs, *results):
         if hasattr(tensor, "untyped_storage"):
@@ -215,9 +198,8 @@ class _Watched:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
 
-    @contextlib.contextmanager
     def on(self) -> Any:
-        """Watch inside."""
+        """A context to watch in."""
         from torch.utils._python_dispatch import TorchDispatchMode
 
         note = self._note
@@ -226,8 +208,7 @@ class _Watched:
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 return note(func, args, kwargs or {})
 
-        with Watch():
-            yield
+        return Watch()
 
     def _note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         name = func.overloadpacket.__name__
@@ -282,7 +263,7 @@ def _pretended(torch: Any, build: Build, failed: list[str], repaired: list[str])
             repaired.append(why)
         try:
             return _loaded(str(name), library, failed)
-        except Exception as error:
+        except Exception as error:  # passed on as it is: its initialisation is the answer's own code
             failed.append(f"loading it: {' '.join(str(error).split())[:200]}")
             raise
 
@@ -330,9 +311,9 @@ def _tensors_on_a_gpu(torch: Any) -> Any:
 
     class Pretend(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in (torch.Tensor.is_cuda.__get__,):
+            if func == torch.Tensor.is_cuda.__get__:
                 return True
-            if func in (torch.Tensor.device.__get__,):
+            if func == torch.Tensor.device.__get__:
                 return torch.device("cuda", 0)
             if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
                 return args[0]
@@ -371,15 +352,7 @@ def _gpu(torch: Any) -> dict[str, Any]:
                 raise AttributeError(name)
             return lambda *_, **__: Nothing()
 
-    ignored = (
-        "synchronize",
-        "empty_cache",
-        "init",
-        "set_device",
-        "manual_seed",
-        "manual_seed_all",
-        "_lazy_init",
-    )
+    ignored = "synchronize empty_cache init set_device manual_seed manual_seed_all _lazy_init".split()  # noqa: SIM905
     return {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -447,9 +420,8 @@ class _Watching:
         def watched(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
-            except Exception as error:
-                text = " ".join(str(error).split())[:200]
-                self._failed.append(f"{name} raises {type(error).__name__}: {text}")
+            except Exception as error:  # passed on as it is
+                self._failed.append(f"{name} raises {_one_line(error)}")
                 raise
 
         return watched if callable(function) else function
@@ -476,20 +448,11 @@ def _cupy(torch: Any) -> types.ModuleType:
         def get_function(self, name: str) -> RawKernel:
             return RawKernel(self.code, name)
 
-    members = {"RawKernel": RawKernel, "RawModule": RawModule}
-    for name in ("float32", "int32", "int64", "uint32", "float64"):
-        import numpy as np
-
-        members[name] = getattr(np, name)
-    vars(cupy).update(members)
+    numbers = {name: getattr(np, name) for name in ("float32", "int32", "int64", "uint32", "float64")}
+    vars(cupy).update(numbers, RawKernel=RawKernel, RawModule=RawModule)
     return cupy
 
 
 def _three(extent: Any) -> tuple[int, ...]:
     numbers = tuple(extent) if isinstance(extent, tuple | list) else (extent,)
     return (*map(int, numbers), *(1,) * (3 - len(numbers)))
-
-
-def source_of(text: str) -> bool:
-    """Whether a text has a kernel in CUDA."""
-    return re.search(r"\b__global__\b", text) is not None

@@ -7,6 +7,7 @@ afterwards. Not covered: reading rows (`answers.rows`), running answers (`answer
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 import re
@@ -301,8 +302,6 @@ def _smallest(recordings: list[tuple[dict[str, int], Any]]) -> list[dict[str, in
 
 def _cuda_texts(answer: str) -> list[str]:
     """The string literals of an answer that hold device code."""
-    import ast
-
     try:
         tree = ast.parse(answer)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -48,14 +48,8 @@ def begin(args: Sequence[str]) -> None:
     before_program = [*args[: args.index("--")]] if "--" in args else [*args]
     words = [word for word in before_program[:2] if not word.startswith("-")]
     name = " ".join(words if words[:1] in (["problem"], ["config"]) else words[:1])
-    wanted = "--json" in before_program or os.environ.get("KCURATE_JSON", "").lower() in (
-        "1",
-        "true",
-        "yes",
-        "on",
-        "t",
-        "y",
-    )
+    of_environment = os.environ.get("KCURATE_JSON", "").lower()
+    wanted = "--json" in before_program or of_environment in ("1", "true", "yes", "on", "t", "y")
     _now = _Command(tuple(args), name, wanted)
 
 

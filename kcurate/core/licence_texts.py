@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcurate.records import Sourced
 
@@ -147,42 +147,60 @@ def _blocks(text: str, comments: re.Pattern[str]) -> Iterator[tuple[int, str]]:
             yield line, "\n".join(_FRAME.sub("", row) for row in match.group()[:MAX_CHARACTERS].split("\n"))
 
 
-def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Notices:
-    tags: list[Sourced] = []
-    texts: list[Sourced] = []
-    holders: list[Sourced] = []
-    rest: list[tuple[int, str]] = []
-    barrier: Sourced | None = None
-    for first, block in blocks:
+@dataclass
+class _Reading:
+    """What the comments of one file state, and what is `left` of them: the line and the text of each."""
+
+    where: str
+    min_share: float
+    tags: list[Sourced] = field(default_factory=list)
+    texts: list[Sourced] = field(default_factory=list)
+    holders: list[Sourced] = field(default_factory=list)
+    left: list[tuple[int, str]] = field(default_factory=list)
+    unreadable: Sourced | None = None
+
+    def read(self, first: int, block: str) -> None:
+        """A comment that begins on line `first`."""
         for number, row in enumerate(block.split("\n"), first):
             if _HOLDER.search(row):
-                holders.append(Sourced(_quoted(row), where, number))
+                self.holders.append(Sourced(_quoted(row), self.where, number))
+        self.left.append((first, self._without_licences(first, block, self._without_tags(first, block))))
+
+    def _without_tags(self, first: int, block: str) -> str:
         left = block
         for tag in _TAG.finditer(block):
-            place = Sourced("", where, first + block.count("\n", 0, tag.start()))
+            line = first + block.count("\n", 0, tag.start())
             words = tag.group(1).strip(" \t*/-\"'`,;.\\")
             if words.startswith("(") and words.find(")") == len(words) - 1:
                 words = words[1:-1]
             if (spelled := canonical(words)) is not None:
-                tags.append(Sourced(spelled, where, place.line))
-            else:
-                barrier = barrier or Sourced(
-                    f"{_quoted(words)!r} is not an SPDX expression", where, place.line
-                )
+                self.tags.append(Sourced(spelled, self.where, line))
+            elif self.unreadable is None:
+                what = f"{_quoted(words)!r} is not an SPDX expression"
+                self.unreadable = Sourced(what, self.where, line)
             left = _without(left, tag.start(), tag.end())
+        return left
+
+    def _without_licences(self, first: int, block: str, left: str) -> str:
         matches = _recognised(left)
         covered = sum(len(left[start:end].split()) for _, start, end in matches)
-        if covered >= min_share * len(left.split()):
-            for name, start, end in matches:
-                texts.append(Sourced(name, where, first + block.count("\n", 0, start)))
-                left = _without(left, start, end)
-        rest.append((first, left))
-    licenses = [*tags, *texts]
+        for name, start, end in matches if covered >= self.min_share * len(left.split()) else ():
+            self.texts.append(Sourced(name, self.where, first + block.count("\n", 0, start)))
+            left = _without(left, start, end)
+        return left
+
+
+def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Notices:
+    reading = _Reading(where, min_share)
+    for first, block in blocks:
+        reading.read(first, block)
+    tags, rest = reading.tags, reading.left
+    licenses = [*tags, *reading.texts]
     license = joint(each.value for each in licenses)
     families = frozenset(
         family for _, left in rest for family, pattern in _FAMILIES.items() if pattern.search(left)
     )
-    restricted = barrier or _first(rest, where, _restrictions(license, families))
+    restricted = reading.unreadable or _first(rest, where, _restrictions(license, families))
     barrier = restricted or (None if license else _first(rest, where, (_STATEMENT, _RESERVED)))
     refers = bool(families) or any(_REFERENCE.search(left) for _, left in rest)
     spoken = sum(len(_STATEMENT.findall(left)) for _, left in rest)
@@ -195,7 +213,7 @@ def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Not
         tags[0] if tags else None,
         families,
         refers and restricted is None and spoken <= _MAX_STATEMENTS,
-        tuple(dict.fromkeys(holders))[:MAX_HOLDERS],
+        tuple(dict.fromkeys(reading.holders))[:MAX_HOLDERS],
     )
 
 

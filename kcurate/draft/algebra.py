@@ -105,7 +105,7 @@ def quotient(above: Poly, below: Poly) -> Poly | None:
     rest = above - below + number(1)
     if _smaller(rest, above) and rest.terms:
         return ceil_div(rest, below)
-    return factor(f"({_bracketed(above)}/{_bracketed(below)})")
+    return factor(f"({bracketed(above.text())}/{bracketed(below.text())})")
 
 
 def _smaller(rest: Poly, above: Poly) -> bool:
@@ -117,8 +117,8 @@ def _smaller(rest: Poly, above: Poly) -> bool:
     )
 
 
-def _bracketed(poly: Poly) -> str:
-    text = poly.text()
+def bracketed(text: str) -> str:
+    """An expression as an operand: in brackets, unless it is a name or a number."""
     return text if re.fullmatch(r"\w+", text) else f"({text})"
 
 
@@ -187,7 +187,7 @@ def _binary(operator: str, left: Poly, right: Poly) -> Poly | None:
         return left * number(1 << shift) if operator == "<<" else quotient(left, number(1 << shift))
     if left.constant is not None and right.constant:
         return number(left.constant % right.constant)
-    return factor(f"({_bracketed(left)} % {_bracketed(right)})") if right.constant != 0 else None
+    return factor(f"({bracketed(left.text())} % {bracketed(right.text())})") if right.constant != 0 else None
 
 
 def _scaled(node: Node) -> Poly | None:

@@ -160,20 +160,11 @@ class _Reading:
 
     def changes(self) -> Iterator[Change]:
         """Every kernel that the commit changes and that exists before and after it."""
-        texts = [(file, *self._texts(file)) for file in self.task.changed.files]
-        lost = {name for _, old, new in texts for name in old.kernels.keys() - new.kernels.keys()}
-        gained = {name for _, old, new in texts for name in new.kernels.keys() - old.kernels.keys()}
         before: list[Placed] = []
         after: list[Placed] = []
         lineage: dict[str, str] = {}
         wanted: set[str] = set()
-        for file, old, new in texts:
-            common = old.kernels.keys() & new.kernels.keys()
-            whole = old.helpers != new.helpers
-            changed = {name for name in common if whole or old.kernels[name] != new.kernels[name]}
-            moved = (old.kernels.keys() & lost or new.kernels.keys() & gained) if lost and gained else ()
-            if not changed and not moved:
-                continue
+        for file, old, new, changed in self._changed_files():
             wanted |= changed
             if file.before and file.after:
                 lineage[file.after] = file.before
@@ -187,6 +178,19 @@ class _Reading:
         for slow, fast in matched:
             if normalised_tokens(slow.code) != normalised_tokens(fast.code):
                 yield self._compared(slow, fast)
+
+    def _changed_files(self) -> Iterator[tuple[FileChange, _Text, _Text, set[str]]]:
+        """The files with kernels that the commit changes or moves, before and after it; those it changes."""
+        texts = [(file, *self._texts(file)) for file in self.task.changed.files]
+        lost = {name for _, old, new in texts for name in old.kernels.keys() - new.kernels.keys()}
+        gained = {name for _, old, new in texts for name in new.kernels.keys() - old.kernels.keys()}
+        for file, old, new in texts:
+            common = old.kernels.keys() & new.kernels.keys()
+            whole = old.helpers != new.helpers
+            changed = {name for name in common if whole or old.kernels[name] != new.kernels[name]}
+            moved = (old.kernels.keys() & lost or new.kernels.keys() & gained) if lost and gained else ()
+            if changed or moved:
+                yield file, old, new, changed
 
     def _texts(self, file: FileChange) -> tuple[_Text, _Text]:
         sources = [

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from kcurate.errors import ProblemError
@@ -89,11 +90,9 @@ class Tree:
 
 
 def _shared(left: str, right: str) -> int:
-    pairs = zip(left.split("/"), right.split("/"), strict=False)
-    return next(
-        (at for at, (left_part, other) in enumerate(pairs) if left_part != other),
-        min(len(left), len(right)),
-    )
+    """How many leading folders two paths have in common."""
+    parts = zip(left.split("/"), right.split("/"), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], parts))
 
 
 class File:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from kcurate.cuda_source.launches.host_names import (
     MAX_DEPTH,
@@ -26,7 +27,7 @@ from kcurate.cuda_source.launches.host_names import (
 from kcurate.cuda_source.launches.kernel_scopes import Scopes
 from kcurate.cuda_source.launches.launch_sites import Launch
 from kcurate.cuda_source.launches.template_heads import deduced, template_params
-from kcurate.cuda_source.parse.items import Item, Parsed
+from kcurate.cuda_source.parse.items import Item, Parsed, innermost
 from kcurate.cuda_source.parse.parameters import header_of, params_of
 from kcurate.cuda_source.preprocess.conditions import number
 from kcurate.cuda_source.text.blanking import blank_literals
@@ -51,9 +52,7 @@ _TYPES = ("type", "using")
 
 def _common(path: Sequence[bytes], other: Sequence[bytes]) -> int:
     """How many leading parts two paths have in common."""
-    return next(
-        (at for at, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other))
-    )
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, other, strict=False)))
 
 
 @dataclass(frozen=True)
@@ -210,12 +209,8 @@ class Instantiations:
             for match in re.finditer(rb"\btemplate\b(?!\s*<)[^;{}]*;", text):
                 yield from _uses(match[0], name)
 
-    def _around(self, at: int) -> Item | None:
-        around = [item for item in self.functions if item.start <= at < item.end]
-        return min(around, key=lambda item: item.end - item.start, default=None)
-
     def _place(self, at: int, within: bytes = b"") -> _Place:
-        around = self._around(at)
+        around = innermost(self.functions, at)
         start = around.start if around is not None else max(self.bare.rfind(b"\n}", 0, at), 0)
         return _Place(self.bare[start:at] + b"\n" + within, around)
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from kcurate.cuda_source.launches.launch_sites import Launch
-from kcurate.cuda_source.parse.items import Item, Parsed
+from kcurate.cuda_source.parse.items import Item, Parsed, innermost
 
 
 class Scopes:
@@ -43,6 +43,5 @@ class Scopes:
 
     def _scope(self, at: int) -> list[bytes]:
         """The namespaces around a byte position."""
-        around = [item for item in self._functions if item.start <= at < item.end]
-        inner = min(around, key=lambda item: item.end - item.start, default=None)
+        inner = innermost(self._functions, at)
         return inner.qualified.split(b"::")[:-1] if inner is not None else []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from kcurate.cuda_source.parse.items import Parsed
-from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definition, expanded
+from kcurate.cuda_source.preprocess.expansion import definition, expanded_text
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
@@ -42,8 +42,6 @@ def expanded_calls(parsed: Parsed, bare: bytes) -> Iterator[tuple[int, bytes]]:
             return
         if end is None or any(start <= match.start() < stop for start, stop in inside):
             continue
-        try:
-            words = expanded(parsed.text[match.start() : end], macros, lambda header: False)
-        except UnevaluatedError:
-            continue
-        yield match.start(), b" ".join(words)
+        expansion = expanded_text(parsed.text[match.start() : end], macros)
+        if expansion is not None:
+            yield match.start(), expansion

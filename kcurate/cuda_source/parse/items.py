@@ -107,6 +107,12 @@ class Item:
         return b"::".join([self.space, self.names[-1]] if self.space else [self.names[-1]])
 
 
+def innermost(items: Iterable[Item], at: int) -> Item | None:
+    """The smallest of the items that a byte lies in."""
+    around = (item for item in items if item.start <= at < item.end)
+    return min(around, key=lambda item: item.end - item.start, default=None)
+
+
 @dataclass(frozen=True)
 class Parsed:
     """A unit: its original bytes, the same bytes without comments (same length), the tree, the items.

@@ -23,21 +23,7 @@ _WORDS = re.compile(rb"[A-Za-z_][\w\s*:]*")
 MAX_NESTED = 4
 _POINTER_NAME = re.compile(rb"\btypedef\s+([\w:\s]+?\*)\s*(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:\s]+?\*)\s*;")
 _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
-_BUILTIN_LAST = frozenset(
-    (
-        b"int",
-        b"float",
-        b"double",
-        b"char",
-        b"short",
-        b"long",
-        b"unsigned",
-        b"bool",
-        b"void",
-        b"const",
-        b"signed",
-    )
-)
+_BUILTIN_LAST = frozenset(b"int float double char short long unsigned bool void const signed".split())
 
 
 def params_of(header: bytes) -> tuple[Param, ...]:

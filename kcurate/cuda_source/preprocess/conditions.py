@@ -186,7 +186,7 @@ def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHe
 def number(expression: bytes) -> int | None:
     """The value of an integer expression without names, or None."""
     try:
-        parser = _Parser(expanded(expression, {}, lambda header: False))
+        parser = _Parser(expanded(expression, {}))
         value = parser.expression(0, dead=False).number
         parser.take(b"")
     except UnevaluatedError:

@@ -254,7 +254,9 @@ def _pasted(left: Token, right: Token) -> Token:
     return text, left[1] & right[1]
 
 
-def expanded(text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) -> list[bytes]:
+def expanded(
+    text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader = lambda _: False
+) -> list[bytes]:
     """The tokens of a condition with its macros expanded, `defined` and `__has_...` answered by numbers.
 
     Raises:
@@ -262,6 +264,14 @@ def expanded(text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) 
     """
     start: list[Token] = [(token, frozenset()) for token in _tokens(text)]
     return [token for token, _ in _Expander(macros, has_header).expand(start)]
+
+
+def expanded_text(text: bytes, macros: Mapping[bytes, bytes]) -> bytes | None:
+    """The tokens of `expanded` as one line; None: a macro that is not understood."""
+    try:
+        return b" ".join(expanded(text, macros))
+    except UnevaluatedError:
+        return None
 
 
 def without_macros(text: bytes) -> tuple[bytes, Mapping[str, str]]:
@@ -289,10 +299,8 @@ def _expanded_in(text: bytes, wanted: Mapping[bytes, bytes]) -> bytes:
             end = closing(text, opening.end() - 1) if opening else None
         if end is None:
             continue
-        try:
-            words = expanded(text[match.start() : end], wanted, lambda _: False)
-        except UnevaluatedError:
-            continue
-        out += [text[at : match.start()], b" ".join(words)]
-        at, size = end, size + len(out[-1])
+        expansion = expanded_text(text[match.start() : end], wanted)
+        if expansion is not None:
+            out += [text[at : match.start()], expansion]
+            at, size = end, size + len(expansion)
     return b"".join([*out, text[at:]])

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definitions, expanded
+from kcurate.cuda_source.preprocess.expansion import definitions, expanded_text
 from kcurate.cuda_source.preprocess.macros import global_macros
-from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.blanking import blank_directives, blank_literals
 from kcurate.cuda_source.text.brackets import closing
-from kcurate.cuda_source.text.tokens import DIRECTIVE
 
 _BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
 _MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
@@ -41,7 +40,7 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     if not macros:
         return
     words = {name: bodies[name] for name in global_macros(bare).words if name in bodies}
-    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    code = blank_directives(bare)
     blocks: list[bytes | None] = []
     last = 0
     for match in _marks(code, macros, 0, len(code)):
@@ -87,13 +86,10 @@ def _statement(
         more, end = step[0], step.end()
         if more not in (b"{", b"}"):
             closed = closing(code, end)
-            if closed is None:
+            called = expanded_text(text[step.start() : closed], {**macros, **words}) if closed else None
+            if closed is None or called is None:
                 return None
-            try:
-                made = expanded(text[step.start() : closed], {**macros, **words}, lambda header: False)
-            except UnevaluatedError:
-                return None
-            more, end = b" ".join(made), closed
+            more, end = called, closed
         expansion += b" " + more
         bare = blank_literals(more)
         depth += bare.count(b"{") - bare.count(b"}")

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kcurate.cuda_source.preprocess.expansion import UnevaluatedError, definition, definitions, expanded
+from kcurate.cuda_source.preprocess.expansion import definition, definitions, expanded_text
+from kcurate.cuda_source.text.blanking import blank_directives
 from kcurate.cuda_source.text.brackets import closing
-from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER
+from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
 _GRAMMAR_KNOWS = b"__launch_bounds__"
@@ -134,7 +135,7 @@ def _annotations(body: bytes, known: Mapping[bytes, frozenset[bytes]]) -> frozen
 def annotations_in(bare: bytes, names: Iterable[bytes]) -> Iterator[tuple[int, int]]:
     """Where macros are used outside of directives, with the arguments that they are given."""
     if names := sorted(names):
-        code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+        code = blank_directives(bare)
         for match in re.finditer(rb"\b(?:" + b"|".join(names) + rb")\b(\s*\()?", code):
             end = closing(code, match.end() - 1, MAX_CALL_BYTES) if match[1] else None
             taken = end is not None and _FOLLOWS.match(code, end)
@@ -172,7 +173,7 @@ def statement_macros(bare: bytes) -> Iterator[tuple[int, int, bytes]]:
                     braces[name] = text.count(b"{") - text.count(b"}") + inside
     if not braces:
         return
-    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    code = blank_directives(bare)
     for match in re.finditer(rb"\b(?:" + b"|".join(sorted(braces)) + rb")\b(\s*\()?", code):
         name = match[0].partition(b"(")[0].strip()
         end: int | None = match.start() + len(name)
@@ -209,17 +210,14 @@ def blocks_opened(text: bytes, bare: bytes) -> Iterator[Opened]:
     )  # fmt: skip
     if not opening:
         return
-    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    code = blank_directives(bare)
     depth = 0
     for match in re.finditer(rb"\b(?:" + b"|".join(opening) + rb")\b", code):
         end = match.end()
         if bodies[match[0]].startswith(b"("):
             end = closing(code, len(code) - len(code[end:].lstrip())) or 0
-        try:
-            words = (
-                b" ".join(expanded(text[match.start() : end], bodies, lambda header: False)) if end else b""
-            )
-        except UnevaluatedError:
+        words = expanded_text(text[match.start() : end], bodies) if end else None
+        if words is None:
             continue
         heads, closes, at = list[bytes](), 0, 0
         while block := _BLOCKS.match(words, at):
@@ -241,7 +239,7 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
     """
     if MARK.search(bare) is None:
         return
-    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    code = blank_directives(bare)
     marks = b"|".join([b"__global__", *sorted(macros.all)])
     mark: int | None = None
     for match in re.finditer(rb"\b(?:" + marks + rb")\b|[;{]", code):

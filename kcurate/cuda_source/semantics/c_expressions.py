@@ -1,7 +1,7 @@
 """C expressions as trees: enough of the language for sizes, grids and launch arguments.
 
 Casts are dropped except for one fact: whether a division is floating-point (`ceil((float)n / 256)`). What is
-not understood has no tree. Not covered: what names mean (`statements`).
+not understood has no tree. Not covered: what names mean (`code_index`).
 """
 
 from __future__ import annotations

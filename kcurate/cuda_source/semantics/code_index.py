@@ -90,6 +90,10 @@ class Code:
         """Every function with a body, in order, methods included."""
         return tuple(filter(None, map(self._function, self._nodes["function_definition"])))
 
+    def function(self, name: str) -> Function | None:
+        """The first function of this name; None: there is none."""
+        return next((function for function in self.functions if function.name == name), None)
+
     @cached_property
     def _nodes(self) -> Mapping[str, list[Node]]:
         """The nodes that the index is made from, by kind, from one walk."""

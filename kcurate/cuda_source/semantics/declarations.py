@@ -1,6 +1,6 @@
 """What declarations and assignments set: names, types, values, and the members of structs.
 
-Not covered: which of several declarations a name means (`statements`).
+Not covered: which of several declarations a name means (`code_index`).
 """
 
 from __future__ import annotations

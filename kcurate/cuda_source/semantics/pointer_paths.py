@@ -1,6 +1,6 @@
 """The variable that an expression starts from, and what is between the two: casts, members, offsets.
 
-Not covered: what a name means (`statements`).
+Not covered: what a name means (`code_index`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -200,8 +200,10 @@ class Unit:
             return item.device
         if kind == "instantiation":
             return name in own_names
-        if kind != "function":
-            return False
+        return kind == "function" and self._wanted_function(item, name, user)
+
+    def _wanted_function(self, item: Item, name: bytes, user: Item) -> bool:
+        """Whether device code needs a function: one for it, or a host function that it calls."""
         if item.device or b"constexpr" in item.used:
             return True
         if name != item.names[-1] or item.names.count(name) > 1:  # of a class, or its constructor
@@ -264,6 +266,29 @@ class Unit:
         repairs: set[str] = set()
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
+        for item, text in self._texts(items, kernels, repairs):
+            wanted = _blocks_around(item)
+            if wanted != wrapper:
+                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
+                wrapper = wanted
+            elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
+                out.append((None, b""))
+            out.append((item, text))
+            previous = item
+        out += [(None, b"}") for _ in wrapper]
+        for expression in instantiations:
+            out += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
+            wrapper = ()
+        code, changed = _with_headers(out)
+        shim = frozenset(
+            n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
+        )
+        return Closure(tuple(items), code, shim, frozenset(repairs | changed))
+
+    def _texts(
+        self, items: Sequence[Item], kernels: set[int], repairs: set[str]
+    ) -> Iterator[tuple[Item, bytes]]:
+        """The items that are written, each with its repaired text; adds to `repairs`."""
         real = self._needs_constexpr(items)
         asm: bytes | None = None
         macros: dict[bytes, bytes] = {}
@@ -287,24 +312,7 @@ class Unit:
                     continue
             repaired = self._repaired(item, text, item.start in kernels, item.start in real)
             repairs.update(name for name, after in repaired if after != text)
-            text = repaired[-1][1] if repaired else text
-            wanted = _blocks_around(item)
-            if wanted != wrapper:
-                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
-                wrapper = wanted
-            elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
-                out.append((None, b""))
-            out.append((item, text))
-            previous = item
-        out += [(None, b"}") for _ in wrapper]
-        for expression in instantiations:
-            out += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
-            wrapper = ()
-        code, changed = _with_headers(out)
-        shim = frozenset(
-            n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
-        )
-        return Closure(tuple(items), code, shim, frozenset(repairs | changed))
+            yield item, repaired[-1][1] if repaired else text
 
     def _stated(self, expression: str, items: Sequence[Item]) -> bytes:
         """An explicit instantiation; one from an unnamed namespace must stand in that namespace."""
@@ -391,6 +399,20 @@ _DIRECTIVES = frozenset(("macro", "undef", "include"))
 _LINES = _DIRECTIVES | {"using"}
 
 
+def _needed_lines(
+    parts: Iterable[tuple[Item | None, bytes]], used: Set[bytes]
+) -> tuple[list[bytes], set[str]]:
+    """The texts less includes of headers that nothing needs, or that are there already; which are there."""
+    lines, there = list[bytes](), set[str]()
+    for item, text in parts:
+        match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
+        name = match[1].decode() if match else ""
+        if match is None or not (name in there or header_names.unused(name, used)):
+            there.add(name)
+            lines.append(text)
+    return lines, there
+
+
 def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:
     """The file of a closure with the headers that its names need, and the repairs that this made."""
     renamed = [(item, header_names.std_names(text)) for item, text in parts]
@@ -398,13 +420,7 @@ def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, fr
     bare = blank_literals(body)
     used = frozenset(IDENTIFIER.findall(bare))
     declared = frozenset(name for item, _ in parts if item is not None for name in item.names)
-    lines, there = list[bytes](), set[str]()
-    for item, text in renamed:
-        match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
-        name = match[1].decode() if match else ""
-        if match is None or not (name in there or header_names.unused(name, used)):
-            there.add(name)
-            lines.append(text)
+    lines, there = _needed_lines(renamed, used)
     added = [name for name in header_names.needed(bare, used, declared) if name not in there]
     top = [f"#include <{name}>".encode() for name in added]
     changed = {"header"} if added else set()

@@ -1,7 +1,7 @@
 """Methods of classes that only the host may call: unannotated ones. NVRTC refuses even declarations of them.
 
 What device code may not call, a kernel's file can do without, and without what it alone needs. Not covered:
-constexpr methods (`repairs`), classes inside functions.
+constexpr methods (`source_repairs`), classes inside functions.
 """
 
 from __future__ import annotations

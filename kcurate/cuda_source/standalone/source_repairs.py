@@ -1,6 +1,6 @@
 """Changes to one declaration's text that let it compile in a file of device code alone.
 
-Not covered: what is declared in addition (`shim`), names of headers (`library`).
+Not covered: what is declared in addition (`shim`), names of headers (`header_names`).
 """
 
 from __future__ import annotations

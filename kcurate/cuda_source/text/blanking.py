@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 
-from kcurate.cuda_source.text.tokens import COMMENT_OR_LITERAL, IDENTIFIER
+from kcurate.cuda_source.text.tokens import COMMENT_OR_LITERAL, DIRECTIVE, IDENTIFIER
 
 _ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
@@ -58,6 +58,11 @@ def _blank_literal(match: re.Match[bytes]) -> bytes:
     if text[:1].isdigit():
         return text
     return text[:1] + text[1:-1].translate(_BLANK) + text[-1:]
+
+
+def blank_directives(bare: bytes) -> bytes:
+    """Replace directives with spaces in a text without comments and literals; line breaks stay."""
+    return DIRECTIVE.sub(_spaces, bare)
 
 
 def numbered(source: bytes) -> bytes:

@@ -20,20 +20,10 @@ from kcurate.records import AttemptOutcome, Candidate, Side, SideName, Verdict
 
 # Techniques that the text shows with certainty: the construct is present or not.
 CERTAIN = frozenset(
-    {
-        "async-copy",
-        "constant-memory",
-        "cooperative-groups",
-        "fast-math-intrinsics",
-        "launch-bounds",
-        "loop-unrolling",
-        "read-only-cache",
-        "tensor-cores",
-        "texture-memory",
-        "vectorized-access",
-        "warp-shuffle",
-        "warp-vote",
-    }
+    """
+    async-copy constant-memory cooperative-groups fast-math-intrinsics launch-bounds loop-unrolling
+    read-only-cache tensor-cores texture-memory vectorized-access warp-shuffle warp-vote
+    """.split()  # noqa: SIM905
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kcurate.draft import size_settings
-from kcurate.draft.algebra import Poly
+from kcurate.draft.algebra import Poly, bracketed
 from kcurate.draft.captured import candidate_expressions
 from kcurate.draft.captured.buffer_regions import Region
 from kcurate.draft.captured.launch_arguments import Number, Pointer
@@ -97,7 +97,7 @@ class Explained:
             return expression if isinstance(expression, int) else None
         if len(expression) > MAX_LENGTH or OPEN in expression or not names_in(expression) <= self.told.keys():
             return None
-        return re.sub(r"[A-Za-z_]\w*", lambda m: _inner(self.told.get(m[0], m[0])), expression)
+        return re.sub(r"[A-Za-z_]\w*", lambda m: bracketed(self.told.get(m[0], m[0])), expression)
 
     def _first(
         self, values: candidate_expressions.Values, options: Iterable[Expr | Poly | None]
@@ -134,7 +134,7 @@ class Explained:
             clusters = self._blocks(axis, bounds, last, cluster)
             if clusters is None or isinstance(clusters, int):
                 return None if clusters is None else cluster * clusters
-            return f"{cluster}*{_inner(clusters)}"
+            return f"{cluster}*{bracketed(clusters)}"
         return self._blocks(axis, bounds, last, 1)
 
     def _blocks(self, axis: int, bounds: Bounds, last: bool, share: int) -> Expr | None:
@@ -239,10 +239,6 @@ def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return tuple(kept)
-
-
-def _inner(text: str) -> str:
-    return text if re.fullmatch(r"\w+", text) else f"({text})"
 
 
 def typical(values: candidate_expressions.Values) -> int:

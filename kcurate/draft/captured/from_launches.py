@@ -73,7 +73,7 @@ def recorded(
     in another way than the largest one, or have another block, are left out.
     """
     device = Code(code.encode())
-    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
+    function = device.function(kernel.name)
     launches = _comparable(kernel, capture.launches)
     if function is None or not launches:
         what = (

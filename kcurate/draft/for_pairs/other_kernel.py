@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kcurate.core import codec, store
 from kcurate.cuda_source import Item, parse
+from kcurate.draft.algebra import bracketed
 from kcurate.errors import KcurateError, ProblemError
 from kcurate.problem import c_types as types
 from kcurate.problem.answered import loose_outputs
@@ -305,9 +306,4 @@ def renamed(expression: Expr, names: Mapping[str, Expr]) -> Expr:
     if lost := used - names.keys():
         raise ProblemError(f"unknown name {min(lost)!r}")
     pattern = rf"\b(?:{'|'.join(map(re.escape, sorted(used)))})\b"
-
-    def spelled(match: re.Match[str]) -> str:
-        text = str(names[match[0]])
-        return text if re.fullmatch(r"\w+", text) else f"({text})"
-
-    return re.sub(pattern, spelled, str(expression))
+    return re.sub(pattern, lambda name: bracketed(str(names[name[0]])), str(expression))

@@ -78,12 +78,12 @@ def _closed(text: str, at: int) -> int:
     return at
 
 
-def expressions(passed: str, members: Sequence[types.Inside], unit: Code, at: int) -> list[str] | None:
-    """What the host passes for each member; None: it does not tell the tensor."""
+def expressions(passed: str, members: Sequence[types.Inside], unit: Code, at: int) -> list[str]:
+    """What the host passes for each member; empty: it does not tell the tensor."""
     settings = [setting.value for setting in unit.settings(passed, at)] if passed.isidentifier() else [passed]
     tensor = _MADE.fullmatch(settings[0]) if len(settings) == 1 and settings[0] else None
     if tensor is None:
-        return None
+        return []
     owner = tensor[1]
     return [
         f"{owner}.data_ptr<{member.pointer.rstrip(' *')}>()"

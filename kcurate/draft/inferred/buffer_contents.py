@@ -7,7 +7,7 @@ the generators (`kcurate.problem.inputs.contents`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -143,7 +143,7 @@ def _allowed(
     """
     node = cexpr.plain(node)
     low, high = inside
-    if _loads(node, name) or any(_loads(copy, name) for copy in _copied(node, bounds)):
+    if _is_value_of(node, name, bounds):
         return inside
     if node.op == "name" and node.text not in followed:
         for definition in bounds.definitions(node.text):
@@ -193,7 +193,7 @@ def _occurs(node: Node, name: str, bounds: Bounds, followed: set[str] | None = N
     """
     followed = set() if followed is None else followed
     node = cexpr.plain(node)
-    if _loads(node, name) or any(_loads(copy, name) for copy in _copied(node, bounds)):
+    if _is_value_of(node, name, bounds):
         return True
     if node.op == "name" and node.text not in followed:
         definitions = (
@@ -206,12 +206,13 @@ def _occurs(node: Node, name: str, bounds: Bounds, followed: set[str] | None = N
     return node.op in ("+", "-", "*") and any(_occurs(arg, name, bounds, followed) for arg in node.args)
 
 
-def _copied(node: Node, bounds: Bounds) -> Iterator[Node]:
-    """A member of a local struct as the same member of what the struct was copied from."""
+def _is_value_of(node: Node, name: str, bounds: Bounds) -> bool:
+    """Whether a tree is a load from buffer `name`, or a member of a local struct that was copied from it."""
+    if _loads(node, name):
+        return True
     owner = cexpr.plain(node.args[0]) if node.op == "member" else node
-    if node.op == "member" and owner.op == "name":
-        for definition in bounds.definitions(owner.text):
-            yield Node("member", (definition,), node.text)
+    copied = bounds.definitions(owner.text) if node.op == "member" and owner.op == "name" else ()
+    return any(_loads(Node("member", (definition,), node.text), name) for definition in copied)
 
 
 def _loads(node: Node, name: str) -> bool:

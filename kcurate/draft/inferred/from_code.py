@@ -58,7 +58,7 @@ def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
 
 
 def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
-    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
+    function = device.function(kernel.name)
     if function is None:
         return
     name = next(
@@ -79,7 +79,8 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
         )
         if arguments and "{" in "".join(arguments):
             continue
-        unfolded = next(defined for defined in whole.device.functions if defined.name == kernel.name)
+        unfolded = whole.device.function(kernel.name)
+        assert unfolded is not None, "its members are parameters of the same function"
         built = draft_of(Parts(whole.kernel, whole.device, unfolded, site, template), name, arguments)
         built = whole.fold(built)
         if function.template and not arguments:

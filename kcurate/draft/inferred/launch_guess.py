@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from kcurate.cuda_source.semantics import c_expressions as cexpr
 from kcurate.cuda_source.semantics.c_expressions import Node
 from kcurate.cuda_source.semantics.code_index import Code, Function
-from kcurate.draft.algebra import Poly, factor, from_node, number
+from kcurate.draft.algebra import Poly, bracketed, factor, from_node, number
 from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.inferred.launch_configuration import GUESSED_BLOCKS, MAX_THREADS, names_of
 from kcurate.errors import ProblemError
@@ -65,7 +65,7 @@ def _dim3(extents: tuple[str, ...]) -> str:
 def guess(kernel: Kernel, code: str) -> Guess | None:
     """The launch of a kernel of this self-contained code; None: its code leaves several, or none."""
     device = Code(code.encode("latin-1", "replace"))
-    function = next((defined for defined in device.functions if defined.name == kernel.name), None)
+    function = device.function(kernel.name)
     if function is None:
         return None
     reading = _Reading(device, function, {name: factor(name) for name in whole_parameters(kernel, device)})
@@ -258,12 +258,7 @@ def _blocks(below: Poly, step: Poly) -> tuple[float, str] | None:
         return None
     if step.constant == 1:
         return count, below.text()
-    return count, f"({(below + step - number(1)).text()}) / {_bracketed(step)}"
-
-
-def _bracketed(poly: Poly) -> str:
-    text = poly.text()
-    return text if re.fullmatch(r"\w+", text) else f"({text})"
+    return count, f"({(below + step - number(1)).text()}) / {bracketed(step.text())}"
 
 
 def _shared_bytes(bounds: Bounds) -> int | None:

@@ -8,7 +8,7 @@ function that is not known. Not covered: structs of numbers alone (`struct_numbe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.launches.launch_sites import Launch as Written
@@ -109,14 +109,9 @@ def unfold(
     texts = [device.of(node) for node in listed.named_children]
     if len(texts) != len(kernel.params):
         return same
-    body = device.text[function.body : function.end]
-    read: dict[str, list[types.Inside]] = {}
-    for name, inside in structs.items():
-        if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in inside):
-            return same  # the name is taken
-        if name in views:
-            body = accessors.with_members(body, name, len(inside) // 2)
-        body, read[name] = _members_as_names(body, name, inside)
+    if (renamed := _body_with_members(device, function, structs, views.keys())) is None:
+        return same
+    body, read = renamed
     params, arguments, declared = [], [], []
     for param, text, argument in zip(kernel.params, texts, launch.arguments, strict=True):
         if param.name not in structs:
@@ -124,20 +119,15 @@ def unfold(
             declared.append(text)
             arguments.append(argument)
             continue
-        members = read[param.name]
+        members, passed = read[param.name], argument.expression
         params += [_param(param.name, member) for member in members]
         declared += [f"{each.type} {each.name}" for each in params[len(params) - len(members) :]]
         if param.name in views:
-            passed = accessors.expressions(argument.expression, members, unit, launch.at)
-            arguments += [
-                replace(argument, expression=expression, allocation=None) for expression in passed or ()
-            ]
-            continue
-        order = [member.name for member in types.members(param.type, names, device.text) or ()]
-        arguments += [
-            replace(argument, expression=expression, allocation=None)
-            for expression in _expressions(param.name, argument.expression, members, order, unit, launch.at)
-        ]
+            expressions = accessors.expressions(passed, members, unit, launch.at)
+        else:
+            order = [member.name for member in types.members(param.type, names, device.text) or ()]
+            expressions = list(_expressions(param.name, passed, members, order, unit, launch.at))
+        arguments += [replace(argument, expression=each, allocation=None) for each in expressions]
     if len({param.name for param in params}) != len(params) or len(arguments) != len(params):
         return same
     between = device.text[listed.end_byte : function.body]
@@ -151,6 +141,24 @@ def unfold(
         structs,
         frozenset(views),
     )
+
+
+def _body_with_members(
+    device: Code, function: Function, structs: Mapping[str, tuple[types.Inside, ...]], views: Set[str]
+) -> tuple[str, dict[str, list[types.Inside]]] | None:
+    """The kernel's body with members as names of their own, and those that it reads by struct.
+
+    `views` are the structs that are accessors. None: such a name is taken.
+    """
+    body = device.text[function.body : function.end]
+    read: dict[str, list[types.Inside]] = {}
+    for name, inside in structs.items():
+        if any(re.search(rf"\b{re.escape(_flat(name, member))}\b", body) for member in inside):
+            return None
+        if name in views:
+            body = accessors.with_members(body, name, len(inside) // 2)
+        body, read[name] = _members_as_names(body, name, inside)
+    return body, read
 
 
 def _with_pointers_inside(
@@ -191,6 +199,12 @@ def _assigned(unit: Code, owner: str, member: types.Inside, order: Sequence[str]
     if assigned:
         plain = len(assigned) == 1 and assigned[0].value and not assigned[0].updates and member.pointer
         return assigned[0].value if plain else None
+    value = _in_list(unit, owner, member, order, at)
+    return value if value and not value.startswith("{") and (member.pointer or "(" not in value) else None
+
+
+def _in_list(unit: Code, owner: str, member: types.Inside, order: Sequence[str], at: int) -> str | None:
+    """What stands in a member's place in the list that a struct is set to; None: it is set to no list."""
     whole = [each for each in unit.settings(owner, at) if each.value and not each.updates]
     if len(whole) != 1 or member.path not in order:
         return None
@@ -201,8 +215,7 @@ def _assigned(unit: Code, owner: str, member: types.Inside, order: Sequence[str]
     items = [each.decode("latin-1") for each in split_arguments(text.encode("latin-1"))]
     named = {match[1]: match[2] for each in items if (match := _DESIGNATED.fullmatch(each))}
     place = order.index(member.path)
-    value = named.get(member.path) if named else items[place] if place < len(items) else None
-    return value if value and not value.startswith("{") and (member.pointer or "(" not in value) else None
+    return named.get(member.path) if named else items[place] if place < len(items) else None
 
 
 _C_NAMES = {dtype: name for name, dtype in reversed([*types.DTYPES.items()])}
