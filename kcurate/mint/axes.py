@@ -107,9 +107,9 @@ def linear_index(axes: Sequence[str], extent: Callable[[str], str], index: Calla
     text = ""
     for axis in axes:
         at = index(axis)
-        at = at if _WORD.fullmatch(at) else f"({at})"
-        outer = f"({text})" if " " in text else text
-        text = f"{outer} * {extent(axis)} + {at}" if text else at
+        outer = text if _WORD.fullmatch(text) else f"({text})"
+        behind = f"({at})" if "?" in at else at
+        text = f"{outer} * {extent(axis)} + {behind}" if text else at
     return text or "0"
 
 

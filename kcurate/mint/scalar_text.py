@@ -37,7 +37,12 @@ def parsed(expression: str) -> ast.expr:
 
 def c_text(expression: str, name: NameText, element: ElementText) -> str:
     """The expression in C++; `name` and `element` give the text of names and of subscripts."""
-    return _C(name, element).text(parsed(expression))
+    return c_text_of(parsed(expression), name, element)
+
+
+def c_text_of(tree: ast.expr, name: NameText, element: ElementText) -> str:
+    """A tree of an expression in C++."""
+    return _C(name, element).text(tree)
 
 
 def _tightness(node: ast.expr) -> int:

@@ -2,9 +2,12 @@
 
 | schedule | a thread, warp or block computes | for |
 |---|---|---|
-| `elements` | a thread four elements, a block apart | nodes without sums |
+| `vectors` | a thread four neighbouring elements, loaded and stored at once | nodes without sums or moves |
+| `elements` | a thread four elements, a block apart | nodes without sums that move elements |
 | `outputs` | a thread one element | short sums, windows, ranks |
-| `block-row` | a block one row | sums along rows |
+| `block-row` | a block one row | sums along rows that are read once |
+| `cached-row` | a block one row, which it keeps in shared memory | rows that are read more than once |
+| `online-row` | a block one row, largest and sum of exponentials in one pass | results a row; longest rows |
 | `warp-row` | a warp one row | sums along short rows |
 | `columns` | a block 32 columns, eight threads each | sums down columns |
 | `scan` | a block one row, tile by tile | running sums |
@@ -14,7 +17,8 @@ Products have `tiles`. Not covered: which nodes share a kernel (`fusing`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.axes import product
@@ -22,13 +26,17 @@ from kcurate.mint.graph import REST, Fold, Graph, Node
 from kcurate.mint.naive import C_TYPES, FIRST, indented
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.schedules.fusing import Group
-from kcurate.mint.schedules.writer import Needs, Writer
+from kcurate.mint.schedules.writer import Needs, Writer, kind_of, names_of
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Arg, Expr, Launch
 
 # Sums of at most so many terms stay with one thread; rows of at most so many elements with one warp.
-SHORT_SUM, SHORT_ROW = 16, 256
+SHORT_SUM, SHORT_ROW = 16, 512
+# The longest row that a block keeps in shared memory without asking for more of it.
+LONGEST_CACHED = 12288
 UNROLL = 4
+# What holds four elements.
+_VECTORS = {"float32": "float4", "bfloat16": "uint2", "float16": "uint2", "int8": "char4"}
 INDENT = "    "
 
 
@@ -61,6 +69,12 @@ class Body:
         """A writer of the root."""
         return Writer(self.graph, self.group.root, self.inlined, self.needs, linear=linear)
 
+    def vectors(self) -> bool:
+        """Whether all arrays are read at the place that is written, in types that come by fours."""
+        arrays = [self.graph.values[name] for name in self.needs.arrays]
+        shape = self.group.result.shape
+        return all(a.shape == shape and a.dtype in _VECTORS for a in (*arrays, self.group.result))
+
     @property
     def out(self) -> str:
         """The name of the array that the kernel writes."""
@@ -68,28 +82,23 @@ class Body:
 
     def epilogue(self, root: Writer, place: str) -> list[str]:
         """Lines from the root's value at a place (a name) to the store."""
-        if not self.group.epilogue:
-            return [f"{self.out}[{place}] = {root.stored(root.expression(self.operator.result))};"]
-        node = self.group.root
-        first = f"{_kind(node)} {node.name}_value = {root.result()};"
-        return scoped([first, *self._rest_of_epilogue(node, 0, place, {})])
+        value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
+        lines, writer, above = root.take(), root, self.group.root
+        position = root.position(place, self.operator.out)
+        for number, node in enumerate(self.group.epilogue, 1):
+            kept = root.needs.fresh(above.name)
+            lines.append(root.equals.format(kind=kind_of(above), name=kept, value=value))
+            writer = root.inner(node, place, position)
+            writer.values = {above.name: kept}
+            last = number == len(self.group.epilogue)
+            value = writer.expression(writer.operator.result) if last else writer.result()
+            lines += writer.take()
+            above = node
+        return [*lines, self.store_line(place, writer.stored(value))]
 
-    def _rest_of_epilogue(self, above: Node, number: int, place: str, known: Mapping[str, str]) -> list[str]:
-        node = self.group.epilogue[number]
-        values = {above.name: f"{above.name}_value"}
-        writer = Writer(self.graph, node, self.inlined, self.needs, linear=place, values=values)
-        last = number + 1 == len(self.group.epilogue)
-        value = writer.expression(writer.operator.result) if last else writer.result()
-        where = {line.split()[1]: line for line in writer.coordinates(place, writer.operator.out)}
-        lines = [line for name, line in where.items() if known.get(name) != line]
-        if last:
-            lines.append(f"{self.out}[{place}] = {writer.stored(value)};")
-        else:
-            lines.append(f"{_kind(node)} {node.name}_value = {value};")
-            lines += self._rest_of_epilogue(node, number + 1, place, {**known, **where})
-        # One name for two axes: the second hides the first, in a scope of its own.
-        clash = any(name in known and known[name] != line for name, line in where.items())
-        return scoped(lines) if clash else lines
+    def store_line(self, place: str, value: str) -> str:
+        """The line that writes an element."""
+        return f"{self.out}[{place}] = {value};"
 
     def kernel(
         self,
@@ -98,8 +107,10 @@ class Body:
         grid: Sequence[Expr],
         block: Sequence[Expr],
         helpers: Sequence[str] = (),
+        shared_bytes: Expr = 0,
     ) -> Kernel:
-        """The kernel around its lines; `grid` and `block` as in a launch."""
+        """The kernel around its lines; `grid`, `block` and `shared_bytes` as in a launch."""
+        lines = self.needs.tidied(lines)
         parameters = [
             *(text for text in self.needs.parameters(self.graph) if not text.startswith("int ")),
             f"{C_TYPES[self.group.result.dtype]} *__restrict__ {self.out}",
@@ -109,25 +120,19 @@ class Body:
         head = f"__global__ void __launch_bounds__({threads})\n{self.name}({', '.join(parameters)})"
         body = "\n".join(indented(lines))
         arguments: list[Arg] = [*self.needs.arrays, self.out, *self.needs.sizes]
-        launch = Launch(self.name, tuple(grid), tuple(block), tuple(arguments))
+        launch = Launch(
+            self.name, tuple(grid), tuple(block), tuple(arguments), shared_bytes=shared_bytes
+        )
         return Kernel(schedule, f"{head}\n{{\n{body}\n}}\n", launch, self.needs, tuple(helpers))
-
-
-def scoped(lines: Sequence[str]) -> list[str]:
-    """Lines with declarations of their own, in a scope of their own."""
-    return ["{", *indented(lines), "}"]
-
-
-def _kind(node: Node) -> str:
-    return "int" if node.dtype in ("int64", "int8") else "float"
 
 
 def elements(body: Body) -> Kernel:
     """A thread computes four elements, so that several loads are under way at once."""
-    writer = body.writer("e")
-    store = body.epilogue(writer, "e")
-    total = writer.count(body.operator.out)
-    inner = [*writer.coordinates("e", body.operator.out), *store]
+    operator, writer = body.operator, body.writer("e")
+    work = body.epilogue(writer, "e")
+    if not writer.used_axes and not body.needs.functions and body.vectors():
+        return vectors(body, work)
+    total = writer.bare_count(operator.out)
     step = body.block * UNROLL
     lines = [
         f"int total = {total};",
@@ -135,11 +140,55 @@ def elements(body: Body) -> Kernel:
         "#pragma unroll",
         f"for (int part = 0; part < {UNROLL}; ++part) {{",
         f"{INDENT}int e = first + part * {body.block};",
-        *indented(["if (e < total) {", *indented(inner), "}"]),
+        *indented(["if (e < total) {", *indented([*writer.coordinates("e", operator.out), *work]), "}"]),
         "}",
     ]
     count = product(body.group.result.shape)
     return body.kernel("elements", lines, (f"ceil_div({count}, {step})",), (body.block,))
+
+
+def vectors(body: Body, work: Sequence[str]) -> Kernel:
+    """A thread loads and stores four neighbouring elements at once; the last thread may have fewer."""
+    arrays = {name: body.graph.values[name].dtype for name in body.needs.arrays}
+    kinds = {name: (C_TYPES[dtype], _VECTORS[dtype]) for name, dtype in arrays.items()}
+    element, vector = C_TYPES[body.group.result.dtype], _VECTORS[body.group.result.dtype]
+    inside = [re.sub(r"\b(\w+)\[e\]", r"\1_four[i]", line) for line in work]
+    loads = [
+        line
+        for name, (kind, wide) in kinds.items()
+        for line in (
+            f"{kind} {name}_four[4];",
+            f"*({wide} *){name}_four = *(const {wide} *)({name} + first);",
+        )
+    ]
+    body.needs.loads = {
+        (re.sub(r"\[e\]", "_four[i]", text), name) for text, name in body.needs.loads
+    } | body.needs.loads
+    total = body.writer().bare_count(body.operator.out)
+    lines = [
+        f"int total = {total};",
+        f"int first = (blockIdx.x * {body.block} + threadIdx.x) * 4;",
+        "if (first + 4 <= total) {",
+        *indented(
+            [
+                *dict.fromkeys(loads),
+                f"{element} {body.out}_four[4];",
+                "#pragma unroll",
+                "for (int i = 0; i < 4; ++i) {",
+                *indented(inside),
+                "}",
+                f"*({vector} *)({body.out} + first) = *({vector} *){body.out}_four;",
+            ]
+        ),
+        "} else {",
+        "    for (int e = first; e < total; ++e) {",
+        *indented(indented(work)),
+        "    }",
+        "}",
+    ]
+    lines = [line.replace(" four[4];", " __align__(16) four[4];") for line in lines]
+    count = product(body.group.result.shape)
+    return body.kernel("vectors", lines, (f"ceil_div({count}, {body.block * UNROLL})",), (body.block,))
 
 
 def outputs(body: Body) -> Kernel:
@@ -158,15 +207,16 @@ def outputs(body: Body) -> Kernel:
         }
         place = writer.place(operator.out, at)
         value = writer.stored(writer.expression(operator.result))
-        store = [f"{body.out}[{place}] = {value};"]
+        store = [*writer.take(), body.store_line(place, value)]
         if operator.only:
-            store = [f"if ({writer.expression(operator.only)})", *indented(store)]
+            only = writer.expression(operator.only)
+            store = [*writer.take(), f"if ({only}) {{", *indented(store), "}"]
     else:
         store = body.epilogue(writer, "e")
     axes = operator.axes
     lines = [
         f"int e = blockIdx.x * {body.block} + threadIdx.x;",
-        f"if (e >= {writer.count(axes)}) return;",
+        f"if (e >= {writer.bare_count(axes)}) return;",
         *writer.coordinates("e", axes),
         *folds,
         *store,
@@ -180,18 +230,18 @@ def declared(writer: Writer, fold: Fold) -> str:
     return f"{fold.dtype} {writer.local(fold.name)} = {FIRST[fold.how][fold.dtype == 'int']};"
 
 
-def combined(writer: Writer, fold: Fold, other: str) -> str:
-    """The line that takes another value into the accumulator."""
-    name = writer.local(fold.name)
+def combined(writer: Writer, fold: Fold) -> list[str]:
+    """The lines that take another value into the accumulator."""
+    name, other = writer.local(fold.name), writer.expression(fold.term)
     if fold.how == "sum":
-        return f"{name} += {other};"
+        return [*writer.take(), f"{name} += {other};"]
     function = f"f{fold.how}f" if fold.dtype == "float" else fold.how
-    return f"{name} = {function}({name}, {other});"
+    return [*writer.take(), f"{name} = {function}({name}, {other});"]
 
 
 def fold_alone(writer: Writer, fold: Fold, over: Sequence[str]) -> list[str]:
     """A fold by one thread: nested loops."""
-    lines = [combined(writer, fold, writer.expression(fold.term))]
+    lines = combined(writer, fold)
     for axis in reversed(writer.existing(over)):
         index = writer.index(axis)
         lines = [
@@ -209,7 +259,7 @@ def strided(writer: Writer, axes: Sequence[str], inner: Sequence[str], first: st
         index = writer.index(present[0])
         head = f"for (int {index} = {first}; {index} < {writer.extent(present[0])}; {index} += {step}) {{"
         return [head, *indented(inner), "}"]
-    head = f"for (int flat = {first}; flat < {writer.count(present)}; flat += {step}) {{"
+    head = f"for (int flat = {first}; flat < {writer.bare_count(present)}; flat += {step}) {{"
     return [head, *indented([*writer.coordinates("flat", present), *inner]), "}"]
 
 
@@ -226,45 +276,110 @@ def sums_down_columns(writer: Writer) -> bool:
     return bool(outer) and not last & set(operator.folded) and (outer[-1] in last or REST in last)
 
 
-def rows(body: Body, *, warp: bool) -> Kernel:
+def rows(body: Body, schedule: str) -> Kernel:
     """A block or a warp computes what one row of sums needs, then the row's elements."""
     operator, writer = body.operator, body.writer()
-    outer = outer_axes(writer)
+    outer, warp = outer_axes(writer), schedule == "warp-row"
     first, step = ("lane", "32") if warp else ("threadIdx.x", str(body.block))
-    work = list[str]()
-    helpers = list[str]()
-    for fold in operator.folds:
-        helper = f"{'warp' if warp else 'block'}_{fold.how}_{fold.dtype}"
-        helpers.append(helper)
+    group = "warp" if warp else "block"
+    cached = cacheable(writer) if schedule == "cached-row" else None
+    work, helpers, folds = list[str](), list[str](), list(operator.folds)
+    writer.folds_done = True
+    if schedule == "online-row":
+        work += online(writer, first, step)
+        helpers, folds = ["block_max_float", "block_sum_float"], folds[2:]
+    elif cached:
+        work.append("extern __shared__ float cached[];  // each thread reads only what it wrote")
+    for fold in folds:
+        helpers.append(helper := f"{group}_{fold.how}_{fold.dtype}")
+        term = combined(writer, fold)
+        lines, before = [declared(writer, fold)], list[str]()
+        if cached and fold is folds[0]:
+            index = writer.index(fold.over[0])
+            text, writer.values = writer._here(cached), {writer.operands[cached]: f"cached[{index}]"}
+            kept = writer.needs.fresh(f"{writer.operands[cached]}_value")
+            before = [*writer.take(), f"float {kept} = {text};", f"cached[{index}] = {kept};"]
+            term = [line.replace(f"cached[{index}]", kept) for line in combined(writer, fold)]
+        term, uniform = without_uniform(writer, term)
+        lines += strided(writer, fold.over, [*before, *term], first, step)
         name = writer.local(fold.name)
-        work.append(declared(writer, fold))
-        work += strided(
-            writer, fold.over, [combined(writer, fold, writer.expression(fold.term))], first, step
-        )
-        work.append(f"{name} = {helper}({name});")
-    place = writer.place(operator.out)
-    store = ["int e = " + place + ";", *body.epilogue(writer, "e")]
+        work += [*uniform, *lines, f"{name} = {helper}({name});"]
+    place, writer.folds_done = writer.place(operator.out), bool(operator.row_axes)
+    store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
+    store = ["int e = " + place + ";", *store]
     if operator.row_axes:
-        work += strided(writer, operator.row_axes, store, first, step)
+        work += [*uniform, *strided(writer, operator.row_axes, store, first, step)]
     else:
-        work += [f"if ({first} == 0) {{", *indented(store), "}"]
-    count = writer.total(outer)
-    total = writer.count(outer)
+        work += [f"if ({first} == 0) {{", *indented([*uniform, *store]), "}"]
+    count, lines = writer.total(outer), list[str]()
     if warp:
         per_block = body.block // 32
-        lines = [
-            "int lane = threadIdx.x & 31;",
-            f"int item = blockIdx.x * {per_block} + (threadIdx.x >> 5);",
-            f"if (item >= {total}) return;",
-        ]
-        grid: Expr = f"ceil_div({count}, {per_block})"
-    else:
-        lines, grid = ["int item = blockIdx.x;"], count
+        lines = ["int lane = threadIdx.x & 31;"]
+        if outer:
+            lines += [
+                f"int item = blockIdx.x * {per_block} + (threadIdx.x >> 5);",
+                f"if (item >= {writer.bare_count(outer)}) return;",
+            ]
+        count = f"ceil_div({count}, {per_block})"
+    elif outer:
+        lines = ["int item = blockIdx.x;"]
     lines += [*writer.coordinates("item", outer), *work]
-    if not writer.existing(outer):
-        lines = lines[2:] if warp else lines[1:]
-        lines = (["int lane = threadIdx.x & 31;"] if warp else []) + work
-    return body.kernel("warp-row" if warp else "block-row", lines, (grid,), (body.block,), helpers)
+    shared = f"4 * ({writer.total(folds[0].over)})" if cached else 0
+    return body.kernel(schedule, lines, (count,), (body.block,), helpers, shared)
+
+
+def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines, and those among them that are the same for all elements of a row."""
+    names = {name for key, name in writer.uniform.items() if key.startswith("$")}
+    uniform = [line for line in lines if line.startswith("float ") and line.split()[1] in names]
+    uniform += [line for line in lines if line.partition(" = ")[0] in names]
+    return [line for line in lines if line not in uniform], uniform
+
+
+def cacheable(writer: Writer) -> str | None:
+    """The operand whose row is worth keeping: a row of floats that the first fold reads, and others too."""
+    operator = writer.operator
+    over = operator.folds[0].over
+    passes = [*(fold.term for fold in operator.folds), *([operator.result] if operator.row_axes else [])]
+    if len(over) != 1 or any(fold.over != over for fold in operator.folds):
+        return None
+    for parameter in operator.parameters:
+        readers = [text for text in passes if parameter.name in names_of(text)]
+        along = parameter.axes[-1:] == over and parameter.element == "float"
+        if along and len(readers) > 1 and readers[0] is passes[0] and f"{parameter.name}[" not in " ".join(passes):
+            return parameter.name
+    return None
+
+
+def is_online(writer: Writer) -> bool:
+    """Whether the first folds are the largest of a term, and the sum of its exponentials."""
+    folds = writer.operator.folds
+    return (
+        len(folds) > 1
+        and folds[0].how == "max"
+        and folds[1].how == "sum"
+        and folds[1].term == f"exp({folds[0].term} - {folds[0].name})"
+    )
+
+
+def online(writer: Writer, first: str, step: str) -> list[str]:
+    """Both folds in one pass: the sum is scaled whenever the largest grows."""
+    largest, total = (writer.local(fold.name) for fold in writer.operator.folds[:2])
+    term = writer.expression(writer.operator.folds[0].term)
+    grow = [
+        *writer.take(),
+        f"float value = {term};",
+        f"float larger = fmaxf({largest}, value);",
+        f"{total} = {total} * expf({largest} - larger) + expf(value - larger);",
+        f"{largest} = larger;",
+    ]
+    return [
+        *(declared(writer, fold) for fold in writer.operator.folds[:2]),
+        *strided(writer, writer.operator.folds[0].over, grow, first, step),
+        f"float own_largest = {largest};",
+        f"{largest} = block_max_float({largest});",
+        f"{total} = block_sum_float({total} * expf(own_largest - {largest}));",
+    ]
 
 
 def columns(body: Body) -> Kernel:
@@ -278,17 +393,21 @@ def columns(body: Body) -> Kernel:
         helpers.append(helper)
         name = writer.local(fold.name)
         work.append(declared(writer, fold))
-        term = [combined(writer, fold, writer.expression(fold.term))]
+        writer.folds_done = True
+        term, uniform = without_uniform(writer, combined(writer, fold))
         loop = strided(writer, fold.over, term, "threadIdx.y", "8")
-        work += ["if (item < total) {", *indented(loop), "}", f"{name} = {helper}({name});"]
-    store = [f"int e = {writer.place(operator.out)};", *body.epilogue(writer, "e")]
+        work += [*uniform, "if (item < total) {", *indented(loop), "}", f"{name} = {helper}({name});"]
+    writer.folds_done = bool(operator.row_axes)
+    store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
+    store = [f"int e = {writer.place(operator.out)};", *store]
+    work += uniform
     if operator.row_axes:
         loop = strided(writer, operator.row_axes, store, "threadIdx.y", "8")
         work += ["if (item < total) {", *indented(loop), "}"]
     else:
         work += ["if (item < total && threadIdx.y == 0) {", *indented(store), "}"]
     lines = [
-        f"int total = {writer.count(outer)};",
+        f"int total = {writer.bare_count(outer)};",
         "int item = blockIdx.x * 32 + threadIdx.x;",
         *writer.coordinates("item", outer),
         *work,
@@ -305,6 +424,7 @@ def scan(body: Body) -> Kernel:
     name, extent, index = writer.local(fold.name), writer.extent(axis), writer.index(axis)
     helper = f"block_scan_{fold.how}_{fold.dtype}"
     term = writer.expression(fold.term)
+    before = writer.take()
     store = [f"int e = {writer.place(operator.out)};", *body.epilogue(writer, "e")]
     at = f"{extent} - 1 - place" if fold.backwards else "place"
     first = FIRST[fold.how][fold.dtype == "int"]
@@ -312,7 +432,10 @@ def scan(body: Body) -> Kernel:
     tile = [
         "int place = start + threadIdx.x;",
         f"int {index} = {at};",
-        f"{fold.dtype} {name} = place < {extent} ? {term} : {first};",
+        f"{fold.dtype} {name} = {first};",
+        f"if (place < {extent}) {{",
+        *indented([*before, f"{name} = {term};"]),
+        "}",
         f"{name} = {helper}({name}, &carry);",
         f"if (place < {extent}) {{",
         *indented(store),

@@ -99,9 +99,11 @@ class _Tiles:
         """The kernel around its two variants."""
         body, parts = self.body, self.parts
         counts = body.writer()
-        rows, columns, depth = (counts.count(axes) for axes in (parts.rows, parts.columns, parts.summed))
+        rows, columns, depth = (counts.bare_count(axes) for axes in (parts.rows, parts.columns, parts.summed))
         lines = [
-            f"int rows_here = {rows}, columns_here = {columns}, depth_here = {depth};",
+            f"int rows_here = {rows};",
+            f"int columns_here = {columns};",
+            f"int depth_here = {depth};",
             "int first_row = blockIdx.y * 64, first_column = blockIdx.x * 64;",
         ]
         batch = counts.existing(parts.batch)
@@ -124,6 +126,7 @@ class _Tiles:
         """A tile of one factor into shared memory: DEPTH by 64, the summed axes first."""
         writer = self.body.writer()
         value = writer.expression(part)
+        before = writer.take()
         contiguous = self._last_axis(part) in self.parts.summed
         split = ("i % 16", "i / 16") if contiguous else ("i / 64", "i % 64")
         where = [
@@ -137,10 +140,11 @@ class _Tiles:
             *indented(
                 [
                     f"int deep = {split[0]}, wide = {split[1]};",
-                    f"int inner = start + deep, {along} = first_{bound} + wide;",
+                    "int inner = start + deep;",
+                    f"int {along} = first_{bound} + wide;",
                     f"{self.fold.dtype} value = 0;",
                     f"if (inner < depth_here && {along} < {bound}s_here) {{",
-                    *indented([*where, f"value = {value};"]),
+                    *indented([*where, *before, f"value = {value};"]),
                     "}",
                     f"{tile}[deep][wide] = {stored};",
                 ]
@@ -187,19 +191,19 @@ class _Tiles:
                     *self.loads(256),
                     "__syncthreads();",
                     "#pragma unroll",
-                    f"for (int k = 0; k < {DEPTH}; ++k) {{",
+                    f"for (int step = 0; step < {DEPTH}; ++step) {{",
                     *indented(
                         [
                             f"{kind} a[4], b[4];",
                             "#pragma unroll",
-                            "for (int i = 0; i < 4; ++i) {",
-                            "    a[i] = left[k][down * 4 + i];",
-                            "    b[i] = right[k][across + 16 * i];",
+                            "for (int di = 0; di < 4; ++di) {",
+                            "    a[di] = left[step][down * 4 + di];",
+                            "    b[di] = right[step][across + 16 * di];",
                             "}",
                             "#pragma unroll",
-                            "for (int i = 0; i < 4; ++i)",
+                            "for (int di = 0; di < 4; ++di)",
                             "    #pragma unroll",
-                            "    for (int j = 0; j < 4; ++j) sums[i][j] += a[i] * b[j];",
+                            "    for (int dj = 0; dj < 4; ++dj) sums[di][dj] += a[di] * b[dj];",
                         ]
                     ),
                     "}",
@@ -208,17 +212,17 @@ class _Tiles:
             ),
             "}",
             "#pragma unroll",
-            "for (int i = 0; i < 4; ++i) {",
+            "for (int di = 0; di < 4; ++di) {",
             *indented(
                 [
                     "#pragma unroll",
-                    "for (int j = 0; j < 4; ++j) {",
+                    "for (int dj = 0; dj < 4; ++dj) {",
                     *indented(
                         [
-                            "int row_at = first_row + down * 4 + i, "
-                            "column_at = first_column + across + 16 * j;",
+                            "int row_at = first_row + down * 4 + di;",
+                            "int column_at = first_column + across + 16 * dj;",
                             "if (row_at < rows_here && column_at < columns_here) {",
-                            *indented(self.store("sums[i][j]").copy()),
+                            *indented(self.store("sums[di][dj]")),
                             "}",
                         ]
                     ),
@@ -265,7 +269,8 @@ class _Tiles:
             f"for (int i = threadIdx.x; i < {TILE * TILE}; i += 128) {{",
             *indented(
                 [
-                    f"int row_at = first_row + i / {TILE}, column_at = first_column + i % {TILE};",
+                    f"int row_at = first_row + i / {TILE};",
+                    f"int column_at = first_column + i % {TILE};",
                     "if (row_at < rows_here && column_at < columns_here) {",
                     *indented(self.store(f"block[i / {TILE}][i % {TILE}]")),
                     "}",

@@ -12,6 +12,7 @@ from kcurate.mint.schedules.fusing import Group, groups, is_free
 from kcurate.mint.schedules.helpers import helper_text
 from kcurate.mint.schedules.kernels import SHORT_ROW, SHORT_SUM, Body, Kernel, headline, sums_down_columns
 from kcurate.mint.schedules.products import tiles
+from kcurate.problem.expressions import evaluate
 from kcurate.records import Side
 
 BLOCKS = (128, 256)
@@ -66,12 +67,18 @@ def _kernel(graph: Graph, group: Group, inlined: frozenset[str], name: str, rng:
         if len(operator.folds) == 1 and len(operator.row_axes) == 1:
             return kernels.scan(body)
         return kernels.outputs(body)
-    length = max(headline(graph, writer.total(fold.over)) for fold in operator.folds)
+    lengths = [writer.total(fold.over) for fold in operator.folds]
+    length = max(headline(graph, extent) for extent in lengths)
     if length <= SHORT_SUM:
         return kernels.outputs(body)
     if sums_down_columns(writer):
         return kernels.columns(body)
-    outer = kernels.outer_axes(writer)
-    if not outer:
+    if not kernels.outer_axes(writer):
         body.block = LONELY_BLOCK
-    return kernels.rows(body, warp=bool(outer) and length <= SHORT_ROW)
+    elif length <= SHORT_ROW:
+        return kernels.rows(body, "warp-row")
+    longest = max(evaluate(extent, sizes) for extent in lengths for sizes in graph.sizes.all)
+    cached = longest <= kernels.LONGEST_CACHED and kernels.cacheable(writer) is not None
+    if kernels.is_online(writer) and not (cached and operator.row_axes):
+        return kernels.rows(body, "online-row")
+    return kernels.rows(body, "cached-row" if cached else "block-row")

@@ -27,7 +27,7 @@ from kcurate.mint.schedules.fusing import Group, groups, is_free
 from kcurate.mint.schedules.kernels import SHORT_SUM, sums_down_columns
 from kcurate.mint.schedules.products import Factors, factors, headline_counts
 from kcurate.mint.schedules.sides import Answer
-from kcurate.mint.schedules.writer import Needs, Writer
+from kcurate.mint.schedules.writer import Needs, Position, Writer
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Arg, Expr, Launch, Side
 
@@ -84,35 +84,54 @@ class TritonWriter(Writer):
 
     mask: str = ""
     lanes: frozenset[str] = frozenset()
+    equals = "{name} = {value}"
+
+    def inner(self, node: Node, linear: str, position: Position | None = None) -> TritonWriter:
+        """As in C, under the same mask."""
+        writer = TritonWriter(self.graph, node, self.inlined, self.needs, linear=linear)
+        writer.mask, writer.lanes = self.mask, self.lanes
+        if position is not None:
+            writer.stand(position)
+            blocks = [name for name in writer.axis_names.values() if self.of_lanes(writer.before, name)]
+            writer.lanes |= frozenset(blocks)
+        return writer
+
+    def of_lanes(self, lines: Sequence[str], name: str) -> bool:
+        """Whether a variable that some lines declare is a block."""
+        return any(line.startswith(f"{name} = ") and self.lanes & set(_WORD.findall(line)) for line in lines)
 
     def size_text(self, extent: Expr) -> str:
         """As in C, with Python's division."""
-        return super().size_text(extent).replace("/", "//")
+        return re.sub(r"(?<!/)/(?!/)", "//", super().size_text(extent))
 
     def coordinates(self, linear: str, axes: Sequence[str]) -> list[str]:
-        """As in C, with Python's division and no types."""
-        lines = super().coordinates(linear, axes)
-        return [
-            line.removeprefix("int ").rstrip(";").replace(f"{linear} / ", f"{linear} // ") for line in lines
-        ]
+        """As in C."""
+        return [line.replace(f"{linear} / ", f"{linear} // ") for line in super().coordinates(linear, axes)]
 
-    def expression(self, expression: str) -> str:
-        """An expression of the operator in Triton."""
-        return self._text(parsed(expression), self.mask)[0]
+    def _named_local(self, kind: str, name: str, value: str) -> str:
+        return super()._named_local(kind, name, re.sub(r"^(\w+) / ", r"\1 // ", value) if kind == "int" else value)
+
+    def text(self, tree: ast.expr) -> str:
+        """A tree in Triton."""
+        return self._text(tree, self.mask)[0]
 
     def rounded(self, text: str) -> str:
         """As in C."""
         if self.node.dtype == "float32":
             return text
         wide = "tl.int32" if self.node.dtype in ("int8", "int64") else "tl.float32"
-        return f"({text}).to({_TYPES[self.node.dtype]}).to({wide})"
+        return f"{_called(text)}.to({_TYPES[self.node.dtype]}).to({wide})"
 
     def stored(self, text: str) -> str:
         """As in C."""
-        return text if self.node.dtype == "float32" else f"({text}).to({_TYPES[self.node.dtype]})"
+        return text if self.node.dtype == "float32" else f"{_called(text)}.to({_TYPES[self.node.dtype]})"
 
-    def _text(self, node: ast.expr, mask: str) -> tuple[str, bool]:
-        """The text, and whether it is an integer."""
+    def _text(self, node: ast.expr, mask: str, outer: int = 0) -> tuple[str, bool]:
+        """The text, and whether it is an integer; `outer`: how tightly the operator around it binds."""
+        text, integer = self._plain(node, mask)
+        return f"({text})" if _tightness(node) < outer else text, integer
+
+    def _plain(self, node: ast.expr, mask: str) -> tuple[str, bool]:
         match node:
             case ast.Constant(value=value):
                 return repr(value), isinstance(value, int)
@@ -122,26 +141,24 @@ class TritonWriter(Writer):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 places = ["..." if _is_rest(part) else self._text(part, mask)[0] for part in parts]
                 axes = next(p.axes for p in self.operator.parameters if p.name == name)
-                at = elsewhere(axes, places)
-                return self._load(self.operands[name], self.place(axes, at), mask)
+                return self._load(self.operands[name], self.place(axes, elsewhere(axes, places)), mask)
             case ast.UnaryOp(operand=operand):
-                text, integer = self._text(operand, mask)
-                return f"(-{text})", integer
+                text, integer = self._text(operand, mask, 8)
+                return f"-{text}", integer
             case ast.BinOp(left=left, op=op, right=right):
-                (a, whole), (b, also) = self._text(left, mask), self._text(right, mask)
+                tight = _tightness(node)
+                (a, whole), (b, also) = self._text(left, mask, tight), self._text(right, mask, tight + 1)
                 integer = whole and also
                 divides = isinstance(op, ast.Div | ast.FloorDiv)
                 symbol = ("//" if integer else "/") if divides else _SYMBOLS[type(op)]
-                return f"({a} {symbol} {b})", integer
+                return f"{a} {symbol} {b}", integer
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return (
-                    f"({self._text(left, mask)[0]} {_SYMBOLS[type(op)]} {self._text(right, mask)[0]})",
-                    True,
-                )
+                a, b = self._text(left, mask, 2)[0], self._text(right, mask, 2)[0]
+                return f"{a} {_SYMBOLS[type(op)]} {b}", True
             case ast.IfExp(test=test, body=body, orelse=other):
-                condition = self._text(test, mask)[0]
-                yes, integer = self._text(body, f"{mask} & {condition}" if mask else condition)
-                no, also = self._text(other, self._unless(test, condition, mask))
+                condition, guard = self._text(test, mask)[0], self._text(test, mask, 3)[0]
+                yes, integer = self._text(body, f"{mask} & {guard}" if mask else guard)
+                no, also = self._text(other, self._unless(test, mask))
                 return f"tl.where({condition}, {yes}, {no})", integer and also
             case ast.Call(func=ast.Name(id="size"), args=[ast.Name(id=axis)]):
                 return self.extent(axis), True
@@ -153,7 +170,7 @@ class TritonWriter(Writer):
                 return f"{_FUNCTIONS[function]}({', '.join(text for text, _ in texts)})", integer
         raise UnfitError(ast.unparse(node))
 
-    def _unless(self, test: ast.expr, condition: str, mask: str) -> str:
+    def _unless(self, test: ast.expr, mask: str) -> str:
         """The mask where a condition does not hold."""
         if isinstance(test, ast.Compare):
             symbol = _SYMBOLS[type(test.ops[0])]
@@ -163,13 +180,11 @@ class TritonWriter(Writer):
         return mask
 
     def _named(self, name: str, mask: str) -> tuple[str, bool]:
+        if name in self.uniform:
+            return self.uniform[name], False
         if name in self.operands:
-            operand = self.operands[name]
-            if operand in self.values:
-                return self.values[operand], False
-            axes = next(p.axes for p in self.operator.parameters if p.name == name)
-            same = self.linear and axes == self.operator.axes
-            return self._load(operand, self.linear if same else self.place(axes), mask)
+            integer = self.graph.values[self.operands[name]].dtype in ("int64", "int8")
+            return self._here(name), integer
         if name in self.node.attributes:
             value = self.node.attributes[name]
             return repr(value), isinstance(value, int)
@@ -180,11 +195,13 @@ class TritonWriter(Writer):
                 return self.local(name), fold.dtype == "int"
         return self.index(name), True
 
+    def _read(self, operand: str, place: str) -> str:
+        return self._load(operand, place, self.mask)[0]
+
     def _load(self, operand: str, place: str, mask: str) -> tuple[str, bool]:
         dtype = self.graph.values[operand].dtype
         integer = dtype in ("int64", "int8")
-        blocks = set(_WORD.findall(place)) & self.lanes
-        where = mask if blocks else ""
+        where = mask if set(_WORD.findall(place)) & self.lanes else ""
         if operand in self.inlined:
             return self._call(operand, place, where or "True"), integer
         self.needs.arrays[operand] = ""
@@ -199,16 +216,42 @@ class TritonWriter(Writer):
             raise UnfitError("a value of one row that is computed where it is read")
         node = self.graph.values[operand]
         assert isinstance(node, Node), "inputs are arrays"
-        inner = Needs()
+        name, inner = f"{node.operator}_{operand}", Needs()
         writer = TritonWriter(self.graph, node, self.inlined, inner, linear="e")
         writer.mask, writer.lanes = "inside", frozenset({"e", *_variables(writer, writer.operator.out)})
         value = writer.result()
-        lines = [*writer.coordinates("e", writer.operator.out), f"return {value}"]
-        head = ", ".join([*inner.arguments(), "e", "inside"])
+        lines = [*writer.coordinates("e", writer.operator.out), *writer.take(), f"return {value}"]
+        body = inner.tidied(["e = place", *lines])
+        head = ", ".join([*inner.arguments(), "place", "inside"])
         self.needs.add(inner)
-        body = "\n".join(indented(lines))
-        self.needs.functions[operand] = f"@triton.jit\ndef {operand}_at({head}):\n{body}\n"
-        return f"{operand}_at({', '.join([*inner.arguments(), place, mask])})"
+        text = "\n".join(indented(body))
+        self.needs.functions[name] = f"@triton.jit\ndef {name}({head}):\n{text}\n"
+        return f"{name}({', '.join([*inner.arguments(), place, mask])})"
+
+
+def _called(text: str) -> str:
+    """A text that a method can be called of."""
+    closed = re.fullmatch(r"[\w.]+|[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)", text)
+    return text if closed else f"({text})"
+
+
+def _tightness(node: ast.expr) -> int:
+    """How tightly the outermost operator of an expression binds in Python."""
+    match node:
+        case ast.Compare():
+            return 1
+        case ast.BinOp(op=ast.BitOr()):
+            return 2
+        case ast.BinOp(op=ast.BitAnd()):
+            return 3
+        case ast.BinOp(op=ast.Add() | ast.Sub()):
+            return 6
+        case ast.BinOp():
+            return 7
+        case ast.UnaryOp():
+            return 8
+        case _:
+            return 9
 
 
 def _is_rest(node: ast.expr) -> bool:
@@ -235,6 +278,7 @@ class _Kernel:
         self.name = f"{stem}_{self.number + 1}"
         self.constants: dict[str, Expr] = {}
         self.schedule, lines, self.grid = self._scheduled()
+        lines = self.needs.tidied(lines)
         parameters = [*self.needs.arrays, self.out, *self.needs.sizes]
         head = ", ".join([*parameters, *(f"{name}: tl.constexpr" for name in self.constants)])
         body = "\n".join(indented(lines))
@@ -262,30 +306,24 @@ class _Kernel:
 
     def epilogue(self, root: TritonWriter, place: str, *, blocks: bool) -> list[str]:
         """Lines from the root's value at `place` to the store; `blocks`: the value is a block of lanes."""
-        value, above, lines = root.result(), self.group.root, list[str]()
-        writer: TritonWriter = root
-        if not self.group.epilogue:
-            value = root.stored(root.expression(self.operator.result))
-        for number, node in enumerate(self.group.epilogue):
-            lines.append(f"{above.name}_value = {value}")
-            writer = TritonWriter(
-                self.graph,
-                node,
-                self.inlined,
-                self.needs,
-                linear=place,
-                values={above.name: f"{above.name}_value"},
-            )
-            writer.mask = root.mask if blocks else ""
-            writer.lanes = (
-                frozenset({place, *_variables(writer, writer.operator.out)}) if blocks else frozenset()
-            )
-            last = number + 1 == len(self.group.epilogue)
-            value = writer.stored(writer.expression(writer.operator.result)) if last else writer.result()
-            lines += writer.coordinates(place, writer.operator.out)
+        value = root.expression(self.operator.result) if not self.group.epilogue else root.result()
+        lines, writer, above = root.take(), root, self.group.root
+        if not blocks:
+            root.mask, root.lanes = "", frozenset()
+        else:
+            root.lanes |= {place}
+        position = root.position(place, self.operator.out)
+        for number, node in enumerate(self.group.epilogue, 1):
+            kept = root.needs.fresh(above.name)
+            lines.append(f"{kept} = {value}")
+            writer = root.inner(node, place, position)
+            writer.values = {above.name: kept}
+            last = number == len(self.group.epilogue)
+            value = writer.expression(writer.operator.result) if last else writer.result()
+            lines += writer.take()
             above = node
         guard = f", mask={root.mask}" if blocks else ""
-        return [*lines, f"tl.store({self.out} + {place}, {value}{guard})"]
+        return [*lines, f"tl.store({self.out} + {place}, {writer.stored(value)}{guard})"]
 
     def _scheduled(self) -> tuple[str, list[str], tuple[Expr, ...]]:
         operator = self.operator
@@ -316,7 +354,7 @@ class _Kernel:
         self.constants = {"BLOCK": BLOCK}
         lines = [
             "e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-            f"inside = e < {writer.count(axes)}",
+            f"inside = e < {writer.bare_count(axes)}",
             *writer.coordinates("e", axes),
             *store,
         ]
@@ -332,12 +370,12 @@ class _Kernel:
             name, first = writer.local(fold.name), _FIRST[fold.how]
             kind = "tl.int32" if fold.dtype == "int" else "tl.float32"
             work.append(f"{name} = tl.full([{COLUMNS}], {first}, {kind})")
-            work += _loops(writer, fold.over, [_combined(writer, fold)])
+            work += _loops(writer, fold.over, _combined(writer, fold))
         store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
         work += _loops(writer, operator.row_axes, store)
         lines = [
             f"item = tl.program_id(0) * {COLUMNS} + tl.arange(0, {COLUMNS})",
-            f"inside = item < {writer.count(outer)}",
+            f"inside = item < {writer.bare_count(outer)}",
             *writer.coordinates("item", outer),
             *work,
         ]
@@ -355,18 +393,20 @@ class _Kernel:
         outer = [axis for axis in operator.axes if axis not in operator.row_axes]
         writer = self.writer(over, "inside")
         work = list[str]()
+        writer.folds_done = True
         for fold in operator.folds:
             kind, term = fold.how, writer.expression(fold.term)
             held = f"tl.where(inside, {term}, {_FIRST[fold.how]})"
+            work += writer.take()
             work.append(f"{writer.local(fold.name)} = tl.{kind}({held}, axis=0)")
-        blocks = bool(operator.row_axes)
+        blocks = writer.folds_done = bool(operator.row_axes)
         store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=blocks)]
         length = writer.total(over)
         self.constants = {"BLOCK": f"pow2(log2(2 * ({length}) - 1))"}
         lines = [
             *(["item = tl.program_id(0)"] if writer.existing(outer) else []),
             "flat = tl.arange(0, BLOCK)",
-            f"inside = flat < {writer.count(over)}",
+            f"inside = flat < {writer.bare_count(over)}",
             *writer.coordinates("item", outer),
             *writer.coordinates("flat", over),
             *work,
@@ -389,6 +429,7 @@ class _Kernel:
         writer = self.writer((axis,), "inside")
         index, extent = writer.index(axis), writer.extent(axis)
         term = writer.expression(fold.term)
+        before = writer.take()
         store = [f"e = {writer.place(operator.out)}", *self.epilogue(writer, "e", blocks=True)]
         self.constants = {"BLOCK": f"pow2(log2(2 * ({writer.total((axis,))}) - 1))"}
         lines = [
@@ -396,6 +437,7 @@ class _Kernel:
             f"{index} = tl.arange(0, BLOCK)",
             f"inside = {index} < {extent}",
             *writer.coordinates("item", outer),
+            *before,
             f"{writer.local(fold.name)} = tl.cumsum(tl.where(inside, {term}, 0), axis=0"
             f"{', reverse=True' if fold.backwards else ''})",
             *store,
@@ -404,14 +446,15 @@ class _Kernel:
 
     def _tiles(self, parts: Factors) -> tuple[list[str], tuple[Expr, ...]]:
         (fold,) = self.operator.folds
-        left = self._tile_load(parts.left, parts.rows, parts.summed, "down")
-        right = self._tile_load(parts.right, parts.columns, parts.summed, "across")
-        every = (*parts.rows, *parts.columns)
-        writer = self.writer(every, "inside")
+        left = self._tile_load(parts.left, parts.rows, parts.summed, ("row_a", "deep_a", "inside_a"))
+        right = self._tile_load(parts.right, parts.columns, parts.summed, ("column_b", "deep_b", "inside_b"))
+        writer = self.writer((*parts.rows, *parts.columns), "inside")
+        batch = writer.existing(parts.batch)
+        for axis in (*parts.rows, *parts.columns):
+            writer.axis_names[axis] = self.needs.fresh(writer.local(axis))
         place = writer.place(self.operator.out)
         store = self.epilogue(writer, "e", blocks=True)
-        rows, columns, depth = (writer.count(axes) for axes in (parts.rows, parts.columns, parts.summed))
-        batch = writer.existing(parts.batch)
+        rows, columns, depth = (writer.bare_count(axes) for axes in (parts.rows, parts.columns, parts.summed))
         for axis in batch:
             writer.index(axis)
         precise = "" if fold.dtype == "int" else ', input_precision="ieee"'
@@ -427,13 +470,13 @@ class _Kernel:
             *indented(
                 [
                     "inner = start + tl.arange(0, DEPTH)",
-                    "down = tl.broadcast_to(first_row[:, None], (ROWS, DEPTH))",
-                    "deep = tl.broadcast_to(inner[None, :], (ROWS, DEPTH))",
-                    f"inside = (down < {rows}) & (deep < {depth})",
+                    "row_a = tl.broadcast_to(first_row[:, None], (ROWS, DEPTH))",
+                    "deep_a = tl.broadcast_to(inner[None, :], (ROWS, DEPTH))",
+                    f"inside_a = (row_a < {rows}) & (deep_a < {depth})",
                     *left,
-                    "across = tl.broadcast_to(first_column[None, :], (DEPTH, COLUMNS))",
-                    "deep = tl.broadcast_to(inner[:, None], (DEPTH, COLUMNS))",
-                    f"inside = (across < {columns}) & (deep < {depth})",
+                    "column_b = tl.broadcast_to(first_column[None, :], (DEPTH, COLUMNS))",
+                    "deep_b = tl.broadcast_to(inner[:, None], (DEPTH, COLUMNS))",
+                    f"inside_b = (column_b < {columns}) & (deep_b < {depth})",
                     *right,
                     f"{name} += tl.dot(left, right{precise})",
                 ]
@@ -449,11 +492,17 @@ class _Kernel:
         grid = tuple(f"ceil_div({writer.total(axes)}, {TILE})" for axes in (parts.columns, parts.rows))
         return lines, (*grid, writer.total(batch))
 
-    def _tile_load(self, part: str, side: Sequence[str], summed: Sequence[str], along: str) -> list[str]:
-        """A tile of one factor, in the type that the tensor cores take."""
-        writer = self.writer((*side, *summed), "inside")
+    def _tile_load(
+        self, part: str, side: Sequence[str], summed: Sequence[str], names: tuple[str, str, str]
+    ) -> list[str]:
+        """A tile of one factor, in the type that the tensor cores take; `names`: of places and of the mask."""
+        along, deep, inside = names
+        writer = self.writer((), inside)
+        for axis in (*side, *summed):
+            writer.axis_names[axis] = self.needs.fresh(writer.local(axis))
+        writer.lanes |= frozenset(writer.axis_names.values())
         value = writer.expression(part)
-        name = "left" if along == "down" else "right"
+        name = "left" if along == "row_a" else "right"
         dtypes = {
             self.graph.values[writer.operands[p.name]].dtype
             for p in self.operator.parameters
@@ -467,16 +516,16 @@ class _Kernel:
             cast = f".to({_TYPES[narrow]})" if same else ".to(tl.float32)" if "int8" in dtypes else ""
         return [
             *writer.coordinates(along, side),
-            *writer.coordinates("deep", summed),
-            f"{name} = ({value}){cast}",
+            *writer.coordinates(deep, summed),
+            *writer.take(),
+            f"{name} = {_called(value)}{cast}" if cast else f"{name} = {value}",
         ]
 
 
-def _combined(writer: TritonWriter, fold: Fold) -> str:
+def _combined(writer: TritonWriter, fold: Fold) -> list[str]:
     name, term = writer.local(fold.name), writer.expression(fold.term)
-    if fold.how == "sum":
-        return f"{name} += {term}"
-    return f"{name} = tl.{fold.how}imum({name}, {term})"
+    line = f"{name} += {term}" if fold.how == "sum" else f"{name} = tl.{fold.how}imum({name}, {term})"
+    return [*writer.take(), line]
 
 
 def _loops(writer: TritonWriter, axes: Sequence[str], inner: Sequence[str]) -> list[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import copy
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcurate.mint.axes import binding_of, elsewhere, linear_index, product
+from kcurate.mint.axes import Shape, binding_of, elsewhere, linear_index, product
 from kcurate.mint.graph import REST, Graph, Node
 from kcurate.mint.naive import C_TYPES, LOADS, STORES
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import c_number, c_text, parsed
+from kcurate.mint.scalar_text import c_number, c_text_of, parsed
+from kcurate.mint.schedules.tidy import tidied, uses
 from kcurate.problem.expressions import names_in
 from kcurate.records import Expr
 
@@ -25,6 +28,15 @@ class Needs:
     arrays: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, None] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
+    places: set[str] = field(default_factory=set)
+    loads: set[tuple[str, str]] = field(default_factory=set)
+    locals: set[str] = field(default_factory=lambda: {"at"})
+
+    def tidied(self, lines: Sequence[str]) -> list[str]:
+        """The lines of a kernel, and only the sizes that these still use."""
+        kept = tidied(lines, self.places, self.loads)
+        self.sizes = {name: None for name in self.sizes if any(uses(line, name) for line in kept)}
+        return kept
 
     def parameters(self, graph: Graph) -> list[str]:
         """The C parameters."""
@@ -36,18 +48,55 @@ class Needs:
         return [*self.arrays, *self.sizes]
 
     def add(self, other: Needs) -> None:
-        """All that another text needs."""
+        """All that a function needs that a text calls."""
         self.arrays.update(other.arrays)
         self.sizes.update(other.sizes)
         self.functions.update(other.functions)
+
+    def fresh(self, name: str) -> str:
+        """A name of a local variable that no other has."""
+        name = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 99))) if n not in self.locals)
+        self.locals.add(name)
+        return name
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in an array: the text of the index over some spans of its axes (`first` up to `last`)."""
+
+    shape: Shape
+    spans: Mapping[tuple[int, int], str]
+
+    def at(self, first: int, last: int, size: Callable[[Expr], str]) -> str:
+        """The index over a span, from what is known; `size` writes an extent."""
+        if (first, last) in self.spans:
+            return self.spans[first, last]
+        around = [(b - a, a, b) for a, b in self.spans if a <= first and last <= b]
+        if not around:
+            parts = [span for span in sorted(self.spans) if first <= span[0] and span[1] <= last]
+            return linear_index(
+                [str(number) for number in range(len(parts))],
+                lambda number: size(product(self.shape[slice(*parts[int(number)])])),
+                lambda number: self.spans[parts[int(number)]],
+            )
+        _, outer, end = min(around)
+        text = self.spans[outer, end]
+        if last < end:
+            text += f" / {size(product(self.shape[last:end]))}"
+        if first > outer:
+            text += f" % {size(product(self.shape[first:last]))}"
+        return text
 
 
 class Writer:
     """Writes the expressions of one node in a kernel.
 
     `linear`: the text of the linear index over the operator's axes, at the current place. `values`: texts of
-    operands that are in registers (by name of the value).
+    operands that are in registers (by name of the value). `position`: the place in the node's array, where
+    something else decides it. Lines that an expression needs before it are in `before`.
     """
+
+    equals = "{kind} {name} = {value};"
 
     def __init__(
         self,
@@ -58,6 +107,7 @@ class Writer:
         *,
         linear: str = "",
         values: Mapping[str, str] | None = None,
+        position: Position | None = None,
     ) -> None:
         self.graph, self.node, self.inlined, self.needs = graph, node, inlined, needs
         self.operator = OPERATORS[node.operator]
@@ -65,6 +115,21 @@ class Writer:
         self.linear, self.values = linear, values or {}
         self.operands = dict(zip((p.name for p in self.operator.parameters), node.operands, strict=True))
         self.used_axes = set[str]()
+        self.before: list[str] = []
+        # Once a row's folds are known, what depends on them alone is computed before the loop over its elements.
+        self.folds_done = False
+        self.uniform = dict[str, str]()
+        self.axis_names = dict[str, str]()
+        if position is not None:
+            self.stand(position)
+
+    def stand(self, position: Position) -> None:
+        """Take the index along each axis from a place in the node's array."""
+        for axis, span in spans_of(self.operator.out, len(self.binding.rest)):
+            if axis != REST or self.binding.rest:
+                text = position.at(*span, self.size_text)
+                whole = span == (0, len(position.shape)) and len(position.shape) > 1
+                self.axis_names[axis] = self._named_local("int", "at" if whole else self.local(axis), text)
 
     # Sizes and places
 
@@ -80,7 +145,15 @@ class Writer:
 
     def count(self, axes: Sequence[str]) -> str:
         """The product of the extents of axes."""
-        return " * ".join(self.extent(axis) for axis in self.existing(axes)) or "1"
+        extents = [self.extent(axis) for axis in self.existing(axes)]
+        number = math.prod(int(extent) for extent in extents if extent.isdigit())
+        names = [extent for extent in extents if not extent.isdigit()]
+        return " * ".join([*names, *([str(number)] if number != 1 or not names else [])])
+
+    def bare_count(self, axes: Sequence[str]) -> str:
+        """The same, where nothing binds tighter around it."""
+        text = self.count(axes)
+        return text[1:-1] if re.fullmatch(r"\([^()]*\)", text) else text
 
     def total(self, axes: Sequence[str]) -> Expr:
         """The product of the extents of axes, as an expression of a launch."""
@@ -93,39 +166,66 @@ class Writer:
     def index(self, axis: str) -> str:
         """The variable of an axis."""
         self.used_axes.add(axis)
-        return self.local("row" if axis == REST else axis)
+        if axis not in self.axis_names:
+            self.axis_names[axis] = self.local(axis)
+            self.needs.locals.add(self.axis_names[axis])
+        return self.axis_names[axis]
 
     def local(self, name: str) -> str:
-        """A name of a local variable that hides no array and no size."""
+        """A name of a local variable, of an axis for example, that hides no array and no size."""
+        name = {REST: "row", "x_": "column"}.get(name, name)
         taken = name in self.graph.values or name in self.graph.sizes.headline
-        return f"{name.rstrip('_')}_here" if taken else name
+        return f"{name}_here" if taken else name
+
+    def _named_local(self, kind: str, name: str, value: str) -> str:
+        """Declares a variable before the line in hand."""
+        name = self.needs.fresh(name)
+        self.before.append(self.equals.format(kind=kind, name=name, value=value))
+        return name
+
+    def position(self, linear: str, axes: Sequence[str]) -> Position:
+        """The current place in an array over some axes, as its linear index and the index along each axis."""
+        rest = self.binding.rest
+        spans = {span: self.index(a) for a, span in spans_of(axes, len(rest)) if a != REST or rest}
+        shape = self.binding.shape(axes)
+        return Position(shape, {**spans, (0, len(shape)): linear} if linear else spans)
+
+    def take(self) -> list[str]:
+        """The lines that the last expressions need before them."""
+        lines, self.before = self.before, []
+        return lines
 
     def place(self, axes: Sequence[str], at: Mapping[str, str] | None = None) -> str:
         """The linear index of an element, from its index along every axis (`at`; else the current one)."""
-        return linear_index(
+        text = linear_index(
             self.existing(axes), self.extent, lambda axis: (at or {}).get(axis) or self.index(axis)
         )
+        self.needs.places.add(text)
+        return text
 
     def coordinates(self, linear: str, axes: Sequence[str]) -> list[str]:
         """Declares the index along each of `axes` that was used, from a linear index over all of them."""
-        lines, present = [], self.existing(axes)
-        for position, axis in enumerate(present):
-            if axis not in self.used_axes:
-                continue
-            behind = self.count(present[position + 1 :])
-            text = linear
-            if behind != "1":
-                text = f"{linear} / {behind if _WORD.fullmatch(behind) else f'({behind})'}"
-            if position:
-                text += f" % {self.extent(axis)}"
-            lines.append(f"int {self.index(axis)} = {text};")
-        return lines
+        place = Position(self.binding.shape(axes), {(0, len(self.binding.shape(axes))): linear})
+        return [
+            self.equals.format(kind="int", name=self.index(axis), value=place.at(*span, self.size_text))
+            for axis, span in spans_of(axes, len(self.binding.rest))
+            if axis in self.used_axes and axis in self.existing(axes)
+        ]
 
     # Expressions
 
     def expression(self, expression: str) -> str:
         """An expression of the operator in C++."""
-        return c_text(expression, self._name, self._element)
+        return self.text(self.reduced(expression))
+
+    def text(self, tree: ast.expr) -> str:
+        """A tree in C++."""
+        return c_text_of(tree, self._name, self._element)
+
+    def reduced(self, expression: str) -> ast.expr:
+        """The tree of an expression, with names for what does not change along a row."""
+        tree = parsed(expression)
+        return _Uniform(self).visit(copy.deepcopy(tree)) if self.folds_done else tree
 
     def result(self) -> str:
         """The node's element at the current place, rounded to its type, as a float."""
@@ -143,13 +243,10 @@ class Writer:
     def _name(self, name: str) -> str:
         if name.startswith("size("):
             return self.extent(name[5:-1])
+        if name in self.uniform:
+            return self.uniform[name]
         if name in self.operands:
-            operand = self.operands[name]
-            if operand in self.values:
-                return self.values[operand]
-            axes = next(p.axes for p in self.operator.parameters if p.name == name)
-            same = self.linear and axes == self.operator.axes
-            return self._read(operand, self.linear if same else self.place(axes))
+            return self._here(name)
         if name in self.node.attributes:
             return c_number(self.node.attributes[name])
         if name == "inf":
@@ -157,6 +254,33 @@ class Writer:
         if any(fold.name == name for fold in self.operator.folds):
             return self.local(name)
         return self.index(name)
+
+    def _here(self, name: str) -> str:
+        """The element of an operand at the current place."""
+        operand = self.operands[name]
+        axes = next(p.axes for p in self.operator.parameters if p.name == name)
+        if operand in self.values:
+            return self.values[operand]
+        linear = self.linear if axes == self.operator.axes else ""
+        if operand in self.inlined:
+            return self._computed(operand, self.position(linear, axes))
+        text = self._read(operand, linear or self.place(axes))
+        self.needs.loads.add((text, operand))
+        return text
+
+    def _computed(self, operand: str, position: Position) -> str:
+        """The variable of an operand that is computed at the current place."""
+        node = self.graph.values[operand]
+        assert isinstance(node, Node), "inputs are arrays"
+        whole = position.spans.get((0, len(position.shape)), "")
+        inner = self.inner(node, whole, position)
+        value = inner.result()
+        self.before += inner.take()
+        return self._named_local(kind_of(node), operand, value)
+
+    def inner(self, node: Node, linear: str, position: Position | None = None) -> Writer:
+        """A writer of a node that this one reads, in the same kernel."""
+        return type(self)(self.graph, node, self.inlined, self.needs, linear=linear, position=position)
 
     def _element(self, name: str, subscripts: Sequence[str]) -> str:
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
@@ -169,17 +293,68 @@ class Writer:
             return widened(self.graph.values[operand].dtype, f"{operand}[{place}]")
         node = self.graph.values[operand]
         assert isinstance(node, Node), "inputs are arrays"
-        inner = Needs()
+        name, inner = f"{node.operator}_{operand}", Needs()
         writer = Writer(self.graph, node, self.inlined, inner, linear="e")
         value = writer.result()
-        lines = [*writer.coordinates("e", writer.operator.out), f"return {value};"]
-        head = ", ".join([*inner.parameters(self.graph), "int e"])
-        body = "\n".join(f"    {line}" for line in lines)
-        kind = "int" if node.dtype in ("int64", "int8") else "float"
-        function = f"__device__ __forceinline__ {kind} {operand}_at({head})\n{{\n{body}\n}}\n"
+        lines = [*writer.coordinates("e", writer.operator.out), *writer.take(), f"return {value};"]
+        text = inner.tidied(["int e = place;", *lines])
+        head = ", ".join([*inner.parameters(self.graph), "int place"])
+        body = "\n".join(f"    {line}" for line in text)
         self.needs.add(inner)
-        self.needs.functions[operand] = function
-        return f"{operand}_at({', '.join([*inner.arguments(), place])})"
+        self.needs.functions[name] = f"__device__ __forceinline__ {kind_of(node)} {name}({head})\n{{\n{body}\n}}\n"
+        return f"{name}({', '.join([*inner.arguments(), place])})"
+
+
+class _Uniform(ast.NodeTransformer):
+    """Names for the largest parts of an expression that depend on folds and sizes alone."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.folds = {fold.name for fold in writer.operator.folds if fold.dtype == "float"}
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Call | ast.BinOp) and not isinstance(getattr(node, "op", None), ast.BitAnd | ast.BitOr):
+            axes = {part.args[0] for part in ast.walk(node) if isinstance(part, ast.Call) and _is_size(part)}
+            functions = {part.func for part in ast.walk(node) if isinstance(part, ast.Call)}
+            variables = {
+                part.id
+                for part in ast.walk(node)
+                if isinstance(part, ast.Name) and part not in axes and part not in functions
+            }
+            known = self.folds | {*self.writer.node.attributes} | {*self.writer.uniform}
+            if variables & self.folds and variables <= known:
+                return ast.Name(self._name(node))
+        return super().visit(node) if not isinstance(node, ast.Name) else node
+
+    def _name(self, node: ast.Call | ast.BinOp) -> str:
+        """Declares the part and says its name."""
+        key = f"${ast.unparse(node)}"
+        if key not in self.writer.uniform:
+            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+            stem = {"sqrt": "root", "log": "logarithm", "exp": "power"}.get(str(called), "factor")
+            if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Call) and _is_size(node.right):
+                stem = "mean"
+            text = self.writer.text(node)
+            self.writer.uniform[key] = self.writer._named_local("float", self.writer.local(stem), text)
+        return key
+
+
+def _is_size(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "size"
+
+
+def spans_of(axes: Sequence[str], rest: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Each axis with the positions in a shape that it stands for; `rest`: how many `...` does."""
+    first = 0
+    for axis in axes:
+        last = first + (rest if axis == REST else 1)
+        yield axis, (first, last)
+        first = last
+
+
+def kind_of(node: Node) -> str:
+    """The C type of a value in a register."""
+    return "int" if node.dtype in ("int64", "int8") else "float"
 
 
 def widened(dtype: str, text: str) -> str:
