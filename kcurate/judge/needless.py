@@ -304,7 +304,8 @@ class _Runner:
         What other places cost is not the side's fault unless they are scattered, so counts must show that.
         """
         gain = self._gain(part)
-        return not part.regridded and (gain > LEAST_GAIN if part.replaced else not part.counted or gain > 1)
+        costs = gain > (LEAST_GAIN if part.replaced else 1) or not part.counted
+        return costs and not part.regridded
 
     def _gain(self, part: Ablation) -> float:
         """How many times longer the counts take with a part, in the latest trial that counted it; else 1."""

@@ -49,6 +49,12 @@ _MATHS = re.compile(
     rb"|round|rint|nearbyint|trunc|erfc?|f?min|f?max|pow|fmod|copysign)f?"
 )
 _ATOMIC = re.compile(rb"atomic[A-Z]\w*")
+# Methods of `cuda::atomic`, by their arguments without an order: then it is the strictest.
+_ORDERED: Mapping[bytes, int] = {
+    b"load": 0, b"store": 1, b"exchange": 1, b"fetch_add": 1, b"fetch_sub": 1, b"fetch_and": 1,
+    b"fetch_or": 1, b"fetch_xor": 1, b"fetch_min": 1, b"fetch_max": 1,
+}  # fmt: skip
+_RELAXED = "cuda::std::memory_order_relaxed"
 # How many values and places of a side are tried with earlier ones.
 MOST_REPLACED = 40
 # Calls inside calls, through variables too, that are left out together.
@@ -151,16 +157,19 @@ def _parts_of(source: bytes, plan: tuple[Step, ...], tables: Tables) -> Iterator
         elif node.type == "if_statement":
             yield left_out(tree, (node,), 3)
             yield from one_way(tree, node)
-        elif node.type == "switch_statement":
+        elif node.type == "switch_statement" or (node.type == "conditional_expression" and _in_loop(node)):
             yield from one_way(tree, node)
         elif node.type == "expression_statement" and node.named_children:
-            in_loop = any(parent.type in LOOPS for parent in ancestors(node))
-            yield left_out(tree, (node,), 2 if in_loop or is_barrier(tree, node) else 4)
+            yield left_out(tree, (node,), 2 if _in_loop(node) or is_barrier(tree, node) else 4)
         elif node.type == "declaration":
             yield from _of_declaration(tree, node)
         elif node.type == "call_expression":
             yield from _of_call(tree, node, numeric)
             yield from _of_atomic(tree, node)
+
+
+def _in_loop(node: Node) -> bool:
+    return any(parent.type in LOOPS for parent in ancestors(node))
 
 
 def _turns(tree: Tree) -> Iterator[Part]:
@@ -228,6 +237,8 @@ def _of_call(tree: Tree, node: Node, numeric: Collection[bytes]) -> Iterator[Par
 def _of_atomic(tree: Tree, node: Node) -> Iterator[Part]:
     """A load or a store in an atomic's place, and tickets in the order of threads."""
     function, listed = (node.child_by_field_name(field) for field in ("function", "arguments"))
+    if function is not None and listed is not None and function.type == "field_expression":
+        yield from _of_order(tree, function, listed)
     if function is None or listed is None or not _ATOMIC.fullmatch(tree.text(function)):
         return
     texts = [tree.text(argument).decode() for argument in listed.named_children]
@@ -241,6 +252,19 @@ def _of_atomic(tree: Tree, node: Node) -> Iterator[Part]:
             yield Part(f"the order of {what}", (instead(node, ticket),), 2, replaced=True)
     elif tree.text(function) == b"atomicExch":
         yield Part(f"the atomic in {what}", (instead(node, f"(*({texts[0]}) = ({texts[1]}))"),), 2)
+
+
+def _of_order(tree: Tree, function: Node, listed: Node) -> Iterator[Part]:
+    """A relaxed order in place of the one that a method of an atomic has by default, which takes fences."""
+    method = tree.text(function.child_by_field_name("field"))
+    texts = [tree.text(argument).decode() for argument in listed.named_children]
+    if texts and "seq_cst" in texts[-1]:
+        texts.pop()
+    if len(texts) == _ORDERED.get(method) and b"atomic" in tree.source:
+        call = f"{tree.text(function).decode()}({', '.join([*texts, _RELAXED])})"
+        yield Part(
+            f"the order of {shown(tree, listed.parent)}", (instead(listed.parent, call),), 2, counted=False
+        )
 
 
 def _first_argument(tree: Tree, node: Node, numeric: Collection[bytes]) -> Node | None:

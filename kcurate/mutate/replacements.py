@@ -1,8 +1,9 @@
 """Earlier values in the place of later ones, as parts of a side that might be needless.
 
 Parts that need each other go together where an earlier value (a variable's, a load's) takes a later one's
-place, as a value or as an index: what comes between undoes itself. Not covered: calls and their arguments
-(`kcurate.mutate.ablations`).
+place, as a value or as an index: what comes between undoes itself. Counts show neither what a thread waits
+for (a place that depends on what was loaded), nor banks and local memory. Not covered: calls and their
+arguments (`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import zip_longest
 from kcurate.cuda_source.parse.syntax_tree import Declared, Node, Tree, ancestors
 from kcurate.mutate.guards import (
     ASSIGNS,
+    LOOPS,
     Guard,
     Part,
     can_be_skipped,
@@ -38,6 +40,7 @@ def replacements(tree: Tree) -> Iterator[Part]:
 def _replaced_in(scope: Scope) -> Iterator[Part]:
     body = scope.function.body
     yield from _replaced_places(scope)
+    yield from _places_that_wait(scope)
     for node in scope.tree.nodes(*ASSIGNS, within=body):
         yield from _replaced_values(scope, node)
         yield from _replaced_uses(scope, node)
@@ -51,14 +54,47 @@ def _replaced_values(scope: Scope, node: Node) -> Iterator[Part]:
         texts = [text for text, _ in scope.earlier(node, target)]
         if b"threadIdx" in scope.tree.text(value):  # of threads' own numbers only their order can be needless
             texts = [] if is_real(target) else list(IN_ORDER)
+        counted = is_real(target) or not _reads_any(scope.tree, value, _changing(scope.tree, node))
         for text in texts:
-            yield _replaced(scope.tree, target, text, value, (instead(value, cast(target, text)),))
+            guards = (instead(value, cast(target, text)),)
+            yield _replaced(scope.tree, target, text, value, guards, counted=counted)
 
 
-def _replaced(tree: Tree, target: Declared, text: bytes, at: Node, guards: tuple[Guard, ...]) -> Part:
+def _replaced(
+    tree: Tree, target: Declared, text: bytes, at: Node, guards: tuple[Guard, ...], *, counted: bool = True
+) -> Part:
     name = target.name.decode()
     what = f"the value of {name} in {shown(tree, _statement(at))}, where {text.decode()} serves"
-    return Part(what, guards, 2, replaced=True)
+    return Part(what, guards, 2, counted, replaced=True)
+
+
+def _changing(tree: Tree, node: Node) -> frozenset[bytes]:
+    """The variables that the body of the loop around a node sets; counters change in its head."""
+    loop = next((parent for parent in ancestors(node) if parent.type in LOOPS), None)
+    body = loop.child_by_field_name("body") if loop is not None else None
+    if body is None:
+        return frozenset()
+    targets = (one.child_by_field_name("left") for one in tree.nodes("assignment_expression", within=body))
+    return frozenset(tree.text(target) for target in targets if target.type == "identifier")
+
+
+def _reads_any(tree: Tree, node: Node, names: frozenset[bytes]) -> bool:
+    return any(tree.text(use) in names for use in tree.nodes("identifier", within=node))
+
+
+def _places_that_wait(scope: Scope) -> Iterator[Part]:
+    """An index without a term that depends on what earlier rounds of its loop have set."""
+    tree = scope.tree
+    for index in tree.nodes("subscript_argument_list", within=scope.function.body):
+        names = _changing(tree, index)
+        for term in tree.nodes("binary_expression", within=index) if names else ():
+            left, operator, right = (term.child_by_field_name(f) for f in ("left", "operator", "right"))
+            if tree.text(operator) not in (b"+", b"-", b"^", b"|"):
+                continue
+            for waits, rest in ((left, right), (right, left)):
+                if _reads_any(tree, waits, names):
+                    what = f"the term {shown(tree, waits)} of the place {shown(tree, index)}"
+                    yield Part(what, (instead(term, f"({tree.text(rest).decode()})"),), 2, counted=False)
 
 
 def _statement(node: Node) -> Node:
@@ -118,10 +154,20 @@ def _replaced_places(scope: Scope) -> Iterator[Part]:
         for name in [*names, *(IN_ORDER if b"threadIdx" in text else ())][:NEAREST]:
             of_name = tuple(instead(node, f"({name.decode()})") for node in nodes)
             what = f"the place {shown(scope.tree, nodes[0])}, where {name.decode()} serves"
-            yield Part(what, of_name, 2, replaced=True)
+            counted = not all(_on_chip(scope, node) for node in nodes)
+            yield Part(what, of_name, 2, counted, replaced=True)
             guards += of_name if name == next(iter(names), None) else ()
     if len(places) > 1 and guards:
         yield Part("the order of all places", tuple(guards), 2, replaced=True)
+
+
+def _on_chip(scope: Scope, index: Node) -> bool:
+    """Whether an index is a place of an array that the function declares: in local or shared memory."""
+    array = next(parent for parent in ancestors(index) if parent.type == "subscript_expression")
+    while array.type == "subscript_expression":
+        array = array.child_by_field_name("argument")
+    name = scope.tree.text(array)
+    return any(one.sizes and one.name == name for one in scope.tree.declared(scope.function.body))
 
 
 def _reads(tree: Tree, node: Node) -> Iterator[Node]:

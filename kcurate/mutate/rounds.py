@@ -118,13 +118,14 @@ def _conditions_on(tree: Tree, counter: bytes, body: Node) -> Iterator[Node]:
 
 
 def one_way(tree: Tree, node: Node) -> Iterator[Part]:
-    """All threads take the same branch of an `if` with two, or the same case of a `switch`.
+    """All threads take the same branch of an `if` with two or of `a ? b : c`, or the same case of a `switch`.
 
-    That threads of one warp take turns where they take several is not counted.
+    That threads of one warp take turns where they take several is not counted, nor that they wait for what
+    tells the way.
     """
     condition = node.child_by_field_name("condition")
     what = f"other ways than one in {shown(tree, node)}"
-    if node.type == "if_statement":
+    if node.type in ("if_statement", "conditional_expression"):
         if node.child_by_field_name("alternative") is None or _constant(tree, node):
             return
         for way in ("true", "false"):

@@ -383,6 +383,22 @@ def test_other_places_are_suspected_only_where_accesses_are_scattered(name: str,
     assert any("place" in text and "serves" in text for text in texts) is suspected
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("waits_for_the_sum", "the value of at in at = sum > 1e30f ? 0 : row;, where row serves"),
+        ("local_copy_in_disorder", "the place (j * 5 + row) & 31, where j serves"),
+        ("ordered_for_nobody", "the order of in.load()"),
+        ("honest_walk_along_links", ""),
+    ],
+)
+def test_what_counts_do_not_show_is_timed(name: str, words: str) -> None:
+    with contextlib.closing(CountedRuns()) as runs:
+        found = suspects(runs, store.read_candidate(CHEATS / name)).suspects
+    assert {part.gain for part in found} <= {None}
+    assert any(part.text.startswith(words) for part in found) if words else not found
+
+
 @pytest.mark.parametrize(("limit", "suspected"), [("BENCH_S", True), ("TRYING_S", False)])
 def test_what_time_does_not_suffice_for_is_not_needed(
     monkeypatch: pytest.MonkeyPatch, limit: str, *, suspected: bool

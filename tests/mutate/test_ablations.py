@@ -136,6 +136,42 @@ def test_nothing_runs_between_two_values_that_are_alike() -> None:
     assert "(true ? (unsigned)(word) : (last))" in part.side.code
 
 
+WAITS = """#include <cuda/atomic>
+__global__ void f(const float* x, float* y, int* z, int n) {
+    float copy[8], sum = 0;
+    int at = 0;
+    for (int i = 0; i < n; i++) {
+        copy[i ^ 1] = x[at + i];
+        sum += x[i + int(sum) / 64];
+        at = sum < 0 ? i : 0;
+    }
+    cuda::atomic_ref<float> total(*y);
+    total.fetch_add(sum + copy[1]);
+    total.store(sum, cuda::memory_order_seq_cst);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "the value of at in at = sum < 0 ? i : 0;, where i serves",
+        "the place i ^ 1, where i serves",
+        "the term int(sum) / 64 of the place [i + int(sum) / 64]",
+        "other ways than one in sum < 0 ? i : 0 (false)",
+        "the order of total.fetch_add(sum + copy[1])",
+        "the order of total.store(sum, cuda::memory_order_seq_cst)",
+    ],
+)
+def test_counts_do_not_show_what_a_thread_waits_for(what: str) -> None:
+    assert not parts(Side(WAITS, ()))[what].counted
+
+
+def test_an_order_that_the_code_relaxes_stays() -> None:
+    relaxed = WAITS.replace("seq_cst", "relaxed")
+    assert not any("order of total.store" in what for what in parts(Side(relaxed, ())))
+
+
 def test_a_kernels_parameters_are_in_no_place() -> None:
     assert not any(part.what.endswith(" n serves") for part in ablations(Side(ROUNDS, ())))
 
