@@ -53,11 +53,11 @@ def explained(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> str
 
     `both`: the profiles of the slow and the fast side on the row's GPU.
     """
-    code = row["fast_original"] and commented(row["fast_original"])
+    answer, language = shown.answer_of(pair.fast, pair.slow), pair.fast.language
+    code = commented(row["fast_original"]) if row["fast_original"] and language == "cuda" else ""
     if not code or shown.shown_code(code) != pair.fast.code:
-        code = pair.fast.code
-    answer = shown.answer_of(pair.fast, pair.slow)
-    written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers))
+        code = answer.code
+    written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers), language)
     first, second = diagnosis(row, pair, both), change(row, pair, both)
     return write(_sentences(pair.id, first), _sentences(pair.id, second), written)
 

@@ -55,5 +55,7 @@ def repairs(
         if pair is None or wrong is None or pair.problem is None:
             continue
         earlier = shown.earlier(wrong, pair.slow, fact.findings)
-        material = shown.material_of(pair.problem, pair.slow, "fast", pair.family, gpus[fact.pair])
+        material = shown.material_of(
+            pair.problem, pair.slow, "fast", pair.family, gpus[fact.pair], pair.fast.language
+        )
         yield fact, prompts.build(material, None, action="repair", earlier=earlier)

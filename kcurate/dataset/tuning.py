@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kcurate import prompts
+from kcurate import prompts, roofline
 from kcurate.dataset.explained import Both, explained
 from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
+from kcurate.problem.techniques import names_technique
 from kcurate.records import Outcome, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
@@ -87,7 +88,7 @@ def tables(
     Splits share no prompt: each holds whole families, and a prompt names its family.
     """
     by_id = {str(row["id"]): row for row in rows if trainable(row)}
-    proved = [Proved.of_row(candidate_of(row), row) for row in by_id.values()]
+    proved = [_proved(row) for row in by_id.values()]
     known = lessons(proved)
     if test:
         local = {lesson.pair.id: Untaught.LOCAL_EDIT for lesson in known.taught if lesson.local_edit}
@@ -108,25 +109,47 @@ def tables(
     return configs, known.untaught
 
 
+def _proved(row: Mapping[str, Any]) -> Proved:
+    pair = candidate_of(row)
+    target = roofline.target(pair.problem, pair.family, row["device"]) if pair.problem is not None else ""
+    return Proved.of_row(pair, row, target)
+
+
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For each problem the fastest known CUDA side, and the shortest description of what it computes."""
+    """For each problem the fastest known CUDA side, asked for by words and the plainest given side."""
     by_problem: dict[tuple[str, str], list[Proved]] = {}
     for proof in proved:
         problem, fast = proof.pair.problem, proof.pair.fast
         if fast.language == "cuda" and problem is not None and not problem.single_size and not fast.views:
             by_problem.setdefault((proof.pair.family, rows[proof.pair.id]["problem"]), []).append(proof)
     for _, group in sorted(by_problem.items()):
-        words = min((text for proof in group if (text := shown.words_of(proof.pair))), key=len, default="")
+        plainest = min(
+            (proof.pair for proof in group if not proof.pair.slow.views),
+            key=lambda pair: (
+                pair.slow.language != "torch",
+                bool(pair.origin.rules),
+                len(pair.slow.code),
+                pair.id,
+            ),
+            default=None,
+        )
         best = min(group, key=lambda proof: (rows[proof.pair.id]["fast_us"], proof.pair.id))
-        if words and best.pair.problem is not None:
-            row = rows[best.pair.id]
+        if plainest is not None and best.pair.problem is not None:
+            row, reference = rows[best.pair.id], plainest.slow
+            words = _words(group)
             yield _row(
                 WRITE_COLUMNS,
                 row,
-                prompt=shown.first_request(best.pair.problem, best.pair.family, words, best.gpu),
+                prompt=shown.first_request(best.pair.problem, reference, best.pair.family, words, best.where),
                 completion=prompts.write_answer(shown.whole_answer(best.pair.fast)),
                 us=row["fast_us"],
             )
+
+
+def _words(group: Iterable[Proved]) -> str:
+    """The shortest description of what the pairs of a problem compute that names no technique."""
+    texts = (shown.words_of(proof.pair) for proof in group)
+    return min((text for text in texts if text and not names_technique(text)), key=len, default="")
 
 
 def _preferences(
@@ -143,7 +166,7 @@ def _preferences(
             yield _row(
                 PREFERENCE_COLUMNS,
                 rows[better.of.pair.id],
-                prompt=shown.request(better.of.pair, gpu=better.of.gpu),
+                prompt=shown.request(better.of.pair, gpu=better.of.where),
                 chosen=better.answer,
                 rejected=worse.answer,
                 rejected_id=worse.of.pair.id,
@@ -165,7 +188,7 @@ def _repairs(
         for lesson in known.taught
         if lesson.answer is not None and lesson.technique is None
     }
-    gpus = {proof.pair.id: proof.gpu for proof in proved}
+    gpus = {proof.pair.id: proof.where for proof in proved}
     pairs = {proof.pair.id: proof.pair for proof in proved if proof.pair.id in right}
     for fact, prompt in repairs(pairs, wrong, gpus):
         yield _row(
@@ -204,7 +227,7 @@ def explained_row(row: Mapping[str, Any], lesson: Lesson, both: Both | None) -> 
     return _row(
         EXPLAINED_COLUMNS,
         row,
-        prompt=prompts.asking_why(lesson.prompt),
+        prompt=prompts.asking_why(lesson.prompt, [], lesson.pair.fast.language),
         completion=explained(row, lesson.pair, both),
         technique=lesson.technique,
         local_edit=lesson.local_edit,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,19 +29,17 @@ from kcurate.hub.published_rows import candidate_of, read_rows
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
+from kcurate.problem.techniques import names_technique
 from kcurate.profiling import on_file
 from kcurate.prompts import Answer
+from kcurate.prompts.plan_language import plans
 from kcurate.prompts.replies import read_reply
 from kcurate.prompts.tasks import (
     BRIEF_RULES,
-    EXPLAINED_FORM,
-    EXPLAINED_RULES,
-    RULES,
-    TEXT_FORM,
-    WRITING_FORM,
-    WRITING_RULES,
+    system,
 )
 from kcurate.records import Candidate, Launch, Side, WrongAttempt, steps
+from kcurate.triton_source import bare_python
 
 Check = Callable[["Row", Answer, Side], object]
 
@@ -57,7 +56,8 @@ class Row:
 
 def one_file(row: Row, answer: Answer, side: Side) -> object:
     blocks = re.findall(r"^```(\w+)$", row.answer, re.MULTILINE)
-    return blocks != (["cuda"] if answer.plan is None else ["cuda", "json"]) and blocks
+    fence = {"cuda": "cuda", "triton": "python"}[side.language]
+    return blocks != ([fence] if answer.plan is None else [fence, "json"]) and blocks
 
 
 def plan_only_where_it_changes(row: Row, answer: Answer, side: Side) -> object:
@@ -107,9 +107,8 @@ def no_forbidden_calls(row: Row, answer: Answer, side: Side) -> object:
 CHECKED: dict[str, tuple[Check, ...]] = {
     "You write CUDA device code (C++17, one file": (one_file,),
     "A computation is given": (),
-    "The plan is data, a list of steps": (),
-    "A launch step has": (),
-    "Other steps": (),
+    "Buffers are dense": (),
+    '"test" sizes are checked': (),
     "You write the other side": (),
     "What counts": (),
     "It computes the same for all sizes": (),
@@ -122,7 +121,6 @@ CHECKED: dict[str, tuple[Check, ...]] = {
     "Each asm statement is plain string literals": (static_findings,),
     "The given plan launches your code as well": (launched_kernels_fit,),
     "Where names, parameters, grids, blocks or buffers": (launched_kernels_fit, plan_only_where_it_changes),
-    "Scratch buffers that you add are declared": (scratch_has_dtype_and_shape,),
     "No comments": (no_comments,),
     "Names say what a thing is": (no_telling_name,),
     "Comments say what the code does not": (),
@@ -132,8 +130,8 @@ CHECKED: dict[str, tuple[Check, ...]] = {
     "Then comes one fenced": (one_file, plan_only_where_it_changes),
     "Answer with one fenced": (one_file, plan_only_where_it_changes),
     "You write a side": (),
-    "It is right for all sizes": (),
-    "A side of it is device code": (),
+    "It computes what the reference computes": (),
+    "A side of it is code": (),
     "The plan uses the problem's buffers": (),
     "You rewrite CUDA device code": (),
     "Given: a problem": (),
@@ -155,10 +153,10 @@ def sentences(rules: str) -> list[str]:
 @pytest.mark.parametrize(
     "sentence",
     [
-        *sentences(RULES + TEXT_FORM),
+        *sentences(system().replace(plans("cuda"), "")),
         *sentences(BRIEF_RULES),
-        *sentences(WRITING_RULES + WRITING_FORM),
-        *sentences(EXPLAINED_RULES + EXPLAINED_FORM),
+        *sentences(system(kind="write").replace(plans("cuda"), "")),
+        *sentences(system(kind="explain").replace(plans("cuda"), "")),
     ],
 )
 def test_every_sentence_of_the_rules_is_accounted_for(sentence: str) -> None:
@@ -225,7 +223,10 @@ def test_the_card_loads_and_shows_a_row(dataset: Path, rows: list[Row], tmp_path
 
 
 def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
-    prompts = [re.sub(r"^GPU: .*\n\n", "", row.prompt[1]["content"], flags=re.MULTILINE) for row in rows]
+    prompts = [
+        re.sub(r"^GPU: .*\n(Target: .*\n)?\n", "", row.prompt[1]["content"], flags=re.MULTILINE)
+        for row in rows
+    ]
     assert len(set(prompts)) == len(prompts)
     for row in rows:
         (gpu,) = re.findall(r"^GPU: (.*)$", row.prompt[1]["content"], re.MULTILINE)
@@ -240,18 +241,70 @@ def answered(rows: list[Row]) -> list[tuple[Row, Answer, Side]]:
     found = []
     for row in rows:
         assert row.pair.problem is not None
-        answer = read_reply(row.answer, "text")
+        language = row.pair.fast.language
+        answer = read_reply(row.answer, "text", language)
         assert isinstance(answer, Answer)
-        side = side_of(answer, row.pair.slow, row.pair.problem)
+        side = side_of(answer, row.pair.slow, row.pair.problem, language)
         assert isinstance(side, Side)
+        assert ("You write Triton modules" in row.prompt[0]["content"]) == (language == "triton")
         found.append((row, answer, side))
     return found
 
 
 @pytest.mark.parametrize("check", sorted({one for some in CHECKED.values() for one in some}, key=str))
 def test_every_answer_keeps_the_rules(answered: list[tuple[Row, Answer, Side]], check: Check) -> None:
-    broken = {row.pair.id: found for row, answer, side in answered if (found := check(row, answer, side))}
+    of_cuda = check not in (one_file, plan_only_where_it_changes, static_findings)
+    broken = {
+        row.pair.id: found
+        for row, answer, side in answered
+        if not (of_cuda and side.language == "triton") and (found := check(row, answer, side))
+    }
     assert not broken
+    assert {side.language for _, _, side in answered} == {"cuda", "triton"}
+
+
+def keys_of(data: object) -> Iterator[str]:
+    """The keys of a plan; those of `constexprs` name parameters of the code."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield key
+            yield from () if key == "constexprs" else keys_of(value)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from keys_of(value)
+
+
+def test_every_key_of_an_answer_and_a_problem_is_explained_in_its_prompt(dataset: Path) -> None:
+    """Those of scratch buffers too; an answer's own names for buffers need no words."""
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    for config in ("sft", "write", "explained", "repair", "preferences"):
+        for row in (row for some in read_rows(dataset, config).values() for row in some):
+            prompt = "\n".join(message["content"] for message in row["prompt"])
+            words = re.sub(r"```.*?```", "", prompt, flags=re.DOTALL)
+            for name in {"completion", "chosen", "rejected"} & row.keys():
+                answer = read_reply(row[name][0]["content"], "text", pairs[row["id"]]["fast_language"])
+                assert isinstance(answer, Answer)
+                used = {*keys_of(answer.plan), *keys_of(list((answer.buffers or {}).values()))}
+                missing = {key for key in used if f'"{key}"' not in words}
+                assert not missing, (config, row["id"])
+            problem = json.loads(pairs[row["id"]]["problem"])
+            buffers = problem["buffers"].values()
+            used = {key for buffer in buffers for key in (*buffer, *(buffer.get("tolerance") or {}))}
+            used |= {key for key in problem if key in ("records", "reference")}
+            missing = {key for key in used - {"dtype", "shape", "tolerance"} if f'"{key}"' not in words}
+            assert not missing, (config, row["id"])
+            floats = any("float" in each["dtype"] for each in buffers if each.get("role") in ("out", "inout"))
+            assert ("A float element r may be off by 8 (u |r| + 4 sqrt(K)" in words) == floats
+
+
+def test_words_for_a_first_side_name_no_technique_and_come_with_a_reference(dataset: Path) -> None:
+    rows = [row for some in read_rows(dataset, "write").values() for row in some]
+    assert len(rows) > 200
+    for row in rows:
+        text = row["prompt"][1]["content"]
+        words = text.partition("GPU:")[0]
+        assert not names_technique(words.replace("Computation:", "")), row["id"]
+        assert "Reference plan:\n```json" in text and " of the reference:\n```" in text
 
 
 def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(dataset: Path) -> None:
@@ -263,13 +316,17 @@ def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(datas
     assert {one["id"] for one in rows} == set(plain) and len(rows) == len(plain)
     with_comments, kinds = 0, Counter[str]()
     for one in rows:
-        answers = [read_reply(each["completion"][0]["content"], "text") for each in (one, plain[one["id"]])]
+        language = pairs[one["id"]]["fast_language"]
+        answers = [
+            read_reply(each["completion"][0]["content"], "text", language) for each in (one, plain[one["id"]])
+        ]
         assert isinstance(answers[0], Answer) and isinstance(answers[1], Answer)
-        assert shown.shown_code(answers[0].code).strip() == answers[1].code.strip()
+        bare = shown.shown_code if language == "cuda" else bare_python
+        assert bare(answers[0].code).strip() == answers[1].code.strip()
         assert (answers[0].plan, answers[0].buffers) == (answers[1].plan, answers[1].buffers)
         with_comments += answers[0].code.strip() != answers[1].code.strip()
         assert one["prompt"][1] == plain[one["id"]]["prompt"][1]
-        assert one["prompt"][0]["content"] == EXPLAINED_RULES + EXPLAINED_FORM
+        assert one["prompt"][0]["content"] == system(pairs[one["id"]]["fast_language"], "explain")
         original = store.read_candidate(resources.pairs_dir() / one["id"])
         sides = profiles.by_device(original).get(one["device"], {})
         both = (sides["slow"], sides["fast"]) if len(sides) == 2 else None
@@ -286,14 +343,18 @@ def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None
     pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
     found = [one for some in read_rows(dataset, "write").values() for one in some]
     fastest: dict[tuple[str, str], float] = {}
-    for one in (one for one in pairs.values() if one["fast_language"] == "cuda"):
+    # Without a given side in the plain layout there is nothing that says what to compute.
+    plain = {(one["family"], one["problem"]) for one in pairs.values() if not candidate_of(one).slow.views}
+    for one in pairs.values():
+        if one["fast_language"] != "cuda" or (one["family"], one["problem"]) not in plain:
+            continue
         place = one["family"], one["problem"]
         fastest[place] = min(fastest.get(place, math.inf), one["fast_us"])
     assert {(pairs[one["id"]]["family"], pairs[one["id"]]["problem"]): one["us"] for one in found} == fastest
     for one in found:
         candidate = candidate_of(pairs[one["id"]])
-        first = one["prompt"][1]["content"].splitlines()[0]
-        assert candidate.problem is not None and not re.search(r"\b(slow|fast|naive|other) side", first)
+        words = one["prompt"][1]["content"].partition("GPU:")[0]
+        assert candidate.problem is not None and not re.search(r"\b(slow|fast|naive|other) side", words)
         answer = read_reply(one["completion"][0]["content"], "text")
         assert isinstance(answer, Answer)
         side = side_of(answer, replace(candidate.slow, views={}), candidate.problem)
