@@ -1,40 +1,50 @@
 """The whole dataset without a GPU: built-in pairs, what rules make of them, minted pairs, suites; verdicts as
 committed.
 
-    python benchmarks/whole_dataset.py [TREES] [--workspace DIR]
+    python benchmarks/whole_dataset.py [TREES] [--workspace DIR] [--page]
 
 TREES is a folder of source trees, one folder a suite, at the revisions in `sources/`. Extracts them, applies
 the rules of `kcurate deopt` to their kernels and to the built-in fast sides, takes the verdicts in docs/data,
 adds the minted pairs whose texts are there, and builds. A verdict counts for exactly the content that was
 judged; a confirmed one whose pair was not made, because a tree is missing or at another revision, is named.
-`make dataset TREES=DIR` runs it.
+`make dataset TREES=DIR` runs it. With --page the figures of what was built go into docs/publishing.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import resource
 import shutil
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import minted_texts
+from marked import fill
 
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
+from kcurate.dataset import parquet
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.deopt.stage import DeoptConfig
 from kcurate.deopt.stage import run as deopt
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
+from kcurate.hub.published_rows import read_rows
 from kcurate.records import Outcome, Verdict
 from kcurate.verdicts import readable
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
 
-DATA = Path(__file__).resolve().parent.parent / "docs/data"
+ROOT = Path(__file__).resolve().parent.parent
+DATA, PAGE = ROOT / "docs/data", ROOT / "docs/publishing.md"
+NARROW = re.compile(r"(?:16|8)(?:_|$)|x2$")
 VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")
 
 
@@ -76,12 +86,50 @@ def missing(workspace: Workspace) -> dict[str, set[str]]:
     return {name: {ids[key] for key in ids.keys() - made} for name, ids in sorted(found.items())}
 
 
+def figures(dataset: Path, seconds: float) -> Iterator[str]:
+    """The figures of a dataset as Markdown; CPU seconds of making it."""
+    pairs = {row["id"]: row for some in read_rows(dataset).values() for row in some}
+    tested = {row["family"] for row in read_rows(dataset)["test"]}
+    families = {row["family"] for row in pairs.values()}
+    yield "| config | train | test |"
+    yield "|---|---:|---:|"
+    for config in parquet.CONFIGS:
+        rows = read_rows(dataset, config)
+        yield f"| `{config}` | {len(rows.get('train', ()))} | {len(rows.get('test', ()))} |"
+    yield ""
+    kinds = ", ".join(
+        f"{count} {name}"
+        for column in ("outcome", "origin")
+        for name, count in Counter(row[column] for row in pairs.values()).most_common()
+    )
+    yield f"{len(pairs)} pairs ({kinds}); {len(tested)} of {len(families)} families are for tests."
+    taught = [row for some in read_rows(dataset, "sft").values() for row in some]
+    answers = {message["content"] for row in taught for message in row["completion"]}
+    of_pairs = [pairs[row["id"]] for row in taught]
+    triton = sum(row["fast_language"] == "triton" for row in of_pairs) / len(taught)
+    narrow = sum(is_narrow(json.loads(row["problem"])) for row in of_pairs) / len(taught)
+    yield f"`sft` has {len(answers)} distinct answers; {triton:.0%} of its rows are in Triton,"
+    yield f"{narrow:.0%} have 16- or 8-bit types."
+    for kind, what in (("rule", "rule"), ("minted", "set of schedules")):
+        some = [sorted(set(row["rules"])) for row in of_pairs if row["origin"] == kind]
+        names = Counter(name for of in some for name in (of if kind == "rule" else ["+".join(of)]))
+        for name, count in names.most_common(1):
+            yield f"The commonest {what}, `{name}`, has {count} of the {len(some)} rows that are {kind}-made."
+    yield f"Making it took {seconds:.0f} CPU seconds."
+
+
+def is_narrow(problem: dict[str, Any]) -> bool:
+    """Whether a buffer has a 16- or 8-bit type."""
+    return any(NARROW.search(buffer["dtype"]) for buffer in problem["buffers"].values())
+
+
 def main() -> None:
     """Make it, and name what is missing."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     options.add_argument("trees", nargs="?", type=Path)
     options.add_argument("--workspace", type=Path, default=Path("kcurate-work/whole"))
     options.add_argument("--jobs", type=int, default=0)
+    options.add_argument("--page", action="store_true", help="write the figures into docs/publishing.md")
     chosen = options.parse_args()
     if chosen.trees is not None and not chosen.trees.is_dir():
         sys.exit(f"error: {chosen.trees}: no such folder (one with a source tree for each suite in sources/)")
@@ -96,6 +144,14 @@ def main() -> None:
             where = f"; its revision is in sources/{suite}.toml" if suite != "built-in" else ""
             print(f"{suite}: {len(names)} confirmed pairs could not be made{where}")
     print(f"dataset: {workspace.dataset}")
+    if chosen.page:
+        fill(PAGE, Path(__file__).name, "\n".join(figures(workspace.dataset, cpu_s())))
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and of those that it waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(part.ru_utime + part.ru_stime for part in used)
 
 
 if __name__ == "__main__":

@@ -178,7 +178,9 @@ def _configs(content: Content) -> Iterator[str]:
         yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
     yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
     yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
-    yield "tokens do not count).\n"
+    yield "tokens do not count). Composed problems are apart by operator graph: the kernels of an operator"
+    yield "are much the same on both sides. `relatives` names tasks of KernelBench, robust-kbench and"
+    yield "TritonBench that ask for what a row computes.\n"
     yield _PROMPTS
 
 

@@ -29,7 +29,7 @@ from kcurate.reward.task import Task
 Side = Literal["train", "test"]
 # An unnamed group of more families shares a core, such as a matrix product: it would dominate a test split.
 MANY = 6
-KERNELBENCH, COMPOSED = "kernelbench-", "minted-"
+KERNELBENCH = "kernelbench-"
 # The seed of the file, and the default of training runs.
 SEED = 42
 FILE = "split.json"
@@ -91,7 +91,8 @@ def assign(rows: Iterable[Mapping[str, Any]]) -> dict[str, Side | None]:
     codes = set()
     for row in rows:
         families[row["id"]] = row["family"]
-        codes |= {(row["family"], row["slow_code"]), (row["family"], row["fast_code"])}
+        written = not _is_composed(row["id"], row["family"])
+        codes |= {(row["family"], row[side] if written else None) for side in ("slow_code", "fast_code")}
     sides = {family: place.side for place in _placed(codes, SEED) for family in place.families}
     split_of = {key: sides[family] for key, family in families.items()}
     if "train" not in split_of.values() and frozen().sides.keys().isdisjoint(sides):
@@ -111,7 +112,11 @@ def split(
         OptionError: the share is not in [0, 1).
     """
     check_held_out(held_out_share)
-    codes = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
+    codes = (
+        (task.family, None if _is_composed(task.id, task.family) else side.code)
+        for task in tasks
+        for side in (task.template.slow, task.template.fast)
+    )
     places = _placed(codes, seed)
     held_out = _first(places, Counter(task.family for task in tasks), held_out_share)
     dropped = {family for place in places if place.side is None for family in place.families}
@@ -147,15 +152,20 @@ def _first(places: Sequence[_Place], tasks_of: Mapping[str, int], share: float) 
     return held_out or set(min(sizes.items(), key=lambda item: item[1])[0].families)
 
 
-def _placed(codes: Iterable[tuple[str, str]], seed: int) -> list[_Place]:
-    """Groups of families that stay together: those for tests first, then by their hashes."""
-    composed, written = set[str](), set[tuple[str, str]]()
-    for family, code in codes:
-        if family.startswith((COMPOSED, KERNELBENCH)):
-            composed.add(family)
-        else:
-            written.add((family, code))
-    groups = [frozenset({family}) for family in composed] + [*{*together(written).values()}]
+def _is_composed(name: str, family: str) -> bool:
+    """Whether a pair is of a composed graph."""
+    return name.startswith("minted/") or family.startswith(KERNELBENCH)
+
+
+def _placed(codes: Iterable[tuple[str, str | None]], seed: int) -> list[_Place]:
+    """Groups of families that stay together: those for tests first, then by their hashes.
+
+    `codes`: a family and one side's code, None if it is composed.
+    """
+    listed = set(codes)
+    written = {(family, code) for family, code in listed if code is not None}
+    composed = {family for family, code in listed if code is None} - {family for family, _ in written}
+    groups = [*(frozenset({family}) for family in composed), *{*together(written).values()}]
     places = [
         _Place(side, 1.0 if side is None or len(part) > MANY else _hashed(part, seed), part)
         for group in groups

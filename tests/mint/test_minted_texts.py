@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,12 @@ import pytest
 from benchmarks import minted_texts
 from kcurate.core import store
 from kcurate.core.workspace import Workspace
+from kcurate.dataset.gates import Gates
+from kcurate.dataset.settings import Rules
 from kcurate.dataset.stage import BuildConfig, run
 from kcurate.hub.published_rows import read_rows
 from kcurate.records import Candidate
+from kcurate.reward import splits
 from kcurate.verdicts.keys import verdict_key
 
 # Two graphs whose inputs were eased under a composer that nobody has any more.
@@ -52,26 +55,75 @@ def test_minted_texts_take_little_room() -> None:
     assert sum(file.stat().st_size for file in files) <= 6 << 20
 
 
-def test_a_workspace_with_minted_pairs_gives_rows_and_tasks(
-    pairs: list[Candidate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A problem without a confirmed answer is a task; a graph is on one side."""
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts/few.parquet").write_bytes(minted_texts.to_bytes(pairs[:90]))
-    monkeypatch.setattr(minted_texts, "TEXTS", tmp_path / "texts")
-    workspace = Workspace(tmp_path / "work")
-    minted_texts.unpack(workspace)
+@pytest.fixture(scope="module")
+def built(pairs: list[Candidate], tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A dataset of the built-in pairs and some of the minted ones."""
+    folder = tmp_path_factory.mktemp("minted")
+    (folder / "texts").mkdir()
+    (folder / "texts/few.parquet").write_bytes(minted_texts.to_bytes(pairs[:90]))
+    workspace = Workspace(folder / "work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minted_texts, "TEXTS", folder / "texts")
+        minted_texts.unpack(workspace)
     assert [store.read_candidate(workspace.pairs / pair.id) for pair in pairs[:90]] == pairs[:90]
-    counts = run(BuildConfig(workspace.root)).counts["pairs"]
-    graphs = {pair.id.split("/")[1] for pair in pairs[:90]}
-    assert counts["task"] == len(graphs) and counts["confirmed"] > 20
-    rows, tasks = read_rows(workspace.dataset), read_rows(workspace.dataset, "tasks")
-    listed = Counter(task["graph"] for split in tasks.values() for task in split)
-    assert set(listed) == graphs and set(listed.values()) == {1}
+    counts = run(BuildConfig(workspace.root, built_in=True)).counts["pairs"]
+    assert counts["task"] == len({graph_of(pair.id) for pair in pairs[:90]})
+    return workspace
+
+
+def graph_of(name: str) -> str:
+    return name.split("/")[1]
+
+
+def test_a_problem_is_a_task_once_and_without_answers(pairs: list[Candidate], built: Workspace) -> None:
+    rows, tasks = read_rows(built.dataset), read_rows(built.dataset, "tasks")
+    listed = Counter(task["graph"] for split in tasks.values() for task in split if task["graph"])
+    assert set(listed) == {graph_of(pair.id) for pair in pairs[:90]} and set(listed.values()) == {1}
+    problems = [(task["family"], task["problem"]) for split in tasks.values() for task in split]
+    assert len(problems) == len(set(problems))
     for split, some in tasks.items():
-        assert {row["graph"] for row in rows[split]} <= {task["graph"] for task in some}
+        answers = defaultdict(set)
+        for row in rows[split]:
+            answers[row["problem"]].add(row["fast_code"])
+        assert answers.keys() <= {task["problem"] for task in some}
         for task in some:
-            assert "fast_code" not in task and task["module"] and task["statement"]
-            assert task["answers"] == len(
-                {r["fast_code"] for r in rows[split] if r["graph"] == task["graph"]}
-            )
+            assert task["statement"] and task["given_code"] and bool(task["module"]) >= bool(task["graph"])
+            assert task["answers"] == len(answers[task["problem"]])
+            assert task["given_code"] not in answers[task["problem"]]
+
+
+def test_every_row_is_on_its_side(built: Workspace) -> None:
+    sides = splits.frozen().sides
+    codes, graphs, families = (defaultdict(set) for _ in range(3))
+    for split, some in read_rows(built.dataset).items():
+        for row in some:
+            assert sides.get(row["family"], split) == split
+            assert split == "test" or not row["family"].startswith(splits.KERNELBENCH)
+            codes[row["slow_code"]].add(split)
+            codes[row["fast_code"]].add(split)
+            families[row["family"]].add(split)
+            graphs[row["graph"]].add(split)
+    assert all(len(of) == 1 for of in (*codes.values(), *families.values()))
+    assert all(len(of) == 1 for graph, of in graphs.items() if graph)
+    tested = [row for row in read_rows(built.dataset)["test"] if not row["graph"]]
+    apart = {row["family"] for row in tested if not any("KernelBench/" in name for name in row["relatives"])}
+    assert len(apart) >= 30, "without a relative in KernelBench"
+    assert any(row["relatives"] for row in tested)
+    for config in ("sft", "grpo", "write", "tasks"):
+        for split, some in read_rows(built.dataset, config).items():
+            assert all(families[row["family"]] <= {split} for row in some)
+
+
+def test_what_a_known_set_asks_for_is_not_trained_on(built: Workspace, tmp_path: Path) -> None:
+    """By name and by operator graph; its texts share nothing with ours."""
+    (tmp_path / "KernelBench").mkdir()
+    (tmp_path / "KernelBench/item.py").write_text("import torch\n" + "x = torch.relu(x) + 1\n" * 20)
+    gates = Gates(Rules(against=(tmp_path / "KernelBench",)))
+    rows = [row for some in read_rows(built.dataset).values() for row in some]
+    sides = {row["id"]: split for split, some in read_rows(built.dataset).items() for row in some}
+    refused = gates.leaks(rows, sides)
+    related = {r["id"] for r in rows if any(name.startswith("KernelBench/") for name in r["relatives"])}
+    assert set(refused) == {name for name in related if sides[name] == "train"}
+    by_family = {row["family"]: refused[row["id"]].detail for row in rows if row["id"] in refused}
+    for family, task in (("linear-logsumexp-mish", 22), ("linear-pool-sum", 55), ("linear-row-sum", 14)):
+        assert by_family[family] == f"KernelBench/2/{task} asks for what it computes"

@@ -76,9 +76,11 @@ def test_groups_of_the_file_stay_together(shipped: list[Candidate]) -> None:
 
 def test_graphs_are_held_out_by_their_own_hash() -> None:
     """The code of an operator is much the same in every graph; that does not join their families."""
-    codes = [(f"minted-{number:012x}", scaled().slow.code) for number in range(400)]
-    places = splits._placed([*codes, ("kernelbench-gelu", scaled().slow.code)], splits.SEED)
-    tested = [min(place.families) for place in places if place.side == "test"]
+    names = [*(f"minted-{number:012x}" for number in range(400)), "kernelbench-gelu", "swiglu"]
+    rows = [{**row(scaled()), "id": f"minted/{name}/plain", "family": name} for name in names]
+    found = splits.assign([*rows, {**row(scaled()), "id": "written", "family": "written"}])
+    assert found.keys() == {r["id"] for r in rows} | {"written"} and None not in found.values()
+    tested = [r["family"] for r in rows if found[r["id"]] == "test"]
     assert 40 < len(tested) < 90
     assert "kernelbench-gelu" in tested
 
