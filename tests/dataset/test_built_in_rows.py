@@ -411,9 +411,16 @@ def test_facts_of_wrong_answers_still_hold(dataset: Path) -> None:
     assert not [one for one in known if one.pair in pairs and repairs.remade(pairs[one.pair], one) is None]
     rows = [one for some in read_rows(dataset, "repair").values() for one in some]
     assert len(rows) >= 400
-    of_the_plan = {"missing_argument", "unknown_kernel", "too_many_threads", "half_the_grid"}
+    of_the_plan = {"missing_argument", "unknown_kernel", "half_the_grid"}
     told = [one for one in rows if one["completion"][0]["content"] in one["prompt"][1]["content"]]
     assert {one["change"] for one in told} <= of_the_plan
+    for one in rows:
+        text = one["prompt"][1]["content"]
+        earlier = text.partition("given before and was not accepted")[2]
+        assert not re.search(
+            r"0x[0-9a-f]{6,}[, ]|printf|_all\(|\[1024, 2\]", earlier.rpartition("What was found:")[2]
+        )
+        assert ("\nGPU: any, judged on an emulator" in text) == (one["wrong_device"] == "emulator")
 
 
 def runs(code: str, length: int) -> Counter[tuple[object, ...]]:
