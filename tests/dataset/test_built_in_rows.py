@@ -416,10 +416,8 @@ def test_facts_of_wrong_answers_still_hold(dataset: Path) -> None:
     assert {one["change"] for one in told} <= of_the_plan
     for one in rows:
         text = one["prompt"][1]["content"]
-        earlier = text.partition("given before and was not accepted")[2]
-        assert not re.search(
-            r"0x[0-9a-f]{6,}[, ]|printf|_all\(|\[1024, 2\]", earlier.rpartition("What was found:")[2]
-        )
+        found = text.rpartition("What was found:")[2]
+        assert not re.search(r"address 0x|printf|_all\b", found), one["id"]
         assert ("\nGPU: any, judged on an emulator" in text) == (one["wrong_device"] == "emulator")
 
 

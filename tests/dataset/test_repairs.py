@@ -61,5 +61,5 @@ def test_the_facts_on_file_are_of_many_kinds() -> None:
     lines = facts().read_text().splitlines()
     assert len(known) == len(lines) == len({(one.pair, one.change, one.place) for one in known})
     assert len(known) >= 400
-    assert len({one.change for one in known}) >= 10 and len({one.outcome for one in known}) >= 8
+    assert len({one.change for one in known}) >= 10 and len({one.outcome for one in known}) >= 7
     assert not {one.outcome for one in known} & {Outcome.CORRECT, Outcome.CONFIRMED, Outcome.HARNESS_ERROR}
