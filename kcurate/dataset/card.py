@@ -82,13 +82,13 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Content:
-    """What the card describes: rows of `pairs` by split, row counts by config and split, gates, version.
+    """What the card describes: rows of `pairs` by split, the data files, gates, version.
 
     `taught`: the rows of `sft`, of which one is shown.
     """
 
     splits: Mapping[str, Rows]
-    counts: Mapping[str, Mapping[str, int]]
+    files: Sequence[parquet.DataFile]
     gates: Gates
     version: str
     taught: Rows = ()
@@ -97,6 +97,14 @@ class Content:
     def rows(self) -> Rows:
         """Every row of `pairs`."""
         return [row for rows in self.splits.values() for row in rows]
+
+    @property
+    def configs(self) -> Mapping[str, Sequence[parquet.DataFile]]:
+        """The files of each config."""
+        by_config: dict[str, list[parquet.DataFile]] = {}
+        for file in self.files:
+            by_config.setdefault(file.config, []).append(file)
+        return by_config
 
 
 def render(content: Content) -> str:
@@ -119,9 +127,22 @@ def metadata(content: Content) -> dict[str, Any]:
         {
             "config_name": config,
             **({"default": True} if config == "pairs" else {}),
-            "data_files": [{"split": split, "path": parquet.data_file(config, split)} for split in splits],
+            "data_files": [{"split": file.split, "path": file.path} for file in files],
         }
-        for config, splits in content.counts.items()
+        for config, files in content.configs.items()
+    ]
+    # What `datasets` holds each split against when it has loaded it.
+    infos = [
+        {
+            "config_name": config,
+            "splits": [
+                {"name": file.split, "num_bytes": file.table_bytes, "num_examples": file.rows}
+                for file in files
+            ],
+            "download_size": sum(len(file.content) for file in files),
+            "dataset_size": sum(file.table_bytes for file in files),
+        }
+        for config, files in content.configs.items()
     ]
     return {
         "pretty_name": NAME,
@@ -131,6 +152,7 @@ def metadata(content: Content) -> dict[str, Any]:
         "size_categories": [next(name for limit, name in _SIZES if len(rows) < limit)],
         "tags": ["cuda", "gpu", "kernels", "code", "performance", "kcurate"],
         "configs": configs,
+        "dataset_info": infos,
     }
 
 
@@ -170,11 +192,11 @@ def _configs(content: Content) -> Iterator[str]:
     }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
-    for config, splits in content.counts.items():
-        counted = ", ".join(f"{split} {count}" for split, count in splits.items())
+    for config, files in content.configs.items():
+        counted = ", ".join(f"{file.split} {file.rows}" for file in files)
         yield f"| `{config}` | {contents[config]} | {counted} |"
     yield ""
-    if set(content.counts) == {"pairs", "tasks"}:
+    if set(content.configs) == {"pairs", "tasks"}:
         yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
     yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
     yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"

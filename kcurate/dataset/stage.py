@@ -269,17 +269,14 @@ def _files(
         for split, split_rows in by_split.items()
     }
     configs = {"pairs": configs["pairs"], "tasks": tasks, **configs}
-    counts = {
-        config_name: {split: len(split_rows) for split, split_rows in table.items()}
-        for config_name, table in configs.items()
-    }
-    files = {
-        parquet.data_file(config_name, split): parquet.to_bytes(config_name, split_rows)
+    tables_on_file = [
+        parquet.data_file(config_name, split, split_rows)
         for config_name, table in configs.items()
         for split, split_rows in table.items()
-    }
+    ]
+    files = {file.path: file.content for file in tables_on_file}
     taught = [row for split_rows in configs.get("sft", {}).values() for row in split_rows]
-    content = card.Content(by_split, counts, gates, history.version, taught)
+    content = card.Content(by_split, tables_on_file, gates, history.version, taught)
     speedups = [row["speedup"] for row in rows if trainable(row) and row["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"

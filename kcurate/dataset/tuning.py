@@ -9,12 +9,12 @@ training itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kcurate import prompts, roofline
-from kcurate.dataset.explained import Both, explained
+from kcurate.dataset.explained import Both, causes_of, explained, measured
 from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
@@ -95,13 +95,17 @@ def tables(
         scored = tuple(lesson for lesson in known.taught if not lesson.local_edit)
         known = replace(known, taught=scored, untaught=known.untaught | local)
     answered = [(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.answer is not None]
-    profiles = counted or {}
+    profiles, causes = counted or {}, _causes(known.answers)
     configs = {
         "sft": [sft_row(row, lesson) for row, lesson in answered],
         "grpo": [
             grpo_row(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.technique is None
         ],
-        "explained": [explained_row(row, lesson, profiles.get(lesson.pair.id)) for row, lesson in answered],
+        "explained": [
+            told
+            for row, lesson in answered
+            if (told := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
+        ],
         "write": list(_written(proved, by_id)),
         "preferences": list(_preferences(known.answers, by_id)),
         "repair": list(_repairs(known, proved, by_id, wrong)),
@@ -152,6 +156,27 @@ def _words(group: Iterable[Proved]) -> str:
     return min((text for text in texts if text and not names_technique(text)), key=len, default="")
 
 
+def _causes(answers: Iterable[Sequence[Answered]]) -> dict[str, Mapping[str, float]]:
+    """By pair, the techniques that ablations or slower answers to its prompt show to save time."""
+    causes: dict[str, Mapping[str, float]] = {}
+    for group in answers:
+        for answered in group:
+            slower = [
+                (other.of.pair, ratio)
+                for other in group
+                if (ratio := _least_ratio(answered.of, other.of)) is not None and ratio > 1
+            ]
+            causes[answered.of.pair.id] = causes_of(answered.of.pair, answered.of.speedup, slower)
+    return causes
+
+
+def _least_ratio(better: Proved, worse: Proved) -> float | None:
+    """How many times as long the second takes at least; None without times of both on one GPU model."""
+    if better.gpu != worse.gpu or better.interval is None or worse.interval is None:
+        return None
+    return better.interval[0] / worse.interval[1]
+
+
 def _preferences(
     answers: Iterable[Iterable[Answered]], rows: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
@@ -159,10 +184,10 @@ def _preferences(
     for group in answers:
         known = [answered for answered in group if answered.answer is not None and answered.of.interval]
         for better, worse in itertools.combinations(known, 2):
-            assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
-            low = better.of.interval[0] / worse.of.interval[1]
-            if better.of.gpu != worse.of.gpu or low <= 1:
+            low = _least_ratio(better.of, worse.of)
+            if low is None or low <= 1:
                 continue
+            assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
             yield _row(
                 PREFERENCE_COLUMNS,
                 rows[better.of.pair.id],
@@ -222,13 +247,19 @@ def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
     )
 
 
-def explained_row(row: Mapping[str, Any], lesson: Lesson, both: Both | None) -> dict[str, Any]:
-    """The `explained` row of a lesson that has an answer."""
+def explained_row(
+    row: Mapping[str, Any], lesson: Lesson, both: Both | None, causes: Mapping[str, float]
+) -> dict[str, Any] | None:
+    """The `explained` row of a lesson that has an answer; None if nothing shows a cause of its speedup."""
+    text = explained(row, lesson.pair, both, causes)
+    if text is None:
+        return None
+    given = list(measured(row, lesson.pair, both[0] if both else None))
     return _row(
         EXPLAINED_COLUMNS,
         row,
-        prompt=prompts.asking_why(lesson.prompt, [], lesson.pair.fast.language),
-        completion=explained(row, lesson.pair, both),
+        prompt=prompts.asking_why(lesson.prompt, given, lesson.pair.fast.language),
+        completion=text,
         technique=lesson.technique,
         local_edit=lesson.local_edit,
         counted=both is not None,

@@ -7,6 +7,7 @@ asks for a technique by name. Not covered: which pairs are proved (`kcurate.verd
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -75,7 +76,9 @@ class Proved:
     def of_row(cls, pair: Candidate, row: Mapping[str, Any], target: str = "") -> Proved:
         """The pair in a published row, with the measurement in that row."""
         interval = None if row["speedup"] is None else (row["speedup_low"], row["speedup_high"])
-        return cls(pair, row["speedup"], gpu_named(row["device"], row.get("compiler")), interval, target)
+        details = json.loads(row.get("environment_details") or "{}")
+        gpu = gpu_named(row["device"], row.get("compiler"), details)
+        return cls(pair, row["speedup"], gpu, interval, target)
 
 
 @dataclass(frozen=True)
@@ -254,13 +257,16 @@ def _is_local(start: str, answer: str) -> bool:
     return sum(line in given_lines for line in lines) > LOCAL * len(lines)
 
 
-def gpu_named(device: str, compiler: str | None) -> str:
+def gpu_named(device: str, compiler: str | None, details: Mapping[str, Any] | None = None) -> str:
     """A GPU as prompts name it, such as `NVIDIA H200 (compute capability 9.0)`; empty for the emulator.
 
-    `compiler` is that of a verdict's environment, such as `nvrtc 13.0 sm_90a`.
+    `compiler` and `details` are those of a verdict's environment, such as `nvrtc 13.0 sm_90a`.
     """
     architecture = _ARCHITECTURE.search(compiler or "")
-    return f"{device} (compute capability {architecture[1]}.{architecture[2]})" if architecture else ""
+    capability = (
+        f"{architecture[1]}.{architecture[2]}" if architecture else (details or {}).get("compute_capability")
+    )
+    return f"{device} (compute capability {capability})" if capability else ""
 
 
 def together(codes: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:

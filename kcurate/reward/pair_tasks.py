@@ -121,9 +121,10 @@ def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
     for candidate, verdicts in standing.judged(store.find_candidates(pairs), workspace):
         best = standing.best(standing.current(candidate, verdicts))
         if best is not None and best.outcome.value in outcomes:
-            gpu = gpu_named(best.environment.device, best.environment.compiler)
+            where = best.environment
+            gpu = gpu_named(where.device, where.compiler, where.details)
             speedup = best.speedup.ratio if best.speedup else None
-            target = _target(candidate, best.environment.device)
+            target = _target(candidate, where.device)
             yield Proved(neutral(candidate), speedup, gpu, target=target)
 
 

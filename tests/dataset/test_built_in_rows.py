@@ -9,9 +9,10 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dataset.telling import told
@@ -307,13 +308,31 @@ def test_words_for_a_first_side_name_no_technique_and_come_with_a_reference(data
         assert "Reference plan:\n```json" in text and " of the reference:\n```" in text
 
 
+def causes(pairs: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
+    """The techniques that gain 5% or more by an ablation, or by a rung that lacks nothing else."""
+    known = {
+        name: {each["technique"] for each in row["worth"] if each["ratio"] >= 1.05}
+        for name, row in pairs.items()
+    }
+    same = ("slow_code", "slow_side", "problem", "device", "fast_language")
+    for name, row in pairs.items():
+        for other in pairs.values():
+            if [row[key] for key in same] == [other[key] for key in same]:
+                added = set(row["techniques"]) - set(other["techniques"])
+                fewer = set(other["techniques"]) < set(row["techniques"])
+                if fewer and len(added) == 1 and row["speedup_low"] >= 1.05 * other["speedup_high"]:
+                    known[name] |= added
+    return known
+
+
 def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(dataset: Path) -> None:
     """Sentence by sentence; what an answer's code does is checked on the answers of `sft`."""
     pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
     plain = {one["id"]: one for some in read_rows(dataset, "sft").values() for one in some}
     rows = [one for some in read_rows(dataset, "explained").values() for one in some]
     profiles = on_file.read(None)
-    assert {one["id"] for one in rows} == set(plain) and len(rows) == len(plain)
+    assert {one["id"] for one in rows} <= set(plain) and 100 < len(rows) < len(plain)
+    known = causes(pairs)
     with_comments, kinds = 0, Counter[str]()
     for one in rows:
         language = pairs[one["id"]]["fast_language"]
@@ -325,18 +344,21 @@ def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(datas
         assert bare(answers[0].code).strip() == answers[1].code.strip()
         assert (answers[0].plan, answers[0].buffers) == (answers[1].plan, answers[1].buffers)
         with_comments += answers[0].code.strip() != answers[1].code.strip()
-        assert one["prompt"][1] == plain[one["id"]]["prompt"][1]
+        given, asked = (each["prompt"][1]["content"].split("\n") for each in (plain[one["id"]], one))
+        assert [line for line in asked if line and line in given] == [line for line in given if line]
         assert one["prompt"][0]["content"] == system(pairs[one["id"]]["fast_language"], "explain")
         original = store.read_candidate(resources.pairs_dir() / one["id"])
         sides = profiles.by_device(original).get(one["device"], {})
         both = (sides["slow"], sides["fast"]) if len(sides) == 2 else None
         assert one["counted"] == (both is not None)
-        facts = told(one["completion"][0]["content"], pairs[one["id"]], candidate_of(pairs[one["id"]]), both)
+        text = "\n".join(asked[asked.index("Measured:") :])
+        published = candidate_of(pairs[one["id"]])
+        facts = told(
+            one["completion"][0]["content"], pairs[one["id"]], published, both, known[one["id"]], text
+        )
         kinds.update(fact.kind for fact in facts)
     assert with_comments > len(rows) / 2
-    assert kinds["gain"] == kinds["time"] == len(rows) and {"technique", "registers", "launches"} <= set(
-        kinds
-    )
+    assert kinds["time"] == len(rows) and kinds["technique"] >= len(rows) and kinds["launches"]
 
 
 def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None:
@@ -389,9 +411,14 @@ def test_facts_of_wrong_answers_still_hold(dataset: Path) -> None:
     assert not [one for one in known if one.pair in pairs and repairs.remade(pairs[one.pair], one) is None]
     rows = [one for some in read_rows(dataset, "repair").values() for one in some]
     assert len(rows) >= 400
-    of_the_plan = {"missing_argument", "unknown_kernel", "too_many_threads", "half_the_grid"}
+    of_the_plan = {"missing_argument", "unknown_kernel", "half_the_grid"}
     told = [one for one in rows if one["completion"][0]["content"] in one["prompt"][1]["content"]]
     assert {one["change"] for one in told} <= of_the_plan
+    for one in rows:
+        text = one["prompt"][1]["content"]
+        found = text.rpartition("What was found:")[2]
+        assert not re.search(r"address 0x|printf|_all\b", found), one["id"]
+        assert ("\nGPU: any, judged on an emulator" in text) == (one["wrong_device"] == "emulator")
 
 
 def runs(code: str, length: int) -> Counter[tuple[object, ...]]:

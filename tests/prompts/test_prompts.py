@@ -221,3 +221,9 @@ def test_reading_a_reply_takes_no_longer_than_its_length() -> None:
     for bad in ("```a b\n" * 50_000, "<think>" * 50_000, "```json\n" * 50_000):
         prompts.read_reply(bad, "text")
     assert time.perf_counter() - started < 5
+
+
+def test_findings_name_no_addresses() -> None:
+    detail = "k: the address 0x7fad403ff020, 112 bytes past the end of an allocation of 64 bytes"
+    text = prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=replace(VERDICT, detail=detail))
+    assert "0x" not in text and "an address 112 bytes past the end of an allocation of 64 bytes" in text
