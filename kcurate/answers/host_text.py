@@ -89,12 +89,12 @@ def host_text(source: bytes) -> bytes:
         at = function.end
     text = b"".join([*pieces, source[at:]])
     symbols = dict.fromkeys(match[1] for match in _SYMBOL.finditer(blank_literals(text)))
-    told = b"".join(
+    declared_symbols = b"".join(
         b'static kcurate::Symbol kcurate_symbol_%b("%b", (const void*)&%b);\n' % (name, name, name)
         for name in symbols
     )
     text = _DISPATCH.sub(rb"\1.scalar_type()", _configured(blank_comments(text)))
-    return _INCLUDE.sub(b"", text) + b"\n" + told
+    return _INCLUDE.sub(b"", text) + b"\n" + declared_symbols
 
 
 def _recording(source: bytes, function: DeviceFunction) -> bytes:

@@ -26,16 +26,9 @@ NATIVE = Path(__file__).with_name("native")
 # The program may have another C++ library, which must not mix with ours: ours is linked statically and not
 # exported (`exports.map`).
 OPTIONS = (
-    "-std=c++17",
-    "-O2",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=hidden",
-    "-static-libstdc++",
-    "-static-libgcc",
-    "-Wl,--version-script=exports.map",
-    "-pthread",
-)
+    "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-static-libstdc++", "-static-libgcc",
+    "-Wl,--version-script=exports.map", "-pthread",
+)  # fmt: skip
 # Declarations in `cuda_runtime_api.h`, implementations in the source of the stand-in, and names that programs
 # call instead when they are built with a default stream for each thread.
 _DECLARED = re.compile(r"CUDARTAPI\s+(cuda\w+)\s*\(")

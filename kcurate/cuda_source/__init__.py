@@ -31,22 +31,7 @@ from kcurate.cuda_source.text.features import features, techniques
 from kcurate.cuda_source.text.normalise import normalise, normalised_tokens
 
 __all__ = [
-    "Item",
-    "KernelSource",
-    "Mark",
-    "Parsed",
-    "UnitReport",
-    "blank_comments",
-    "blank_literals",
-    "extract_unit",
-    "features",
-    "global_macros",
-    "kernel_signatures",
-    "local_includes",
-    "marks_in",
-    "normalise",
-    "normalised_tokens",
-    "parse",
-    "techniques",
-    "whole_file",
-]
+    "Item", "KernelSource", "Mark", "Parsed", "UnitReport", "blank_comments", "blank_literals",
+    "extract_unit", "features", "global_macros", "kernel_signatures", "local_includes", "marks_in",
+    "normalise", "normalised_tokens", "parse", "techniques", "whole_file",
+]  # fmt: skip

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcurate.core.notes import silent
@@ -53,7 +52,7 @@ class LocalClient:
         with self._alone, quiet():
             heard("writing")
             begun_s = time.monotonic()
-            reply = self._local.talk(request.prompt, list(_turns(request)))
+            reply = self._local.talk(request.prompt, list(request.turns()))
         status = ReplyStatus(reply.status)
         return Exchange(
             status,
@@ -66,11 +65,3 @@ class LocalClient:
     def close(self) -> None:
         """Free the weights' memory."""
         self._local.close()
-
-
-def _turns(request: Request) -> Iterator[dict[str, str]]:
-    """What followed the prompt, as chat messages."""
-    for exchange, turn in request.history:
-        yield {"role": "assistant", "content": exchange.reply or "(no answer)"}
-        if turn is not None:
-            yield {"role": "user", "content": turn.text}

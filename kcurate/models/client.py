@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -73,6 +73,13 @@ class Request:
         )
         said = len(self.turn.text.encode()) if self.turn is not None else 0
         return min(self.size_bytes, ALLOWANCE + counted + said)
+
+    def turns(self) -> Iterator[dict[str, str]]:
+        """What followed the prompt, as plain chat messages."""
+        for exchange, turn in self.history:
+            yield {"role": "assistant", "content": exchange.reply or "(no answer)"}
+            if turn is not None:
+                yield {"role": "user", "content": turn.text}
 
     @property
     def turn(self) -> Turn | None:

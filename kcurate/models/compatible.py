@@ -7,7 +7,6 @@ these servers can be made to call a tool.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +76,7 @@ class CompatibleClient(StreamedClient):
         limit = "max_completion_tokens" if HOST in self.where else "max_tokens"
         return self.api.chat.completions.create(
             model=self.model,
-            messages=[*chat(request.prompt), *_turns(request)],
+            messages=[*chat(request.prompt), *request.turns()],
             stream=True,
             stream_options={"include_usage": True},
             **{limit: request.max_tokens},
@@ -87,14 +86,6 @@ class CompatibleClient(StreamedClient):
     def said(self, error: Any) -> tuple[str | None, str]:
         """The message; the types differ from server to server."""
         return None, str(getattr(error, "message", error))
-
-
-def _turns(request: Request) -> Iterator[dict[str, str]]:
-    """What followed the prompt, as messages."""
-    for exchange, turn in request.history:
-        yield {"role": "assistant", "content": exchange.reply or "(no answer)"}
-        if turn is not None:
-            yield {"role": "user", "content": turn.text}
 
 
 def _usage(counted: Any) -> Usage:

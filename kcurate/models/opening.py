@@ -39,8 +39,8 @@ class Spending:
         """
         if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
             raise OptionError(f"not an amount: {self.max_usd}", where="--max-usd")
-        given = self.price or ("0,0" if name.provider == "local" else None)
-        price = prices.parse_price(given) if given else prices.find_price(name.model)
+        text = self.price or ("0,0" if name.provider == "local" else None)
+        price = prices.parse_price(text) if text else prices.find_price(name.model)
         if price is None and self.max_usd is not None:
             raise InputError(
                 f"no price is known for {name.model}, so --max-usd cannot be enforced",

@@ -45,15 +45,17 @@ class Price:
             + usage.cache_write_tokens * (HOUR_FACTOR * self.input if batch else self.cache_write)
             + usage.cache_read_tokens * self.cache_read
         ) / MILLION
-        long = self.long_prompt_tokens is not None and prompt > self.long_prompt_tokens
-        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch_factor if batch else 1.0)
+        return dollars * self._factor(prompt, batch=batch)
 
     def most_usd(self, prompt_bytes: int, max_tokens: int, *, batch: bool = False) -> float:
         """An upper bound on the cost of an exchange: no tokenizer makes more tokens than there are bytes."""
         dearest = max(self.input, HOUR_FACTOR * self.input if batch else self.cache_write)
         dollars = (prompt_bytes * dearest + max_tokens * self.output) / MILLION
-        long = self.long_prompt_tokens is not None and prompt_bytes > self.long_prompt_tokens
-        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch_factor if batch else 1.0)
+        return dollars * self._factor(prompt_bytes, batch=batch)
+
+    def _factor(self, prompt_tokens: int, *, batch: bool) -> float:
+        long = self.long_prompt_tokens is not None and prompt_tokens > self.long_prompt_tokens
+        return (self.long_prompt_factor if long else 1.0) * (self.batch_factor if batch else 1.0)
 
 
 @cache

@@ -287,8 +287,9 @@ def _origin(tree: Tree, node: Node) -> Node:
     if node.type != "identifier" or body is None:
         return node
     values = [
-        one.value for one in tree.declared(body) if one.name == tree.text(node) and one.value is not None
-        and one.declaration.end_byte <= node.start_byte
+        local.value for local in tree.declared(body)
+        if local.name == tree.text(node) and local.value is not None
+        and local.declaration.end_byte <= node.start_byte
     ]  # fmt: skip
     return values[-1] if values else node
 

@@ -104,10 +104,10 @@ def _statement(node: Node) -> Node:
 def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
     """The numbers that a statement declares or assigns, with the expressions of their values."""
     if node.type == "declaration":
-        for one in scope.numbers:
-            fixed = one.qualifiers & {b"constexpr", b"static", b"__shared__"}
-            if one.declaration.id == node.id and one.value is not None and not fixed:
-                yield one, one.value
+        for number in scope.numbers:
+            fixed = number.qualifiers & {b"constexpr", b"static", b"__shared__"}
+            if number.declaration.id == node.id and number.value is not None and not fixed:
+                yield number, number.value
         return
     assignment = node.named_children[0] if node.named_children else None
     if assignment is None or assignment.type != "assignment_expression":
@@ -127,13 +127,13 @@ def _replaced_uses(scope: Scope, node: Node) -> Iterator[Part]:
         target = scope.named(use)
         if target is None or target in scope.function.params:
             continue
-        before = [one for one in node.parent.named_children if one.end_byte <= node.start_byte]
-        before = [one for one in before if can_be_skipped(one)]
-        own = [one for one in before if any(True for _ in scope.tree.uses(target.name, within=one))]
+        before = [child for child in node.parent.named_children if child.end_byte <= node.start_byte]
+        before = [child for child in before if can_be_skipped(child)]
+        makers = [child for child in before if any(True for _ in scope.tree.uses(target.name, within=child))]
         for text, source in scope.earlier(node, target, first=True):
-            between = [one for one in before if source.declaration.end_byte <= one.start_byte]
-            for idle in (between, own) if own != between else (between,):
-                if any(is_costly(scope.tree, one) for one in idle):
+            between = [child for child in before if source.declaration.end_byte <= child.start_byte]
+            for idle in (between, makers) if makers != between else (between,):
+                if any(is_costly(scope.tree, child) for child in idle):
                     guards = (instead(use, cast(target, text)), *map(skipped, idle))
                     yield _replaced(scope.tree, target, text, use, guards)
 
@@ -150,7 +150,7 @@ def _replaced_places(scope: Scope) -> Iterator[Part]:
         uses = scope.tree.nodes("identifier", within=nodes[0])
         uniform = scope.function.params if scope.function.kernel else ()
         named = [scope.named(use) for use in uses]
-        names = dict.fromkeys(one.name for one in named if one is not None and one not in uniform)
+        names = dict.fromkeys(number.name for number in named if number is not None and number not in uniform)
         for name in [*names, *(IN_ORDER if b"threadIdx" in text else ())][:NEAREST]:
             of_name = tuple(instead(node, f"({name.decode()})") for node in nodes)
             what = f"the place {shown(scope.tree, nodes[0])}, where {name.decode()} serves"

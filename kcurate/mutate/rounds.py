@@ -109,11 +109,11 @@ def turns(scope: Scope, loop: Node) -> Iterator[Part]:
 
 def _conditions_on(tree: Tree, counter: bytes, body: Node) -> Iterator[Node]:
     """The conditions inside a loop that read its counter, and no variable of the body's own."""
-    own = {declared.name for declared in tree.declared(body)}
+    locals_ = {declared.name for declared in tree.declared(body)}
     for node in tree.nodes("if_statement", "conditional_expression", within=body):
         condition = bare(node.child_by_field_name("condition"))
         names = {tree.text(use) for use in tree.nodes("identifier", within=condition)}
-        if counter in names and not names & own:
+        if counter in names and not names & locals_:
             yield condition
 
 
@@ -132,5 +132,5 @@ def one_way(tree: Tree, node: Node) -> Iterator[Part]:
             yield Part(f"{what} ({way})", (_forced(condition, way),), 3, counted=False)
     elif node.type == "switch_statement":
         values = (case.child_by_field_name("value") for case in tree.nodes("case_statement", within=node))
-        for value in islice((one for one in values if one is not None), 1):
+        for value in islice((each for each in values if each is not None), 1):
             yield Part(what, (_forced(condition, f"({tree.text(value).decode()})"),), 2, counted=False)

@@ -73,9 +73,9 @@ def _bound(tree: Tree, plan: Sequence[Step]) -> Iterator[_Bound]:
             continue
         values = {}
         for at, param in enumerate(function.params):
-            given = {str(step.args[at]) for step in of_kernel}
-            if len(given) == 1:
-                values[param.name] = given.pop()
+            passed = {str(step.args[at]) for step in of_kernel}
+            if len(passed) == 1:
+                values[param.name] = passed.pop()
         yield _Bound(function, values)
 
 

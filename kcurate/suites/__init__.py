@@ -16,16 +16,6 @@ from kcurate.suites.manifest import Benchmark, Manifest, load_manifest, load_man
 from kcurate.suites.tree import Tree, find_tree, forced_tree, generic_tree
 
 __all__ = [
-    "Benchmark",
-    "Layout",
-    "Manifest",
-    "PairRule",
-    "Place",
-    "Tree",
-    "find_tree",
-    "forced_tree",
-    "generic_tree",
-    "load_manifest",
-    "load_manifests",
-    "locate",
-]
+    "Benchmark", "Layout", "Manifest", "PairRule", "Place", "Tree", "find_tree", "forced_tree",
+    "generic_tree", "load_manifest", "load_manifests", "locate",
+]  # fmt: skip

@@ -20,14 +20,6 @@ from kcurate.triton_source.module_text import Kernel, bare_python, calls, kernel
 from kcurate.triton_source.specialised import Parameter, Specialised
 
 __all__ = [
-    "Kernel",
-    "Parameter",
-    "Refusal",
-    "Specialised",
-    "bare_python",
-    "calls",
-    "kernels",
-    "parsed",
-    "refusals",
+    "Kernel", "Parameter", "Refusal", "Specialised", "bare_python", "calls", "kernels", "parsed", "refusals",
     "respelled",
-]
+]  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcurate.errors import ProblemError
-from kcurate.triton_source.module_text import is_constexpr, parsed
+from kcurate.triton_source.module_text import is_constexpr, parsed, parts_of
 
 # The functions and types of `triton.language` that a kernel needs; without assembly, prints, device asserts,
 # libraries, tensor descriptors (which need scratch memory) and pointer types.
@@ -149,13 +149,10 @@ class _Module:
 
     def _member(self, node: ast.expr | None) -> str | None:
         """The dotted name of a member of a module; None for anything else."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not parts or not isinstance(node, ast.Name) or node.id not in self.modules:
+        parts = parts_of(node) if node is not None else None
+        if parts is None or len(parts) == 1 or parts[0] not in self.modules:
             return None
-        return ".".join((self.modules[node.id], *reversed(parts)))
+        return ".".join((self.modules[parts[0]], *parts[1:]))
 
     def _is_constant(self, node: ast.expr) -> bool:
         """Whether a value is arithmetic on numbers (no powers, which may be huge), a type or a constant."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcurate.triton_source.module_names import Defined, File, Member, parts_of
+from kcurate.triton_source.module_names import Defined, File, Member
+from kcurate.triton_source.module_text import parts_of
 
 # Only this many configurations are kept, the first ones.
 MAX_CONFIGURATIONS = 8

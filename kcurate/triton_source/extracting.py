@@ -18,7 +18,8 @@ from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
 from kcurate.triton_source.library_functions import own_name, with_used
-from kcurate.triton_source.module_names import Defined, File, Meaning, Member, parts_of
+from kcurate.triton_source.module_names import Defined, File, Meaning, Member
+from kcurate.triton_source.module_text import parts_of
 
 JIT = ("triton.jit", "triton.runtime.jit")
 # Decorators that leave a kernel the same: it is autotuned, or a member of a class.

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 
 from kcurate.errors import ProblemError
 from kcurate.triton_source.allowed import MEMBERS
-from kcurate.triton_source.module_text import parsed
+from kcurate.triton_source.module_text import parsed, parts_of
 
 MAX_STEPS = 16
 _LIBRARIES = "triton.language.extra."
@@ -197,15 +197,6 @@ class File:
         own_path = PurePosixPath(self.path)
         package = own_path.parents[bound.level - 1].as_posix() if bound.level <= len(own_path.parents) else ""
         return ".".join(filter(None, [package.strip("./").replace("/", "."), bound.module]))
-
-
-def parts_of(node: ast.expr) -> tuple[str, ...] | None:
-    """`a.b.c` as its parts; None for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else None
 
 
 def _usual(name: str) -> str:

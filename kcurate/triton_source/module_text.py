@@ -105,6 +105,15 @@ def is_constexpr(annotation: ast.expr | None) -> bool:
     return isinstance(annotation, ast.Attribute) and annotation.attr == "constexpr"
 
 
+def parts_of(node: ast.expr) -> tuple[str, ...] | None:
+    """`a.b.c` as its parts; None for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else None
+
+
 def calls(node: ast.AST, name: str) -> Iterator[ast.Call]:
     """The calls of a member `name` of a module, such as `tl.load`, at or below a node."""
     for child in ast.walk(node):

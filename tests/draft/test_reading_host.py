@@ -10,7 +10,7 @@ from kcurate.cuda_source.semantics.c_expressions import parse
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.draft.algebra import from_node
 from kcurate.draft.host.allocations import allocation
-from kcurate.draft.host.name_values import Meaning
+from kcurate.draft.host.name_values import HostValues
 from kcurate.draft.inferred.launch_configuration import Site
 
 
@@ -55,8 +55,8 @@ def test_expressions_that_are_not_sizes_are_none(text: str) -> None:
 def grid(body: str, outside: str = "") -> tuple[object, ...] | None:
     host = Code(f"{outside}\nvoid run(float *p, int n) {{ {body} k<<<grid, block>>>(p, n); }}".encode())
     (launch,) = host.launches
-    meaning = Meaning(host)
-    nodes = meaning.extents(launch.grid, meaning.scope(launch.at))
+    values = HostValues(host)
+    nodes = values.extents(launch.grid, values.scope(launch.at))
     return (
         None if nodes is None else tuple(poly.expr() if (poly := from_node(node)) else None for node in nodes)
     )
@@ -193,8 +193,8 @@ def test_grids(body: str, outside: str, meant: tuple[object, ...]) -> None:
 def test_allocations(text: str, meant: int | str | None) -> None:
     host = Code(text.encode())
     (launch,) = host.launches
-    meaning = Meaning(host)
-    found = allocation(meaning, launch.arguments[0].expression, meaning.scope(launch.at), 4)
+    values = HostValues(host)
+    found = allocation(values, launch.arguments[0].expression, values.scope(launch.at), 4)
     poly = from_node(found[0]) if found else None
     assert (poly.expr() if poly else None) == meant
 
@@ -217,18 +217,18 @@ def test_what_a_tensor_is_asked_for(asked: str, meant: int | str | None) -> None
         f" g(q.size(0)); k<<<{asked}, 1>>>(); }}".encode()
     )
     (launch,) = host.launches
-    meaning = Meaning(host)
-    node = meaning.resolve_text(launch.grid, meaning.scope(launch.at))
+    values = HostValues(host)
+    node = values.resolve_text(launch.grid, values.scope(launch.at))
     poly = from_node(node) if node else None
     assert (poly.expr() if poly else None) == meant
 
 
 def test_command_line_value_has_the_default_next_to_it() -> None:
     host = Code(b"int main(int c, char **v) { int n = c > 1 ? atoi(v[1]) : 4096; k<<<n, 1>>>(n); }")
-    meaning = Meaning(host)
-    node = meaning.resolve_text("n", meaning.scope(host.launches[0].at))
+    values = HostValues(host)
+    node = values.resolve_text("n", values.scope(host.launches[0].at))
     assert node is not None
-    assert meaning.defaults == {"n": 4096}
+    assert values.defaults == {"n": 4096}
 
 
 @pytest.mark.parametrize(
@@ -247,17 +247,17 @@ def test_a_size_has_the_value_that_the_host_gives_it_unless_a_call_sets_it(
     body: str, defaults: dict[str, int]
 ) -> None:
     host = Code(f"void f() {{ {body} k<<<n, 1>>>(n); }}".encode())
-    meaning = Meaning(host)
-    meaning.resolve_text("n", meaning.scope(host.launches[0].at))
-    assert meaning.defaults == defaults
+    values = HostValues(host)
+    values.resolve_text("n", values.scope(host.launches[0].at))
+    assert values.defaults == defaults
 
 
 def test_a_parameter_has_the_number_that_its_caller_passes() -> None:
     host = Code(b"void f(float x, int n) { k<<<n / 64, 1>>>(n); } void g(float x) { f(x, 4096); }")
-    meaning = Meaning(host)
-    nodes = meaning.extents(host.launches[0].grid, meaning.scope(host.launches[0].at))
+    values = HostValues(host)
+    nodes = values.extents(host.launches[0].grid, values.scope(host.launches[0].at))
     assert nodes is not None and [poly.expr() for node in nodes if (poly := from_node(node))] == ["(n/64)"]
-    assert meaning.defaults == {"n": 4096}
+    assert values.defaults == {"n": 4096}
 
 
 DOUBLED = "".join(f"int n{i + 1} = n{i} + n{i};" for i in range(200))
@@ -291,10 +291,10 @@ CALLERS = "".join(f"void f{i}(int n) {{ f{i + 1}(n); }}" for i in range(200)) + 
 )
 def test_host_code_that_leads_nowhere_is_given_up_soon(outside: str, body: str) -> None:
     host = Code(f"{outside}\nvoid f(int n) {{ {body} }}".encode())
-    meaning = Meaning(host)
+    values = HostValues(host)
     (launch,) = host.launches
     started = time.process_time()
-    meaning.extents(launch.grid, meaning.scope(launch.at))
+    values.extents(launch.grid, values.scope(launch.at))
     assert time.process_time() - started < 5
 
 
@@ -319,7 +319,7 @@ def test_what_a_call_may_set_has_no_value_yet(params: str, call: str, known: boo
         f"void run(float *p) {{ int n = 0; float a = 0.0f; {call}; k<<<1, 64>>>(p, n, a); }}".encode()
     )
     (launch,) = host.launches
-    site = Site(launch, Meaning(host), Meaning(host).scope(launch.at))
+    site = Site(launch, HostValues(host), HostValues(host).scope(launch.at))
     assert (site.real("a") == 0.0) == known
     assert site.poly("n") is not None
     assert site.default("n") == (0 if known else None), "an offset of 0 stays"

@@ -40,7 +40,7 @@ TYPES = {
 
 
 class Launching:
-    """A launch that nothing was like, between its start and its end."""
+    """A launch of a new form, between its start and its end."""
 
     def __init__(self, line: dict[str, Any], storages: Sequence[Any], device: str) -> None:
         self.line, self.storages, self.device = line, storages, device
@@ -266,7 +266,7 @@ def _recorded(run: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]
     return recorded
 
 
-def _untold(bench: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+def _unrecorded(bench: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """Turn off recording while the autotuner compares configurations; without a GPU the first one is used."""
 
     @functools.wraps(bench)
@@ -303,7 +303,7 @@ class _Guarded:
 PLACES = {
     "triton.runtime.jit": ("JITFunction", "run", _recorded),
     "triton.runtime.interpreter": ("InterpretedFunction", "run", _recorded),
-    "triton.runtime.autotuner": ("Autotuner", "_bench", _untold),
+    "triton.runtime.autotuner": ("Autotuner", "_bench", _unrecorded),
 }
 
 

@@ -31,7 +31,7 @@ MAX_CALLS = 64
 
 
 @dataclass(frozen=True)
-class Written:
+class LaunchText:
     """A launch as text: the kernel's name with template arguments, what stands between `<<<` and `>>>`."""
 
     at: int
@@ -40,7 +40,7 @@ class Written:
     arguments: tuple[bytes, ...]
 
 
-def runtime_launches(text: bytes, before: bytes = b"") -> Iterator[Written]:
+def runtime_launches(text: bytes, before: bytes = b"") -> Iterator[LaunchText]:
     """The launches by calls of the runtime; `before` is code that leads up to the text."""
     for match in _RUNTIME.finditer(text):
         end = closing(text, match.end() - 1)
@@ -62,7 +62,7 @@ def runtime_launches(text: bytes, before: bytes = b"") -> Iterator[Written]:
         else:
             continue
         if configuration:
-            yield Written(match.start(), plain(kernel), configuration, tuple(arguments))
+            yield LaunchText(match.start(), plain(kernel), configuration, tuple(arguments))
 
 
 def plain(text: bytes) -> bytes:
@@ -120,7 +120,7 @@ class Host:
     tree: Node
     kernels: frozenset[bytes]
 
-    def meant(self, launch: Written, within: bytes = b"", depth: int = 0) -> Iterator[Written]:
+    def meant(self, launch: LaunchText, within: bytes = b"", depth: int = 0) -> Iterator[LaunchText]:
         """A launch for each kernel that its name may stand for; the launch itself if the name is a kernel's.
 
         `within` is the expansion of a macro call at the launch, up to it.
@@ -140,7 +140,7 @@ class Host:
         for possible in launches:
             yield from self.meant(possible, b"" if possible.at != launch.at else within, depth + 1)
 
-    def _handed(self, launch: Written, name: bytes, function: Node) -> Iterator[Written]:
+    def _handed(self, launch: LaunchText, name: bytes, function: Node) -> Iterator[LaunchText]:
         """The launches that a host function makes of its parameter `name`, one for each call of it."""
         body = function.child_by_field_name("body")
         declared = function.child_by_field_name("declarator")
@@ -160,11 +160,11 @@ class Host:
             rest = arguments[len(params) - 1 :] if pack else []
             kernel = plain(bound.get(name, b""))
             if _KERNEL.match(kernel):
-                yield Written(
+                yield LaunchText(
                     at,
                     kernel,
                     tuple(_bound(part, local, bound) for part in launch.configuration),
-                    tuple(_given(launch.arguments, local, bound, params[-1] if pack else b"", rest)),
+                    tuple(_passed_on(launch.arguments, local, bound, params[-1] if pack else b"", rest)),
                 )
 
 
@@ -233,7 +233,7 @@ def _bound(text: bytes, local: Mapping[bytes, bytes], bound: Mapping[bytes, byte
     return substituted(text, dict(whole))
 
 
-def _given(
+def _passed_on(
     texts: Sequence[bytes],
     local: Mapping[bytes, bytes],
     bound: Mapping[bytes, bytes],

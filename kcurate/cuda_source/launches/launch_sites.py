@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.launches.indirect_launches import Host, Written, plain, runtime_launches
+from kcurate.cuda_source.launches.indirect_launches import Host, LaunchText, plain, runtime_launches
 from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing, split_arguments
@@ -63,11 +63,11 @@ def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = 
     bare = blank_literals(text)
     memory = _allocations(bare), _directions(bare)
     host = Host(bare, tree, _declared(bare))
-    sites = sorted([*_written(bare), *runtime_launches(bare)], key=lambda site: site.at)
+    sites = sorted([*_in_chevrons(bare), *runtime_launches(bare)], key=lambda site: site.at)
     written = [(site, b"") for site in sites]
     for at, expansion in calls:
         expanded, before = blank_literals(expansion), bare[max(0, at - WINDOW_BYTES) : at]
-        inside = (*_written(expanded), *runtime_launches(expanded, before))
+        inside = (*_in_chevrons(expanded), *runtime_launches(expanded, before))
         written += [(replace(site, at=at), expanded) for site in inside]
     for site, within in written:
         for meant in host.meant(site, within):
@@ -77,7 +77,7 @@ def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = 
                 yield replace(launch, loops=_loops(tree, meant.at, bare), within=expansion_here)
 
 
-def _written(bare: bytes) -> Iterator[Written]:
+def _in_chevrons(bare: bytes) -> Iterator[LaunchText]:
     """The launches that are written with `<<<` and `>>>`."""
     for match in _OPEN.finditer(bare):
         close = _CLOSE.search(bare, match.end(), match.end() + WINDOW_BYTES)
@@ -91,7 +91,9 @@ def _written(bare: bytes) -> Iterator[Written]:
         if kernel is None or end is None:
             continue
         configuration = tuple(split_arguments(bare[match.end() : close.start()]))
-        yield Written(match.start(), kernel, configuration, tuple(split_arguments(bare[start + 1 : end - 1])))
+        yield LaunchText(
+            match.start(), kernel, configuration, tuple(split_arguments(bare[start + 1 : end - 1]))
+        )
 
 
 def _declared(bare: bytes) -> frozenset[bytes]:
@@ -100,13 +102,13 @@ def _declared(bare: bytes) -> frozenset[bytes]:
     return frozenset(name for head in heads for name in _CALLED.findall(head))
 
 
-def _as_text(launch: Written) -> bytes:
+def _as_text(launch: LaunchText) -> bytes:
     configuration, arguments = b", ".join(launch.configuration), b", ".join(launch.arguments)
     return b"%b<<<%b>>>(%b);" % (launch.kernel, configuration, arguments)
 
 
 def _launch(
-    written: Written, memory: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
+    written: LaunchText, memory: tuple[Mapping[bytes, bytes], Mapping[bytes, frozenset[str]]]
 ) -> Launch | None:
     head = _head(written.kernel)
     configuration = [_shown(part) for part in written.configuration]

@@ -21,7 +21,7 @@ _BUILTIN = re.compile(
     rb"float|double)[1-4]?|bool|half|__half2?|u?int(?:8|16|32|64)_t|size_t)\b"
 )
 _NUMBER = re.compile(rb"-?(?:(\d+[uU]?[lL]*)|((?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)([fF])?)\Z")
-_MADE = re.compile(rb"((?:[A-Za-z_]\w*\s*::\s*)*([A-Za-z_]\w*)(?:<[^;(){}]*>)?)\s*(?=[({])")
+_CONSTRUCTED = re.compile(rb"((?:[A-Za-z_]\w*\s*::\s*)*([A-Za-z_]\w*)(?:<[^;(){}]*>)?)\s*(?=[({])")
 _TYPE = (
     rb"\s*((?:(?:const|static|struct|unsigned|signed|long|short)\s+)*[A-Za-z_][\w:]*(?:<[^<>;,(){}]*>)?"
     rb"(?:\s+(?:const|int|long))*)"
@@ -110,11 +110,11 @@ def type_of(argument: bytes, text: bytes, known: Set[bytes] = frozenset()) -> tu
     `text` leads up to it; `known` are the names of types.
     """
     plain = argument.strip()
-    made = _MADE.match(plain)
-    if made and closing(plain, made.end()) == len(plain):
-        called = plain[made.end() :]
-        if called == b"()" or called.endswith(b"}") or made[2] in known:
-            return b"".join(made[1].split()), 0
+    constructed = _CONSTRUCTED.match(plain)
+    if constructed and closing(plain, constructed.end()) == len(plain):
+        called = plain[constructed.end() :]
+        if called == b"()" or called.endswith(b"}") or constructed[2] in known:
+            return b"".join(constructed[1].split()), 0
     if number := _NUMBER.match(plain):
         if number[1]:
             return (b"unsigned int" if b"u" in number[1].lower() else b"int"), 0
@@ -149,8 +149,8 @@ def _declared(name: bytes, text: bytes, stars: int, known: Set[bytes]) -> tuple[
         before = text[max(0, mention.start() - MAX_DECLARATION_BYTES) : mention.start()]
         before = before[max(before.rfind(sign) for sign in (b";", b"{", b"}", b"(", b")", b"=")) + 1 :]
         if mention[1] == b"=" and _AUTO.fullmatch(before):
-            made = text[mention.end() : text.find(b";", mention.end())]
-            type_, made_stars = type_of(made, text[: mention.start()], known)
+            value = text[mention.end() : text.find(b";", mention.end())]
+            type_, made_stars = type_of(value, text[: mention.start()], known)
             return type_, made_stars + stars
         first, _, last = before.rpartition(b",") if b"," in before else (b"", b"", before)
         if b"," in before and not last.strip(b" *&\n\t"):  # `float *a, *b`

@@ -41,8 +41,8 @@ _NAME_NODES = frozenset(
     ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
 )
 # What a macro call may declare for device code.
-_MADE = frozenset(("function", "type", "variable", "using"))
-_ANNOTATED = _MADE | {"prototype"}
+_DECLARABLE = frozenset(("function", "type", "variable", "using"))
+_ANNOTATED = _DECLARABLE | {"prototype"}
 # Further than so from an annotation, nothing is annotated by it.
 GAP_BYTES = 200
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
@@ -148,7 +148,7 @@ def parse(source: bytes) -> Parsed:
         _annotated(item, bare, annotations, before) for item in _items(tree.root_node, text, bare, plain)
     )
     declarations = [_as_kernel(item, bare, words) for item in named]
-    declarations += (item for statement in statements for item in _made(statement, bare))
+    declarations += (item for statement in statements for item in _of_macro_call(statement, bare))
     items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
     items = tuple(_within(items, opened)) if opened else items
     return Parsed(source, text, tree, items, annotations, before)
@@ -171,11 +171,13 @@ def _within(items: Iterable[Item], opened: Sequence[Opened]) -> Iterator[Item]:
         yield replace(item, wrapper=(*heads, *item.wrapper)) if heads else item
 
 
-def _made(statement: MacroStatement, bare: bytes) -> Iterator[Item]:
+def _of_macro_call(statement: MacroStatement, bare: bytes) -> Iterator[Item]:
     """What a macro call declares: one item; if kernels are among it, these and the rest, all written out."""
     text, (start, end) = statement.expansion, (statement.start, statement.end)
     plain = blank_literals(text)
-    items = [item for item in _items(parse_tree(text).root_node, text, plain, plain) if item.kind in _MADE]
+    items = [
+        item for item in _items(parse_tree(text).root_node, text, plain, plain) if item.kind in _DECLARABLE
+    ]
     kernels = [item for item in items if item.kernel and item.names]
     if kernels:
         beside = [item for item in items if not item.kernel and (item.device or item.kind != "function")]

@@ -269,7 +269,7 @@ class Code:
             self._used[function.start] = uses
         yield from self._used[function.start].get(name, ())
 
-    def given(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
+    def passed_to(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
         """What other functions pass for a parameter: where, and the argument."""
         names = [param_name for _, param_name in function.params]
         for call in self.calls.get(function.name, ()) if name in names else ():
@@ -277,7 +277,7 @@ class Code:
             if fits and not function.start <= call.at < function.end:
                 yield call.at, call.args[names.index(name)]
 
-    def hands_on(self, name: str, function: Function | None) -> bool:
+    def set_by_call(self, name: str, function: Function | None) -> bool:
         """Whether a call may set a variable because it receives `&name`, or the name as a reference."""
         for user in [function] if function is not None else self.functions:
             for use in self.uses(name, user):

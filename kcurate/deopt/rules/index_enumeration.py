@@ -27,12 +27,8 @@ _SIGNS: Mapping[bytes, Callable[[int, int], int]] = {
     b"*": operator.mul,
 }
 _RELATIONS: Mapping[bytes, Callable[[int, int], bool]] = {
-    b"<": operator.lt,
-    b"<=": operator.le,
-    b">": operator.gt,
-    b">=": operator.ge,
-    b"==": operator.eq,
-}
+    b"<": operator.lt, b"<=": operator.le, b">": operator.gt, b">=": operator.ge, b"==": operator.eq,
+}  # fmt: skip
 Values = Mapping[int | bytes, int]
 Reading = Callable[[Values], int]
 

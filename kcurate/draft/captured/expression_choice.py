@@ -30,11 +30,11 @@ MOST_CONSTANT = 1024
 
 
 @dataclass
-class Explained:
+class FittedExpressions:
     """Expressions for the numbers of some launches, the largest launch first.
 
     `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
-    the draft read off the host code, `told` its names in this draft's words. `small` are constants that
+    the draft read off the host code, `host_names` its names in this draft's words. `small` are constants that
     become names only where they explain something, up to `most_constant`. `powers`: a number may be the power
     of two above another.
     """
@@ -46,7 +46,7 @@ class Explained:
     most_constant: int = size_settings.SMALL
     names: dict[str, candidate_expressions.Values] = field(default_factory=dict)
     values: dict[str, Expr] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    host_names: dict[str, str] = field(default_factory=dict)
     small: dict[str, candidate_expressions.Values] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     # Whether extents of other buffers vary, which shows that a number that does not is a constant.
@@ -85,7 +85,7 @@ class Explained:
                 like = name
             self.values[number.name] = like
         if isinstance(hint, str) and hint.isidentifier() and number.member is None:
-            self.told.setdefault(hint, str(self.values[number.name]))
+            self.host_names.setdefault(hint, str(self.values[number.name]))
 
     def _host(self, param: int) -> Arg | None:
         """What the text's launch passes to a parameter."""
@@ -95,9 +95,13 @@ class Explained:
         """An expression of the host code over this draft's names; None where it has others."""
         if not isinstance(expression, str):
             return expression if isinstance(expression, int) else None
-        if len(expression) > MAX_LENGTH or OPEN in expression or not names_in(expression) <= self.told.keys():
+        if (
+            len(expression) > MAX_LENGTH
+            or OPEN in expression
+            or not names_in(expression) <= self.host_names.keys()
+        ):
             return None
-        return re.sub(r"[A-Za-z_]\w*", lambda m: bracketed(self.told.get(m[0], m[0])), expression)
+        return re.sub(r"[A-Za-z_]\w*", lambda m: bracketed(self.host_names.get(m[0], m[0])), expression)
 
     def _first(
         self, values: candidate_expressions.Values, options: Iterable[Expr | Poly | None]

@@ -22,7 +22,7 @@ from kcurate.draft.algebra import Poly, number
 from kcurate.draft.captured import recorded_contents
 from kcurate.draft.captured.buffer_regions import Region, regions
 from kcurate.draft.captured.candidate_expressions import poly_of
-from kcurate.draft.captured.expression_choice import Explained, Trust, bare, typical
+from kcurate.draft.captured.expression_choice import FittedExpressions, Trust, bare, typical
 from kcurate.draft.captured.launch_arguments import Number, Pointer, Reader
 from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.inferred.launch_configuration import FUNCTIONS, at_sample, names_of, tolerance
@@ -81,8 +81,10 @@ def recorded(
         )
         return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
-    by = Explained(launches, text, trust, powers=kernel.language == "triton", most_constant=most_constant)
-    draft = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
+    fitted = FittedExpressions(
+        launches, text, trust, powers=kernel.language == "triton", most_constant=most_constant
+    )
+    draft = _Reading(kernel, device, function, launches, instance, fitted, most_elements).draft()
     return replace(draft, known=replace(tied(draft.known, code), source="captured"))
 
 
@@ -127,40 +129,40 @@ class _Reading:
         function: Function,
         launches: list[CapturedLaunch],
         instance: Demangled,
-        by: Explained,
+        fitted: FittedExpressions,
         most_elements: int,
     ) -> None:
         self.most_elements = most_elements
         self.kernel, self.device, self.function = kernel, device, function
-        self.launches, self.instance, self.by = launches, instance, by
+        self.launches, self.instance, self.fitted = launches, instance, fitted
         template = dict(zip(function.template, instance.template, strict=False))
         self.types = {**device.types, **device.macros, **template}
-        self.given = Reader(kernel, launches, self.types, device.text, device.aligned).read()
-        self.remarks = by.remarks
+        self.passed = Reader(kernel, launches, self.types, device.text, device.aligned).read()
+        self.remarks = fitted.remarks
         self.held: list[tuple[str, Init]] = []
-        self.remarks += self.given.remarks
+        self.remarks += self.passed.remarks
 
     def draft(self) -> Draft:
         """The whole draft."""
-        for scalar in self.given.numbers:
-            self.by.value(scalar)
+        for scalar in self.passed.numbers:
+            self.fitted.value(scalar)
         scalars = {
-            name: poly for name, value in self.by.values.items() if (poly := poly_of(value)) is not None
+            name: poly for name, value in self.fitted.values.items() if (poly := poly_of(value)) is not None
         }
-        bounds = Bounds(self.device, self.function, scalars, self.by.block, ())
-        early = [self.by.grid(axis, bounds) for axis in range(3)]
+        bounds = Bounds(self.device, self.function, scalars, self.fitted.block, ())
+        early = [self.fitted.grid(axis, bounds) for axis in range(3)]
         bounds.grid = [poly_of(extent) for extent in early if extent is not None]
         self.scalars: dict[str, Scalar] = {}
-        places, offsets = regions(self.given.pointers, self.launches, self.by.offset)
+        places, offsets = regions(self.passed.pointers, self.launches, self.fitted.offset)
         self.places = places
         self.homes = {pointer.name: region.name for region in places for pointer in region.pointers}
-        counts = {region.name: self.by.count(region, bounds) for region in places}
+        counts = {region.name: self.fitted.count(region, bounds) for region in places}
         grid = [
-            self.by.grid(axis, bounds, last=True) if extent is None else extent
+            self.fitted.grid(axis, bounds, last=True) if extent is None else extent
             for axis, extent in enumerate(early)
         ]
         bounds.grid = [poly_of(extent) for extent in grid if extent is not None]
-        shared = self.by.shared()
+        shared = self.fitted.shared()
         buffers = self._buffers(places, counts, bounds)
         uploads = self._uploads(buffers)
         self._settle([*grid, shared, *offsets.values()], buffers)
@@ -171,7 +173,7 @@ class _Reading:
                 (signature for signature in signatures if signature.split("::")[-1] == plain_name), plain_name
             ),
             bare(extent for extent in grid if extent is not None),
-            self.by.block,
+            self.fitted.block,
             tuple(self._args(offsets)),
             self.instance.template,
             shared,
@@ -192,7 +194,7 @@ class _Reading:
     def _buffers(
         self, places: Sequence[Region], counts: Mapping[str, Expr], bounds: Bounds
     ) -> dict[str, Buffer]:
-        known = recorded_contents.Known(places, counts, self.by.names, bounds)
+        known = recorded_contents.Known(places, counts, self.fitted.names, bounds)
         buffers = {}
         for region in places:
             used = self._usage(region)
@@ -206,7 +208,7 @@ class _Reading:
                 self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
             elif not why.startswith("guess"):
                 self.held.append((region.name, contents))
-            allowed = tolerance(region.element, bounds, self.by.names.keys()) if role != "in" else None
+            allowed = tolerance(region.element, bounds, self.fitted.names.keys()) if role != "in" else None
             buffers[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
         if all(buffer.role == "in" for buffer in buffers.values()):
             self.remarks.append(
@@ -250,37 +252,37 @@ class _Reading:
         shapes = (extent for buffer in buffers.values() for extent in buffer.shape)
         texts = [text for text in (*used, *shapes) if isinstance(text, str)]
         texts += [
-            text for text in inits if isinstance(text, str) and set(names_in(text)) & self.by.names.keys()
+            text for text in inits if isinstance(text, str) and set(names_in(text)) & self.fitted.names.keys()
         ]
         needed = frozenset[str]().union(*map(names_in, texts))
-        for scalar in self.given.numbers:
-            value = self.by.values.get(scalar.name)
+        for scalar in self.passed.numbers:
+            value = self.fitted.values.get(scalar.name)
             if isinstance(value, str) and not names_in(value) <= needed:
-                self.by.values[scalar.name] = typical(scalar.whole or (0,))
-        passed = {name: str(values[0]) for name, values in self.by.names.items() if name not in needed}
+                self.fitted.values[scalar.name] = typical(scalar.whole or (0,))
+        passed = {name: str(values[0]) for name, values in self.fitted.names.items() if name not in needed}
         for name, buffer in buffers.items():
             if (allowed := buffer.tolerance) is not None and isinstance(allowed.terms, str):
                 text = re.sub(r"[A-Za-z_]\w*", lambda match: passed.get(match[0], match[0]), allowed.terms)
                 buffers[name] = replace(buffer, tolerance=replace(allowed, terms=text))
-        self.by.names = {name: values for name, values in self.by.names.items() if name in needed}
+        self.fitted.names = {name: values for name, values in self.fitted.names.items() if name in needed}
 
     def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
         """The launch's arguments, in order."""
         for place, param in enumerate(self.kernel.params):
-            into = [pointer for pointer in self.given.pointers if pointer.param == place]
+            into = [pointer for pointer in self.passed.pointers if pointer.param == place]
             pointers = [self._target(pointer, offsets) for pointer in into]
-            numbers = [scalar for scalar in self.given.numbers if scalar.param == place]
-            if place in self.given.fields:
-                fields = self.given.fields[place]
+            numbers = [scalar for scalar in self.passed.numbers if scalar.param == place]
+            if place in self.passed.fields:
+                fields = self.passed.fields[place]
                 values = {
-                    scalar.member or "": self.by.values.get(scalar.name, scalar.values[0])
+                    scalar.member or "": self.fitted.values.get(scalar.name, scalar.values[0])
                     for scalar in numbers
                 }
                 self.scalars[param.name] = Scalar(fields, {**{member.name: 0 for member in fields}, **values})
                 yield with_pointers(pointers, tuple(pointer.at for pointer in into), param.name)
             elif numbers:
                 yield self._number(numbers[0])
-            elif place in self.given.nulls:
+            elif place in self.passed.nulls:
                 yield ValueArg(0, "uint64")
             elif pointers:
                 yield pointers[0] if param.pointer else with_pointers(pointers)
@@ -294,7 +296,7 @@ class _Reading:
         return name if offset == 0 else BufferArg(name, (poly_of(offset) * lanes).expr())
 
     def _number(self, scalar: Number) -> Arg:
-        value = self.by.values.get(scalar.name)
+        value = self.fitted.values.get(scalar.name)
         if value is None:
             recorded = scalar.values[0]
             if scalar.dtype == "bool":
@@ -305,16 +307,16 @@ class _Reading:
                 )
             self.scalars[scalar.name] = Scalar(scalar.dtype, recorded if math.isfinite(recorded) else OPEN)
             return scalar.name
-        plain = isinstance(value, str) and value in self.by.names and scalar.dtype == "int32"
+        plain = isinstance(value, str) and value in self.fitted.names and scalar.dtype == "int32"
         return str(value) if plain else ValueArg(value, scalar.dtype)
 
     def _finished(
         self, steps: tuple[Step, ...], buffers: dict[str, Buffer], others: Sequence[Poly], bounds: Bounds
     ) -> Draft:
-        names = self.by.names
+        names = self.fitted.names
         limits: dict[str, int | None] = {name: values[0] for name, values in names.items()}
         counts = [poly_of(buffer.shape[0]) for buffer in buffers.values()]
-        steps_up = size_settings.ladder(limits, [*counts, *others], self.by.block)
+        steps_up = size_settings.ladder(limits, [*counts, *others], self.fitted.block)
         bench = {name: values[0] for name, values in names.items()}
         if not names:
             steps_up = (size_settings.Settings("the recorded one", ({},)),)
@@ -360,7 +362,7 @@ class _Reading:
                 need is not None
                 and need.constant is None
                 and need.expr() != buffers[region.name].shape[0]
-                and names_of(need) <= self.by.names.keys() | FUNCTIONS
+                and names_of(need) <= self.fitted.names.keys() | FUNCTIONS
             ):
                 needs.append((region.name, need.expr()))
         return tuple(needs)

@@ -13,11 +13,11 @@ from kcurate.cuda_source.semantics.code_index import Call, Code, Function
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.draft.algebra import from_node
 from kcurate.draft.host import containers
-from kcurate.draft.host.name_values import MAX_DEPTH, Meaning, Scope
+from kcurate.draft.host.name_values import MAX_DEPTH, HostValues, Scope
 
 ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")
 # The size in bytes as a tree, and the scope of its names.
-Found = tuple[Node, Scope]
+Allocated = tuple[Node, Scope]
 
 
 def filled_symbols(host: Code) -> frozenset[str]:
@@ -26,30 +26,30 @@ def filled_symbols(host: Code) -> frozenset[str]:
     return frozenset(path_in(arg) for call in calls for arg in call.args)
 
 
-def allocation(meaning: Meaning, text: str, scope: Scope, width: int, depth: int = 0) -> Found | None:
+def allocation(values: HostValues, text: str, scope: Scope, width: int, depth: int = 0) -> Allocated | None:
     """The size in bytes of the memory behind a pointer, as a tree; None if no allocation is found.
 
     `width` is the bytes of an element, for containers whose type does not tell.
     """
     name = path_in(text)
-    for call in _calls_on(meaning.host, name, scope):
-        there = meaning.scope(call.at)
-        node = meaning.resolve_text(call.args[1], there)
+    for call in _calls_on(values.host, name, scope):
+        there = values.scope(call.at)
+        node = values.resolve_text(call.args[1], there)
         if node is not None:
             return node, there
-    count = meaning.elements(name, scope)
+    count = values.elements(name, scope)
     if count is not None:
-        inside = containers.type_of(meaning.host, name, scope.at if scope.function else None)
-        size = meaning.sizeof(inside, scope) if inside else None
+        inside = containers.type_of(values.host, name, scope.at if scope.function else None)
+        size = values.sizeof(inside, scope) if inside else None
         return Node("*", (count, cexpr.number(size or width))), scope
-    filled = _filled_in(meaning, name, scope)
+    filled = _filled_in(values, name, scope)
     if filled is not None:
         return filled
     if depth > MAX_DEPTH or scope.function is None or not name.isidentifier():
         return None
-    for setting in reversed(meaning.host.settings(name, scope.at)):
+    for setting in reversed(values.host.settings(name, scope.at)):
         returned = (
-            _made_by(meaning, meaning.host.call_of(setting.node), meaning.scope(setting.at))
+            _made_by(values, values.host.call_of(setting.node), values.scope(setting.at))
             if setting.node
             else None
         )
@@ -57,11 +57,11 @@ def allocation(meaning: Meaning, text: str, scope: Scope, width: int, depth: int
             return returned
         source = path_in(setting.value)
         if source.replace(".", "").isidentifier() and source not in (name, "NULL", "nullptr", "new"):
-            allocated = allocation(meaning, source, meaning.scope(setting.at), width, depth + 1)
+            allocated = allocation(values, source, values.scope(setting.at), width, depth + 1)
             if allocated is not None:
                 return allocated
-    for at, argument in meaning.host.given(name, scope.function):
-        return allocation(meaning, argument, meaning.scope(at), width, depth + 1)
+    for at, argument in values.host.passed_to(name, scope.function):
+        return allocation(values, argument, values.scope(at), width, depth + 1)
     return None
 
 
@@ -80,35 +80,37 @@ def _allocators(host: Code) -> list[tuple[Function, Call]]:
     return list(allocators.values())
 
 
-def _made_by(meaning: Meaning, maker: Call | None, scope: Scope) -> Found | None:
+def _made_by(values: HostValues, maker: Call | None, scope: Scope) -> Allocated | None:
     """`p = make<float>(n)`, where `make` allocates and returns memory."""
-    for function, call in _allocators(meaning.host) if maker is not None else ():
+    for function, call in _allocators(values.host) if maker is not None else ():
         if maker is not None and function.name == maker.name:
-            return _inside(meaning, function, call, maker, scope)
+            return _inside(values, function, call, maker, scope)
     return None
 
 
-def _filled_in(meaning: Meaning, name: str, scope: Scope) -> Found | None:
+def _filled_in(values: HostValues, name: str, scope: Scope) -> Allocated | None:
     """`make(&p, n)`, where `make` allocates what its parameter points to."""
-    for function, call in _allocators(meaning.host):
+    for function, call in _allocators(values.host):
         names = [param for _, param in function.params]
         index = names.index(path_in(call.args[0])) if path_in(call.args[0]) in names else None
-        for maker in meaning.host.calls.get(function.name, ()) if index is not None else ():
+        for maker in values.host.calls.get(function.name, ()) if index is not None else ():
             near = scope.function is None or scope.function.body <= maker.at < scope.function.end
             if near and index is not None and path_in(",".join(maker.args[index : index + 1])) == name:
-                return _inside(meaning, function, call, maker, meaning.scope(maker.at))
+                return _inside(values, function, call, maker, values.scope(maker.at))
     return None
 
 
-def _inside(meaning: Meaning, function: Function, call: Call, maker: Call, scope: Scope) -> Found | None:
+def _inside(
+    values: HostValues, function: Function, call: Call, maker: Call, scope: Scope
+) -> Allocated | None:
     """The size in bytes that an allocating function requests for one call's arguments."""
     bound: dict[str, str] = dict(zip(function.template, maker.template, strict=False))
     for (_, param), text in zip(function.params, maker.args, strict=False):
-        node = meaning.resolve_text(text, scope)
+        node = values.resolve_text(text, scope)
         poly = from_node(node) if node is not None else None
         if poly is not None:
             bound[param] = poly.text()
-    there = Meaning(meaning.host, {**meaning.template, **bound}, meaning.defaults, meaning.loops)
+    there = HostValues(values.host, {**values.template, **bound}, values.defaults, values.loops)
     node = there.resolve_text(call.args[1], Scope(function, call.at))
     return (node, scope) if node is not None else None
 

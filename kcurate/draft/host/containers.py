@@ -34,7 +34,7 @@ _INSTANCE = re.compile(r"([\w:]*\w)\s*<(.*)>\s*&?", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Held:
+class ExtentSource:
     """Extents as written at a position, or another object that has the same ones; the type of an element."""
 
     at: int
@@ -47,7 +47,7 @@ def shape(host: Code, name: str, at: int | None, resolve: Resolve, depth: int = 
     """The extents that the host code gives an object; None if it does not make it."""
     if depth > MAX_DEPTH:
         return None
-    for holder in held(host, name, at):
+    for holder in extent_sources(host, name, at):
         if holder.like and holder.like != name:
             extents = shape(host, holder.like, holder.at, resolve, depth + 1)
         else:
@@ -57,7 +57,7 @@ def shape(host: Code, name: str, at: int | None, resolve: Resolve, depth: int = 
         if extents is not None:
             return extents
     function = host.function_at(at) if at is not None else None
-    for there, argument in host.given(name, function) if function is not None else ():
+    for there, argument in host.passed_to(name, function) if function is not None else ():
         extents = shape(host, path_in(argument), there, resolve, depth + 1)
         if extents is not None:
             return extents
@@ -104,7 +104,7 @@ def asked(host: Code, call: Node, at: int | None, resolve: Resolve) -> Node | No
 def _origin(host: Code, name: str, at: int | None) -> tuple[str, int | None]:
     """The object that another one is made like, and where; itself if there is none."""
     for _ in range(MAX_DEPTH):
-        like = next((holder for holder in held(host, name, at) if holder.like), None)
+        like = next((holder for holder in extent_sources(host, name, at) if holder.like), None)
         if like is None or like.like == name:
             break
         name, at = like.like, like.at
@@ -117,7 +117,7 @@ def type_of(host: Code, name: str, at: int | None) -> str:
     return instance[2].split(",")[0].strip() if instance is not None else ""
 
 
-def held(host: Code, name: str, at: int | None) -> Iterator[Held]:
+def extent_sources(host: Code, name: str, at: int | None) -> Iterator[ExtentSource]:
     """What declarations, assignments and resizing say that an object holds, the latest first."""
     inside = at is not None and host.declared(name, at) is not None
     settings = (*(host.settings(name) if not inside else ()), *(host.settings(name, at) if at else ()))
@@ -136,18 +136,18 @@ def held(host: Code, name: str, at: int | None) -> Iterator[Held]:
                 yield tensor
     for call in reversed(_on(host, name, at, _RESIZING)):
         if call.args:
-            yield Held(call.at, (call.args[0],))
+            yield ExtentSource(call.at, (call.args[0],))
 
 
-def _constructed(host: Code, setting: Setting) -> Held:
+def _constructed(host: Code, setting: Setting) -> ExtentSource:
     """`Vector<float> x(n)`, `x(other)` and `x(other.begin(), other.end())`."""
     first = next(iter(_arguments(setting.node, host)), setting.value)
     other = path_in(first)
     same = other.isidentifier() and "<" in (host.type_of(other, setting.at) or "")
-    return Held(setting.at, like=other) if same else Held(setting.at, (first,))
+    return ExtentSource(setting.at, like=other) if same else ExtentSource(setting.at, (first,))
 
 
-def _tensor(host: Code, node: Syntax) -> Held | None:
+def _tensor(host: Code, node: Syntax) -> ExtentSource | None:
     """`torch::zeros({n, m}, ...)`, `x.new_zeros({n})`, `torch::empty_like(x)`, `x.contiguous()`."""
     node = without_casts(node)
     called = node.child_by_field_name("function") if node.type == "call_expression" else None
@@ -157,18 +157,18 @@ def _tensor(host: Code, node: Syntax) -> Held | None:
     if called.type == "field_expression":
         owner, what = called.child_by_field_name("argument"), host.of(called.child_by_field_name("field"))
         if what.partition("<")[0] in _SAME:
-            return _tensor(host, owner) or Held(node.start_byte, like=path_of(owner))
+            return _tensor(host, owner) or ExtentSource(node.start_byte, like=path_of(owner))
     else:
         what = host.of(called).partition("<")[0].rpartition("::")[2]
         if what.endswith("_like") and arguments:
-            return Held(node.start_byte, like=path_of(arguments[0]))
+            return ExtentSource(node.start_byte, like=path_of(arguments[0]))
     first = arguments[0] if arguments and what.removeprefix("new_") in _SHAPED else None
     if first is None:
         return None
     if first.type == "initializer_list":
-        return Held(node.start_byte, tuple(map(host.of, first.named_children)))
+        return ExtentSource(node.start_byte, tuple(map(host.of, first.named_children)))
     same = host.of(first).endswith(".sizes()")
-    return Held(node.start_byte, like=path_of(first)) if same else None
+    return ExtentSource(node.start_byte, like=path_of(first)) if same else None
 
 
 def _arguments(node: Syntax | None, host: Code) -> list[str]:

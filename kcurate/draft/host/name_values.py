@@ -25,7 +25,7 @@ MAX_DEPTH = 16
 MAX_STEPS = 4000
 _COMPONENTS = "xyz"
 _EXTENTS = frozenset(("dim3", "uint3", "auto"))
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scope:
 
 
 @dataclass
-class Meaning:
+class HostValues:
     """Looks up names in one unit. `defaults` collects the values of names that were kept as names."""
 
     host: Code
@@ -62,7 +62,7 @@ class Meaning:
         if self.steps > MAX_STEPS:
             return node
 
-        def meaning(part: Node) -> Node | None:
+        def replacement(part: Node) -> Node | None:
             if part.op == "name":
                 return self._once(part.text, scope, lambda: self._name(part.text, scope))
             if part.op == "member":
@@ -79,9 +79,9 @@ class Meaning:
                 return self._once(part, scope, lambda: self._choice(part, scope))
             return None
 
-        return cexpr.substitute(node, meaning)
+        return cexpr.substitute(node, replacement)
 
-    def _once(self, what: str | Node, scope: Scope, look_up: Callable[[], Found | None]) -> Found | None:
+    def _once(self, what: str | Node, scope: Scope, look_up: Callable[[], T | None]) -> T | None:
         """Look up a name unless that is already in progress: a name defined by itself stays."""
         key = what, scope.function.start if scope.function else -1
         self.steps += 1
@@ -140,17 +140,17 @@ class Meaning:
         if name in ("true", "false"):
             return cexpr.number(int(name == "true"))
         settings = self.host.settings(name, scope.at) if scope.function else ()
-        if _given(settings):
+        if _set_anew(settings):
             return self._defined(name, settings, scope)
         if scope.function is not None and any(param == name for _, param in scope.function.params):
             return self._from_caller(name, scope.function)
         if name in self.host.macros:
             return self._settled(name, self.host.macros[name], Scope(None, 0))
         outside = self.host.settings(name)
-        return self._defined(name, outside, Scope(None, 0)) if _given(outside) else None
+        return self._defined(name, outside, Scope(None, 0)) if _set_anew(outside) else None
 
     def _defined(self, name: str, settings: Sequence[Setting], scope: Scope) -> Node | None:
-        plain = _given(settings)
+        plain = _set_anew(settings)
         declared = [setting for setting in plain if setting.type] if scope.function is None else []
         before = declared or [setting for setting in plain if setting.at < scope.at] or plain
         modified = any(setting.updates for setting in settings)
@@ -183,13 +183,13 @@ class Meaning:
         resolved = self.resolve(node, scope)
         poly = from_node(resolved)
         if poly is not None and poly.constant is not None and not cexpr.is_real(node):
-            if poly.constant > 1 or not self.host.hands_on(name, scope.function):
+            if poly.constant > 1 or not self.host.set_by_call(name, scope.function):
                 self.defaults.setdefault(name, poly.constant)
             return cexpr.name(name)
         if poly is None and node.op == "?":
             for branch in node.args[1:]:
                 self._note_default(name, idioms.literal(branch), scope)
-        if real(resolved) == 0 and self.host.hands_on(name, scope.function):
+        if real(resolved) == 0 and self.host.set_by_call(name, scope.function):
             return None  # it gets its value later
         if poly is not None:
             return resolved
@@ -199,7 +199,7 @@ class Meaning:
 
     def _from_caller(self, name: str, function: Function) -> Node | None:
         """The argument in the first call that can be resolved."""
-        for at, argument in self.host.given(name, function):
+        for at, argument in self.host.passed_to(name, function):
             node = cexpr.parse(argument)
             if node is None:
                 continue
@@ -225,7 +225,7 @@ class Meaning:
                 return extents[at] if at < len(extents) else cexpr.number(1)
         joined = path.replace(".", "_")
         every = self.host.settings(path, scope.at) if scope.function else ()
-        plain, value = _given(every), None
+        plain, value = _set_anew(every), None
         if (
             plain
             and not any(setting.updates for setting in every)
@@ -307,11 +307,11 @@ class Meaning:
 
     def _extents_of(self, name: str, scope: Scope) -> tuple[Node, ...] | None:
         function = scope.function
-        settings = _given(self.host.settings(name, scope.at)) if function else []
+        settings = _set_anew(self.host.settings(name, scope.at)) if function else []
         if not settings and function is not None:
-            for at, argument in self.host.given(name, function):
+            for at, argument in self.host.passed_to(name, function):
                 return self.extents(argument, self.scope(at))
-        settings = settings or _given(self.host.settings(name))
+        settings = settings or _set_anew(self.host.settings(name))
         before = [setting for setting in settings if setting.at < scope.at] or settings
         if not before:
             return self._with_members(name, None, scope, function.body if function else scope.at)
@@ -337,7 +337,7 @@ class Meaning:
         return tuple(parts) or None
 
 
-def _given(settings: Sequence[Setting]) -> list[Setting]:
+def _set_anew(settings: Sequence[Setting]) -> list[Setting]:
     """Those that give a value which does not depend on an earlier one."""
     return [setting for setting in settings if setting.value and not setting.updates]
 

@@ -17,7 +17,7 @@ _TYPE = re.compile(
     r"(?:const\s+)?(?:(?:torch|at)::)?(?:Generic)?PackedTensorAccessor(32|64)?\s*<(.*)>\s*(?:const)?\s*&?\s*",
     re.DOTALL,
 )
-_MADE = re.compile(r"(.*?)\s*\.\s*(?:generic_)?packed_accessor(?:32|64)?\s*<.*", re.DOTALL)
+_ACCESSOR_CALL = re.compile(r"(.*?)\s*\.\s*(?:generic_)?packed_accessor(?:32|64)?\s*<.*", re.DOTALL)
 MAX_DIMENSIONS = 8
 DATA = "data"
 
@@ -81,7 +81,7 @@ def _closed(text: str, at: int) -> int:
 def expressions(passed: str, members: Sequence[types.Inside], unit: Code, at: int) -> list[str]:
     """What the host passes for each member; empty: it does not tell the tensor."""
     settings = [setting.value for setting in unit.settings(passed, at)] if passed.isidentifier() else [passed]
-    tensor = _MADE.fullmatch(settings[0]) if len(settings) == 1 and settings[0] else None
+    tensor = _ACCESSOR_CALL.fullmatch(settings[0]) if len(settings) == 1 and settings[0] else None
     if tensor is None:
         return []
     owner = tensor[1]

@@ -56,7 +56,7 @@ class Parts:
     @property
     def names(self) -> Mapping[str, str]:
         """What names of types and constants stand for."""
-        host = self.site.meaning.host
+        host = self.site.host_values.host
         return {**host.types, **host.macros, **self.device.types, **self.device.macros, **self.template}
 
     def sizes(self, grid: tuple[Poly, ...]) -> dict[str, int | None]:

@@ -15,7 +15,7 @@ from kcurate.cuda_source.launches.launch_sites import Launch
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.cuda_source.standalone.unit import TEMPLATE_GUESS
-from kcurate.draft.host.name_values import Meaning, split
+from kcurate.draft.host.name_values import HostValues, split
 from kcurate.draft.inferred.draft_parts import Parts
 from kcurate.draft.inferred.launch_configuration import Site
 from kcurate.draft.inferred.one_launch import draft_of
@@ -68,10 +68,10 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
     for launch in _launches(kernel, unit):
         arguments = _instance(launch, instances)
         template = dict(zip(function.template, arguments, strict=False))
-        meaning = Meaning(unit, template)
+        values = HostValues(unit, template)
         names = {**unit.types, **unit.macros, **device.types, **device.macros, **template}
         whole = unfold(kernel, device, function, unit, launch, names)
-        site = Site(whole.launch, meaning, meaning.scope(launch.at))
+        site = Site(whole.launch, values, values.scope(launch.at))
         # What the code was compiled with is no size.
         bound = zip(launch.template_args, arguments, strict=False)
         site.frozen.update(

@@ -16,7 +16,7 @@ from kcurate.cuda_source.semantics.c_expressions import Node
 from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.draft.algebra import Poly, ceil_div, factor, from_node, number, real
 from kcurate.draft.host.allocations import allocation
-from kcurate.draft.host.name_values import Meaning, Scope
+from kcurate.draft.host.name_values import HostValues, Scope
 from kcurate.draft.inferred.index_bounds import Bounds
 from kcurate.draft.sketch import OPEN, Reason, Remark
 from kcurate.errors import ProblemError
@@ -43,7 +43,7 @@ class Site:
     """
 
     launch: Launch
-    meaning: Meaning
+    host_values: HostValues
     scope: Scope
     frozen: dict[str, int] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class Site:
 
     def poly(self, text: str) -> Poly | None:
         """A host expression at the launch as a sum of products of sizes."""
-        node = self.meaning.resolve_text(text, self.scope)
+        node = self.host_values.resolve_text(text, self.scope)
         return None if node is None else self.settle(node)
 
     def settle(self, node: Node) -> Poly | None:
@@ -68,25 +68,25 @@ class Site:
 
     def real(self, text: str) -> float | None:
         """The floating-point value of a host expression."""
-        node = self.meaning.resolve_text(text, self.scope)
+        node = self.host_values.resolve_text(text, self.scope)
         if node is None:
             return None
         value, poly = real(node), self.poly(text)
         if value is None and poly is not None and len(poly.terms) == 1:
             ((key, times),) = poly.terms.items()
-            known = self.meaning.defaults.get(key[0]) if len(key) == 1 else None
+            known = self.host_values.defaults.get(key[0]) if len(key) == 1 else None
             value = float(known * times) if known is not None else None
         return value
 
     def default(self, name: str) -> int | None:
         """The value that the host code gives to a size."""
-        known = self.meaning.defaults
+        known = self.host_values.defaults
         host = name.removesuffix("_size")
         return known.get(host) if host in self.taken else known.get(name)
 
     def freeze(self, names: frozenset[str]) -> None:
         """Freeze these names at the values that the host code gives them."""
-        known = self.meaning.defaults
+        known = self.host_values.defaults
         self.frozen.update({name: known[name] for name in names if name in known})
 
 
@@ -102,17 +102,17 @@ def names_of(poly: Poly) -> frozenset[str]:
 
 def compiled(code: Code) -> dict[str, int]:
     """The named numbers of a file with their values, less those that parameters hide in every function."""
-    meaning = Meaning(code)
+    values = HostValues(code)
     for name in (*code.macros, *code.constants()):
-        meaning.resolve_text(name, Scope(None, 0))
+        values.resolve_text(name, Scope(None, 0))
     hidden = [frozenset(param for _, param in function.params) for function in code.functions]
     everywhere = frozenset.intersection(*hidden) if hidden else frozenset()
-    return {name: value for name, value in meaning.defaults.items() if name not in everywhere}
+    return {name: value for name, value in values.defaults.items() if name not in everywhere}
 
 
 def block_of(site: Site) -> tuple[int, ...] | None:
     """The block's extents as numbers; host names in them are frozen."""
-    nodes = site.meaning.extents(site.launch.block, site.scope)
+    nodes = site.host_values.extents(site.launch.block, site.scope)
     if nodes is None:
         return None
     for node in nodes:
@@ -128,7 +128,7 @@ def block_of(site: Site) -> tuple[int, ...] | None:
 
 def grid_of(site: Site) -> tuple[Poly, ...] | None:
     """The grid's extents over sizes."""
-    nodes = site.meaning.extents(site.launch.grid, site.scope)
+    nodes = site.host_values.extents(site.launch.grid, site.scope)
     polys = [site.settle(node) for node in nodes] if nodes is not None else []
     known = tuple(poly for poly in polys if poly is not None)
     if nodes is None or len(known) != len(nodes):
@@ -214,7 +214,7 @@ class Configuration:
         body = self.device.text[self.function.body : self.function.end]
         axes = 3 if "threadIdx.z" in body else 2 if "threadIdx.y" in body else 1
         block = GUESSED_BLOCKS[axes - 1]
-        nodes = self.site.meaning.extents(self.site.launch.block, self.site.scope) or ()
+        nodes = self.site.host_values.extents(self.site.launch.block, self.site.scope) or ()
         for node, extent in zip(nodes, block, strict=False):
             if node.op == "name":
                 self.site.frozen.setdefault(node.text, extent)
@@ -225,7 +225,7 @@ class Configuration:
 
         A name that only the grid has may be a size of a buffer whose allocation is not found.
         """
-        host = self.site.meaning
+        host = self.site.host_values
         sizes = frozenset[str]().union(*map(names_of, grid))
         texts = [argument.expression for argument in self.site.launch.arguments]
         used: set[str] = set()

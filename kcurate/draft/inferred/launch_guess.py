@@ -143,9 +143,9 @@ class _Reading:
             if start == cexpr.number(0)
         }
         for counts in (loops, rows, blocks):
-            told = {count for count in counts if count}
-            if told:
-                return told.pop() if len(told) == 1 else None
+            distinct = {count for count in counts if count}
+            if distinct:
+                return distinct.pop() if len(distinct) == 1 else None
         return None
 
     def _loop_step(self, name: str, bounds: Bounds) -> int | None:
@@ -159,10 +159,10 @@ class _Reading:
     def _rows_step(self, axis: int, name: str, end: Node, bounds: Bounds) -> int | None:
         """The step of a loop that adds rows to a thread's own: `tile[threadIdx.y + j]`, 0 to 32 by 8."""
         step, last = self._loop_step(name, bounds), bounds.exact(end)
-        own = {f"threadIdx.{_AXES[axis]}"}
-        own |= {local for local, value in self._values(bounds) if _step(value, "threadIdx", axis) == 1}
+        indices = {f"threadIdx.{_AXES[axis]}"}
+        indices |= {local for local, value in self._values(bounds) if _step(value, "threadIdx", axis) == 1}
         body = self.device.text[self.function.body : self.function.end]
-        sums = (rf"{re.escape(mine)}\s*\+\s*{name}\b|\b{name}\s*\+\s*{re.escape(mine)}" for mine in own)
+        sums = (rf"{re.escape(mine)}\s*\+\s*{name}\b|\b{name}\s*\+\s*{re.escape(mine)}" for mine in indices)
         added = any(re.search(rf"(?<![\w.]){text}", body) for text in sums)
         return step if added and step and last is not None and (last.constant or 0) > step else None
 

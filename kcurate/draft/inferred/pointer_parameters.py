@@ -58,7 +58,7 @@ def _offset(parts: Parts, text: str) -> Poly | None:
 def element_count(parts: Parts, param: Param, text: str, bounds: Bounds) -> Poly | None:
     """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
     element = parts.elements[param.name]
-    allocated = allocation(parts.site.meaning, text, parts.site.scope, element.size_bytes)
+    allocated = allocation(parts.site.host_values, text, parts.site.scope, element.size_bytes)
     poly = parts.site.settle(allocated[0]) if allocated is not None else None
     count = quotient(poly, number(element.size_bytes)) if poly is not None else None
     if count is not None and _related(parts, count, bounds):
@@ -84,7 +84,7 @@ def _related(parts: Parts, count: Poly, bounds: Bounds) -> bool:
 def uploads(parts: Parts) -> list[Step]:
     """Upload steps for the constant memory that the host fills; if none, for all real numbers in it."""
     steps: list[Step] = []
-    filled = filled_symbols(parts.site.meaning.host)
+    filled = filled_symbols(parts.site.host_values.host)
     for symbol in parts.device.outside("__constant__"):
         element = parts.element(symbol.type)
         guessed = not filled and element is not None and "float" in element.dtype

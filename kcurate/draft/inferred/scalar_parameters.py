@@ -88,7 +88,7 @@ def _empty(parts: Parts, param: Param) -> bool:
 
 def _first_round(parts: Parts, param: Param, poly: Poly) -> Poly:
     """For a host loop variable, its first value."""
-    meaning = parts.site.meaning
+    meaning = parts.site.host_values
     counted = launch_configuration.names_of(poly) & meaning.loops
     inside = {
         name for name in counted if any(re.search(rf"\b{name}\b", loop) for loop in parts.site.launch.loops)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.launches.launch_sites import Launch as Written
+from kcurate.cuda_source.launches.launch_sites import Launch as HostLaunch
 from kcurate.cuda_source.semantics.code_index import Code, Function
 from kcurate.cuda_source.semantics.pointer_paths import path_in
 from kcurate.cuda_source.text.brackets import split_arguments
@@ -37,7 +37,7 @@ class Unfolded:
     original: Kernel
     kernel: Kernel
     device: Code
-    launch: Written
+    launch: HostLaunch
     structs: Mapping[str, tuple[types.Inside, ...]]
     accessors: frozenset[str] = frozenset()
 
@@ -94,7 +94,7 @@ class Unfolded:
 
 
 def unfold(
-    kernel: Kernel, device: Code, function: Function, unit: Code, launch: Written, names: Mapping[str, str]
+    kernel: Kernel, device: Code, function: Function, unit: Code, launch: HostLaunch, names: Mapping[str, str]
 ) -> Unfolded:
     """The kernel with the members of its structs that hold pointers as parameters; as it is without such.
 
