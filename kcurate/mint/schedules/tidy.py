@@ -191,7 +191,8 @@ def _renumbered(lines: list[str]) -> list[str]:
         plain, depths = match[1].rstrip("_"), _depths(lines)
         region = [entry.at, *_region(depths, entry)] if entry.kind else range(len(lines))
         visible = [other.name for other in _declarations(lines) if entry.at in _region(depths, other)]
-        if plain not in visible and not any(uses(lines[at], plain) for at in region):
+        looped = any(f"for (int {plain} =" in line for line in lines)
+        if plain not in visible and not looped and not any(uses(lines[at], plain) for at in region):
             for at in region:
                 lines[at] = re.sub(rf"\b{entry.name}\b", plain, lines[at])
     return lines

@@ -72,7 +72,7 @@ class TritonWriter(Writer):
 
     def text(self, tree: ast.expr) -> str:
         """A tree in Triton."""
-        return self._text(tree, self.mask)[0]
+        return self._text(tree, self.mask)[0].replace(" + -", " - ")
 
     def rounded(self, text: str) -> str:
         """As in C."""
