@@ -37,13 +37,14 @@ LIKES: Mapping[tuple[str, str], float] = {
     ("gemm", "broadcast"): 3, ("gemm", "pointwise"): 2, ("gemm", "normalization"): 1.5,
     ("convolution", "broadcast"): 3, ("convolution", "pointwise"): 2, ("convolution", "pooling"): 3,
     ("convolution", "normalization"): 2, ("broadcast", "pointwise"): 2, ("normalization", "gemm"): 2,
-    ("attention", "softmax"): 10, ("attention", "attention"): 20, ("softmax", "attention"): 30,
+    ("attention", "softmax"): 10, ("attention", "attention"): 40, ("softmax", "attention"): 30,
     ("start", "gemm"): 2, ("start", "convolution"): 3, ("start", "attention"): 100,
     ("start", "reduction"): 2, ("pointwise", "gemm"): 1.5,
 }  # fmt: skip
 # Operators that many models have, and how much likelier they are.
 COMMON = ("matmul", "linear", "linear_bias", "softmax", "layer_norm", "rms_norm", "relu", "gelu", "silu",
           "add", "mul", "add_bias", "scale", "conv2d", "attend", "scores", "causal_mask", "row_sum", "swiglu",
+          "window_mask", "length_mask", "distance_bias",
 )  # fmt: skip
 COMMON_WEIGHT = 3.0
 # Kinds whose results differ along rows as much as their operands do. Others may leave nearly equal elements:
@@ -60,6 +61,7 @@ SPREADING = (
 )
 # Besides softmax and losses, what exponentials make of large values is mostly rounding.
 EXPONENTIAL = ("logsumexp", "cross_entropy_backward", "log_softmax_backward")
+UNMASKED = ("softmin", "log_softmax")
 SECOND_OUTPUT = 0.06
 MOST_NODES = 8
 # So many graphs in a row that were composed before mean that there are no more.
@@ -204,11 +206,12 @@ class Composer:
             ]
         if not draft.nodes or not OPERATORS[draft.nodes[-1].operator].unfinished:
             return self._by_form[form]
-        # A mask waits for the softmax of its rows; softmin would give all the weight to what is masked.
+        # A mask waits for the softmax of its rows. Softmin would give all the weight to what is masked, and
+        # beside the -10000 that a log-softmax keeps, no test would see the scores.
         return [
             operator
             for operator in self._by_form[form]
-            if operator.kind == "softmax" and operator.row_axes == ("j",) and operator.name != "softmin"
+            if operator.kind == "softmax" and operator.row_axes == ("j",) and operator.name not in UNMASKED
         ]
 
     def _apply(self, draft: Draft, operator: Operator) -> Node | None:

@@ -42,7 +42,7 @@ def c_text(expression: str, name: NameText, element: ElementText) -> str:
 
 def c_text_of(tree: ast.expr, name: NameText, element: ElementText) -> str:
     """A tree of an expression in C++."""
-    return _C(name, element).text(tree)
+    return _C(name, element).text(tree).replace(" + -", " - ")
 
 
 def _tightness(node: ast.expr) -> int:

@@ -98,7 +98,9 @@ def _narrow(graph: Graph) -> list[str]:
 def _step(graph: Graph, node: Node, rng: random.Random) -> str:
     operator = OPERATORS[node.operator]
     names = {p.name: name for p, name in zip(operator.parameters, node.operands, strict=True)}
-    phrase = rng.choice(operator.words).format(**names, **node.attributes)
+    phrase = rng.choice(operator.words).format(**names, **node.attributes).replace(" plus -", " minus ")
+    if all(len(graph.values[name].shape) == 1 for name in node.operands):
+        phrase = phrase.replace("each row of ", "").replace(" of each row,", ",")
     formula = "" if operator.to else f"; {_formula(graph, node, operator, names)}"
     element = "" if is_float(node.dtype) else f"{node.dtype}, "
     return f"{node.name} ({element}{_shape(node)}): {phrase}{formula}."
@@ -124,7 +126,8 @@ def _formula(graph: Graph, node: Node, operator: Operator, names: Mapping[str, s
 
     left = f"{node.name}{_subscripts(operator.out, binding, shown)}"
     folds = ", ".join(map(where, operator.folds))
-    return f"{left} = {text(operator.result, shown)}{', where ' if folds else ''}{folds}"
+    result = text(operator.result, shown).replace(" + -", " - ")
+    return f"{left} = {result}{', where ' if folds else ''}{folds}"
 
 
 def _shown(graph: Graph, operator: Operator) -> dict[str, str]:
@@ -180,10 +183,8 @@ class _Named(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         parts = [self.visit(node.left), self.visit(node.right)]
         if isinstance(node.op, ast.BitAnd):
-            terms = [
-                term for part in parts for term in (part.values if isinstance(part, ast.BoolOp) else [part])
-            ]
-            return ast.BoolOp(ast.And(), terms)
+            # `ast.unparse` puts parentheses around some terms of a longer conjunction.
+            return ast.Name(" and ".join(map(ast.unparse, parts)))
         divides = isinstance(node.op, ast.Div) and self._whole(node)
         return ast.BinOp(parts[0], ast.FloorDiv() if divides else node.op, parts[1])
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from kcurate.mint.admission import Admission, Minting, admit
 from kcurate.mint.answers import CUDA
+from kcurate.mint.composer import Composer
 from kcurate.mint.graph import Graph, Input, Node
 from kcurate.mint.operators import OPERATORS
 from kcurate.mint.schedules.fusing import groups
 from kcurate.mint.schedules.sides import fast_side
+from kcurate.mint.schedules.triton_side import triton_side
 from kcurate.records import Expr, Sizes
 
 MATRIX = ("rows", "cols")
@@ -90,11 +95,15 @@ def test_which_nodes_share_a_kernel(graph: Graph, kernels: list[str], inlined: s
 @pytest.mark.parametrize(
     ("schedule", "graph"),
     [
-        ("elements", graph_of(("h1", "gelu", "x"))),
+        ("vectors", graph_of(("h1", "gelu", "x"))),
         ("outputs", graph_of(("h1", "sort_rows", "x"))),
         ("outputs", graph_of(("h1", "softmax", "x"), cols=8)),
-        ("warp-row", graph_of(("h1", "softmax", "x"), cols=128)),
-        ("block-row", graph_of(("h1", "softmax", "x"))),
+        ("warp-row", graph_of(("h1", "row_sum", "x"), shapes={"h1": ("rows",)}, cols=128)),
+        ("register-row", graph_of(("h1", "softmax", "x"), cols=128)),
+        ("block-row", graph_of(("h1", "row_sum", "x"), shapes={"h1": ("rows",)}, cols=2048)),
+        ("cached-row", graph_of(("h1", "softmax", "x"))),
+        ("online-row", graph_of(("h1", "logsumexp", "x"), shapes={"h1": ("rows",)})),
+        ("elements", graph_of(("h1", "flip", "x"))),
         ("columns", graph_of(("h1", "column_softmax", "x"))),
         ("scan", graph_of(("h1", "cumsum", "x"))),
         ("scan", graph_of(("h1", "reverse_cumsum", "x"))),
@@ -125,3 +134,32 @@ def test_the_sums_of_a_short_row_are_over_the_row() -> None:
 def test_a_graph_whose_result_forgets_an_input_is_refused(graph: Graph, idle: str) -> None:
     minted = admit(Minting(graph, 1, 1))
     assert (minted.outcome, minted.why) == (Admission.WEAK, f"{idle} does not matter")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """What stands in the answers to 300 graphs: each function's head and body."""
+    for number, graph in enumerate(itertools.islice(Composer(2027).graphs(), 300)):
+        cuda, triton = fast_side(graph, number).side, triton_side(graph)
+        for code, pattern in (
+            (cuda.code, r"__(?:global|device)__ [^(]*(?:\(\d+\))?\s*\w+\((.*)\)\n\{\n((?:    .*\n)*)\}"),
+            (triton.side.code if triton else "", r"def \w+\((.*)\):\n((?:    .*\n)*)"),
+        ):
+            yield from re.findall(pattern, code)
+
+
+@pytest.mark.slow
+def test_answers_have_nothing_that_is_not_used_nor_an_index_twice() -> None:
+    functions = list(texts())
+    assert len(functions) > 600
+    for head, body in functions:
+        parameters = [re.findall(r"\w+", part.partition(": tl")[0])[-1] for part in head.split(",")]
+        unused = [name for name in parameters if not re.search(rf"\b{name}\b", body)]
+        declared = re.findall(r"^( *)(?:int |float )?(\w+) = (.*?);?$", body, re.MULTILINE)
+        copies = [name for _, name, value in declared if name == value]
+        assert not unused + copies, (unused, copies, head, body)
+        places = [value for _, _, value in declared if re.fullmatch(r"[\w ()]+[*/%+] [\w ()*/%+]+", value)]
+        for line in body.splitlines():
+            repeated = Counter(place for place in re.findall(r"(?<=\w)\[([^\[\]]* [^\[\]]*)\]", line))
+            assert max(repeated.values(), default=0) < 2, (line, body)
+        if "tl." in body:
+            assert len(set(places)) == len(places), body

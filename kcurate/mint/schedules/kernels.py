@@ -8,11 +8,12 @@
 | `block-row` | a block one row | sums along rows that are read once |
 | `cached-row` | a block one row, which it keeps in shared memory | rows that are read more than once |
 | `online-row` | a block one row, largest and sum of exponentials in one pass | results a row; longest rows |
-| `warp-row` | a warp one row | sums along short rows |
+| `warp-row` | a warp one row | sums along short rows that are read once |
+| `register-row` | a warp one row, which its lanes keep | short rows that are read more than once |
 | `columns` | a block 32 columns, eight threads each | sums down columns |
 | `scan` | a block one row, tile by tile | running sums |
 
-Products have `tiles`. Not covered: which nodes share a kernel (`fusing`).
+Products have `tiles`. Not covered: which nodes share a kernel (`fusing`), which schedule it gets (`choice`).
 """
 
 from __future__ import annotations
@@ -22,18 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate.mint.axes import product
-from kcurate.mint.graph import REST, Fold, Graph, Node
+from kcurate.mint.graph import REST, Fold, Graph
 from kcurate.mint.naive import C_TYPES, FIRST, indented
 from kcurate.mint.operators import OPERATORS
+from kcurate.mint.schedules.choice import cacheable, outer_axes
 from kcurate.mint.schedules.fusing import Group
-from kcurate.mint.schedules.writer import Needs, Writer, kind_of, names_of
+from kcurate.mint.schedules.writer import Needs, Writer, kind_of
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Arg, Expr, Launch
 
-# Sums of at most so many terms stay with one thread; rows of at most so many elements with one warp.
-SHORT_SUM, SHORT_ROW = 16, 512
-# The longest row that a block keeps in shared memory without asking for more of it.
-LONGEST_CACHED = 12288
 UNROLL = 4
 # What holds four elements.
 _VECTORS = {"float32": "float4", "bfloat16": "uint2", "float16": "uint2", "int8": "char4"}
@@ -120,9 +118,7 @@ class Body:
         head = f"__global__ void __launch_bounds__({threads})\n{self.name}({', '.join(parameters)})"
         body = "\n".join(indented(lines))
         arguments: list[Arg] = [*self.needs.arrays, self.out, *self.needs.sizes]
-        launch = Launch(
-            self.name, tuple(grid), tuple(block), tuple(arguments), shared_bytes=shared_bytes
-        )
+        launch = Launch(self.name, tuple(grid), tuple(block), tuple(arguments), shared_bytes=shared_bytes)
         return Kernel(schedule, f"{head}\n{{\n{body}\n}}\n", launch, self.needs, tuple(helpers))
 
 
@@ -130,7 +126,7 @@ def elements(body: Body) -> Kernel:
     """A thread computes four elements, so that several loads are under way at once."""
     operator, writer = body.operator, body.writer("e")
     work = body.epilogue(writer, "e")
-    if not writer.used_axes and not body.needs.functions and body.vectors():
+    if body.vectors() and not re.search(r"(?<!\[)\be\b|\[(?!e\])", " ".join(body.needs.tidied(work))):
         return vectors(body, work)
     total = writer.bare_count(operator.out)
     step = body.block * UNROLL
@@ -157,7 +153,7 @@ def vectors(body: Body, work: Sequence[str]) -> Kernel:
         line
         for name, (kind, wide) in kinds.items()
         for line in (
-            f"{kind} {name}_four[4];",
+            f"__align__(16) {kind} {name}_four[4];",
             f"*({wide} *){name}_four = *(const {wide} *)({name} + first);",
         )
     ]
@@ -172,7 +168,7 @@ def vectors(body: Body, work: Sequence[str]) -> Kernel:
         *indented(
             [
                 *dict.fromkeys(loads),
-                f"{element} {body.out}_four[4];",
+                f"__align__(16) {element} {body.out}_four[4];",
                 "#pragma unroll",
                 "for (int i = 0; i < 4; ++i) {",
                 *indented(inside),
@@ -186,7 +182,6 @@ def vectors(body: Body, work: Sequence[str]) -> Kernel:
         "    }",
         "}",
     ]
-    lines = [line.replace(" four[4];", " __align__(16) four[4];") for line in lines]
     count = product(body.group.result.shape)
     return body.kernel("vectors", lines, (f"ceil_div({count}, {body.block * UNROLL})",), (body.block,))
 
@@ -263,69 +258,93 @@ def strided(writer: Writer, axes: Sequence[str], inner: Sequence[str], first: st
     return [head, *indented([*writer.coordinates("flat", present), *inner]), "}"]
 
 
-def outer_axes(writer: Writer) -> list[str]:
-    """The axes of the result along which nothing is summed."""
-    operator = writer.operator
-    return writer.existing([axis for axis in operator.axes if axis not in operator.row_axes])
-
-
-def sums_down_columns(writer: Writer) -> bool:
-    """Whether neighbouring results are neighbours in memory, and the terms of a sum are not."""
-    operator, outer = writer.operator, outer_axes(writer)
-    last = {p.axes[-1] for p in operator.parameters if p.axes and set(p.axes) & set(operator.folded)}
-    return bool(outer) and not last & set(operator.folded) and (outer[-1] in last or REST in last)
-
-
 def rows(body: Body, schedule: str) -> Kernel:
     """A block or a warp computes what one row of sums needs, then the row's elements."""
     operator, writer = body.operator, body.writer()
-    outer, warp = outer_axes(writer), schedule == "warp-row"
-    first, step = ("lane", "32") if warp else ("threadIdx.x", str(body.block))
-    group = "warp" if warp else "block"
-    cached = cacheable(writer) if schedule == "cached-row" else None
-    work, helpers, folds = list[str](), list[str](), list(operator.folds)
+    outer, row = outer_axes(writer), _Row(body, writer, schedule)
+    folds, helpers, work = list(operator.folds), list[str](), row.begin()
     writer.folds_done = True
     if schedule == "online-row":
-        work += online(writer, first, step)
+        work += online(writer, row)
         helpers, folds = ["block_max_float", "block_sum_float"], folds[2:]
-    elif cached:
-        work.append("extern __shared__ float cached[];  // each thread reads only what it wrote")
     for fold in folds:
-        helpers.append(helper := f"{group}_{fold.how}_{fold.dtype}")
-        term = combined(writer, fold)
-        lines, before = [declared(writer, fold)], list[str]()
-        if cached and fold is folds[0]:
-            index = writer.index(fold.over[0])
-            text, writer.values = writer._here(cached), {writer.operands[cached]: f"cached[{index}]"}
-            kept = writer.needs.fresh(f"{writer.operands[cached]}_value")
-            before = [*writer.take(), f"float {kept} = {text};", f"cached[{index}] = {kept};"]
-            term = [line.replace(f"cached[{index}]", kept) for line in combined(writer, fold)]
-        term, uniform = without_uniform(writer, term)
-        lines += strided(writer, fold.over, [*before, *term], first, step)
-        name = writer.local(fold.name)
-        work += [*uniform, *lines, f"{name} = {helper}({name});"]
+        helpers.append(f"{row.group}_{fold.how}_{fold.dtype}")
+        work += row.sum(fold, helpers[-1], keep=fold is folds[0])
     place, writer.folds_done = writer.place(operator.out), bool(operator.row_axes)
     store, uniform = without_uniform(writer, body.epilogue(writer, "e"))
-    store = ["int e = " + place + ";", *store]
+    store = [f"int e = {place};", *store]
     if operator.row_axes:
-        work += [*uniform, *strided(writer, operator.row_axes, store, first, step)]
+        work += [*uniform, *row.loop(operator.row_axes, store)]
     else:
-        work += [f"if ({first} == 0) {{", *indented([*uniform, *store]), "}"]
+        work += [f"if ({row.first} == 0) {{", *indented([*uniform, *store]), "}"]
     count, lines = writer.total(outer), list[str]()
-    if warp:
+    if row.group == "warp":
         per_block = body.block // 32
-        lines = ["int lane = threadIdx.x & 31;"]
-        if outer:
-            lines += [
-                f"int item = blockIdx.x * {per_block} + (threadIdx.x >> 5);",
-                f"if (item >= {writer.bare_count(outer)}) return;",
-            ]
+        lines = [
+            "int lane = threadIdx.x & 31;",
+            f"int item = blockIdx.x * {per_block} + (threadIdx.x >> 5);",
+            f"if (item >= {writer.bare_count(outer)}) return;",
+        ]
         count = f"ceil_div({count}, {per_block})"
     elif outer:
         lines = ["int item = blockIdx.x;"]
     lines += [*writer.coordinates("item", outer), *work]
-    shared = f"4 * ({writer.total(folds[0].over)})" if cached else 0
+    shared = f"4 * ({writer.total(folds[0].over)})" if schedule == "cached-row" else 0
     return body.kernel(schedule, lines, (count,), (body.block,), helpers, shared)
+
+
+class _Row:
+    """How the threads of a block, or the lanes of a warp, go along a row, and what they keep of it."""
+
+    def __init__(self, body: Body, writer: Writer, schedule: str) -> None:
+        self.writer, self.schedule = writer, schedule
+        self.group = "warp" if schedule in ("warp-row", "register-row") else "block"
+        self.first, self.step = ("lane", "32") if self.group == "warp" else ("threadIdx.x", str(body.block))
+        self.kept = cacheable(writer) if schedule in ("cached-row", "register-row") else None
+        over = writer.operator.folds[0].over
+        longest = max(evaluate(writer.total(over), sizes) for sizes in body.graph.sizes.all)
+        self.parts = -(-longest // 32)
+
+    def begin(self) -> list[str]:
+        """What holds the row."""
+        if self.schedule == "cached-row":
+            return ["extern __shared__ float cached[];  // each thread reads only what it wrote"]
+        return [f"float kept[{self.parts}];"] if self.kept else []
+
+    def loop(self, axes: Sequence[str], inner: Sequence[str]) -> list[str]:
+        """Lines around those for one element."""
+        if self.schedule != "register-row":
+            return strided(self.writer, axes, inner, self.first, self.step)
+        (axis,) = axes
+        index = self.writer.index(axis)
+        return [
+            "#pragma unroll",
+            f"for (int part = 0; part < {self.parts}; ++part) {{",
+            f"{INDENT}int {index} = lane + 32 * part;",
+            *indented([f"if ({index} < {self.writer.extent(axis)}) {{", *indented(inner), "}"]),
+            "}",
+        ]
+
+    def sum(self, fold: Fold, helper: str, *, keep: bool) -> list[str]:
+        """A fold; `keep`: on the way, the row is kept."""
+        writer, before = self.writer, list[str]()
+        if keep and self.kept:
+            operand = writer.operands[self.kept]
+            value = writer.needs.fresh(f"{operand}_value")
+            place = (
+                "kept[part]" if self.schedule == "register-row" else f"cached[{writer.index(fold.over[0])}]"
+            )
+            text = writer.element(self.kept)
+            before = [*writer.take(), f"float {value} = {text};", f"{place} = {value};"]
+            writer.values = {operand: value}
+            term = combined(writer, fold)
+            writer.values = {operand: place}
+        else:
+            term = combined(writer, fold)
+        term, uniform = without_uniform(writer, term)
+        name = writer.local(fold.name)
+        loop = self.loop(fold.over, [*before, *term])
+        return [*uniform, declared(writer, fold), *loop, f"{name} = {helper}({name});"]
 
 
 def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -336,33 +355,7 @@ def without_uniform(writer: Writer, lines: Sequence[str]) -> tuple[list[str], li
     return [line for line in lines if line not in uniform], uniform
 
 
-def cacheable(writer: Writer) -> str | None:
-    """The operand whose row is worth keeping: a row of floats that the first fold reads, and others too."""
-    operator = writer.operator
-    over = operator.folds[0].over
-    passes = [*(fold.term for fold in operator.folds), *([operator.result] if operator.row_axes else [])]
-    if len(over) != 1 or any(fold.over != over for fold in operator.folds):
-        return None
-    for parameter in operator.parameters:
-        readers = [text for text in passes if parameter.name in names_of(text)]
-        along = parameter.axes[-1:] == over and parameter.element == "float"
-        if along and len(readers) > 1 and readers[0] is passes[0] and f"{parameter.name}[" not in " ".join(passes):
-            return parameter.name
-    return None
-
-
-def is_online(writer: Writer) -> bool:
-    """Whether the first folds are the largest of a term, and the sum of its exponentials."""
-    folds = writer.operator.folds
-    return (
-        len(folds) > 1
-        and folds[0].how == "max"
-        and folds[1].how == "sum"
-        and folds[1].term == f"exp({folds[0].term} - {folds[0].name})"
-    )
-
-
-def online(writer: Writer, first: str, step: str) -> list[str]:
+def online(writer: Writer, row: _Row) -> list[str]:
     """Both folds in one pass: the sum is scaled whenever the largest grows."""
     largest, total = (writer.local(fold.name) for fold in writer.operator.folds[:2])
     term = writer.expression(writer.operator.folds[0].term)
@@ -375,7 +368,7 @@ def online(writer: Writer, first: str, step: str) -> list[str]:
     ]
     return [
         *(declared(writer, fold) for fold in writer.operator.folds[:2]),
-        *strided(writer, writer.operator.folds[0].over, grow, first, step),
+        *row.loop(writer.operator.folds[0].over, grow),
         f"float own_largest = {largest};",
         f"{largest} = block_max_float({largest});",
         f"{total} = block_sum_float({total} * expf(own_largest - {largest}));",
@@ -451,8 +444,3 @@ def scan(body: Body) -> Kernel:
     ]
     count = writer.total(outer)
     return body.kernel("scan", lines, (count,), (body.block,), (helper,))
-
-
-def headline(graph: Graph, extent: Expr) -> int:
-    """An extent at the headline size."""
-    return evaluate(extent, graph.sizes.headline)

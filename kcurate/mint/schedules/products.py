@@ -6,87 +6,22 @@ the tensor cores, a warp 32 by 32. Which loads are coalesced follows from the la
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from kcurate.mint.graph import Graph, Node, Operator
 from kcurate.mint.naive import C_TYPES, STORES, indented
-from kcurate.mint.operators import OPERATORS
-from kcurate.mint.scalar_text import parsed
-from kcurate.mint.schedules.kernels import Body, Kernel, headline
-from kcurate.mint.schedules.writer import Writer, axes_of, names_of
+from kcurate.mint.schedules.choice import Factors, factors, narrow_product
+from kcurate.mint.schedules.kernels import Body, Kernel
+from kcurate.mint.schedules.writer import names_of
 
 TILE, DEPTH = 64, 16
-NARROW = ("bfloat16", "float16")
 
 
-@dataclass(frozen=True)
-class Factors:
-    """A product's two factors (expressions) and its axes: of both and the result, of one, summed."""
-
-    left: str
-    right: str
-    batch: tuple[str, ...]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    summed: tuple[str, ...]
-
-
-def factors(node: Node, writer: Writer) -> Factors | None:
-    """The factors of a sum of products with rows of its own on both sides; None if it is no such sum."""
-    operator = OPERATORS[node.operator]
-    if len(operator.folds) != 1 or operator.to or operator.row_axes:
-        return None
-    (fold,) = operator.folds
-    parts = _parts(fold.term)
-    if fold.running or fold.how != "sum" or parts is None:
-        return None
-    left, right = (axes_of(part, writer) for part in parts)
-    batch = tuple(axis for axis in operator.out if axis in left and axis in right)
-    rows = tuple(axis for axis in operator.out if axis in left - right)
-    columns = tuple(axis for axis in operator.out if axis in right - left)
-    if not rows or not columns or not set(fold.over) <= left & right:
-        return None
-    return Factors(*parts, batch, rows, columns, fold.over)
-
-
-def headline_counts(graph: Graph, writer: Writer, parts: Factors) -> list[int]:
-    """Rows, columns and terms of a sum at the headline size."""
-    return [headline(graph, writer.total(axes)) for axes in (parts.rows, parts.columns, parts.summed)]
-
-
-def _parts(term: str) -> tuple[str, str] | None:
-    """`a * b`; `a * b if inside else 0.0` with the condition at the first."""
-    tree = parsed(term)
-    inside = tree.test if isinstance(tree, ast.IfExp) else None
-    multiplied = tree.body if isinstance(tree, ast.IfExp) else tree
-    if not (isinstance(multiplied, ast.BinOp) and isinstance(multiplied.op, ast.Mult)):
-        return None
-    left, right = ast.unparse(multiplied.left), ast.unparse(multiplied.right)
-    return (left if inside is None else f"{left} if {ast.unparse(inside)} else 0.0", right)
-
-
-def _operands(expression: str, operator: Operator) -> list[str]:
-    return [p.name for p in operator.parameters if p.name in names_of(expression)]
-
-
-def tiles(body: Body) -> Kernel | None:
-    """The kernel; None if the root is no product of two factors, or too thin for tiles."""
-    node, operator = body.group.root, body.operator
-    writer = body.writer()
+def tiles(body: Body) -> Kernel:
+    """The kernel of a product of two factors."""
+    node, writer = body.group.root, body.writer()
     parts = factors(node, writer)
-    if parts is None:
-        return None
-    if min(headline_counts(body.graph, writer, parts)) < 16:
-        return None
-    dtypes = {
-        body.graph.values[writer.operands[name]].dtype
-        for part in (parts.left, parts.right)
-        for name in _operands(part, operator)
-    }
-    narrow = node.dtype if dtypes == {node.dtype} and node.dtype in NARROW else None
-    return _Tiles(body, parts, narrow).kernel()
+    assert parts is not None, "it was chosen for tiles"
+    return _Tiles(body, parts, node.dtype if narrow_product(body.graph, writer) else None).kernel()
 
 
 class _Tiles:
@@ -153,8 +88,8 @@ class _Tiles:
         ]
 
     def _last_axis(self, part: str) -> str:
-        names = _operands(part, self.operator)
-        return next(p.axes[-1] for p in self.operator.parameters if p.name == names[0])
+        names = names_of(part)
+        return next(p.axes[-1] for p in self.operator.parameters if p.name in names)
 
     def loads(self, threads: int) -> list[str]:
         """Both tiles."""

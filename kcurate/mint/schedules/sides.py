@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kcurate.mint.graph import Graph
 from kcurate.mint.naive import HEADERS, scratch_buffers
 from kcurate.mint.schedules import kernels
-from kcurate.mint.schedules.fusing import Group, groups, is_free
+from kcurate.mint.schedules.choice import outer_axes, schedule_of
+from kcurate.mint.schedules.fusing import Group, groups
 from kcurate.mint.schedules.helpers import helper_text
-from kcurate.mint.schedules.kernels import SHORT_ROW, SHORT_SUM, Body, Kernel, headline, sums_down_columns
+from kcurate.mint.schedules.kernels import Body, Kernel
 from kcurate.mint.schedules.products import tiles
-from kcurate.problem.expressions import evaluate
 from kcurate.records import Side
 
 BLOCKS = (128, 256)
 LONELY_BLOCK = 1024
+# All others are rows.
+SCHEDULES: Mapping[str, Callable[[Body], Kernel]] = {
+    "elements": kernels.elements, "outputs": kernels.outputs, "tiles": tiles,
+    "tensor-cores": tiles, "scan": kernels.scan, "columns": kernels.columns,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,32 +59,12 @@ def fast_side(graph: Graph, seed: int) -> Answer:
 
 
 def _kernel(graph: Graph, group: Group, inlined: frozenset[str], name: str, rng: random.Random) -> Kernel:
-    """The kernel of a group, by the schedule that its sums call for."""
+    """The kernel of a group."""
     body = Body(graph, group, inlined, name, rng.choice(BLOCKS))
-    operator, writer = body.operator, body.writer()
-    if is_free(operator):
-        return kernels.elements(body)
-    if operator.to:
-        return kernels.outputs(body)
-    tiled = tiles(body)
-    if tiled is not None:
-        return tiled
-    if any(fold.running for fold in operator.folds):
-        if len(operator.folds) == 1 and len(operator.row_axes) == 1:
-            return kernels.scan(body)
-        return kernels.outputs(body)
-    lengths = [writer.total(fold.over) for fold in operator.folds]
-    length = max(headline(graph, extent) for extent in lengths)
-    if length <= SHORT_SUM:
-        return kernels.outputs(body)
-    if sums_down_columns(writer):
-        return kernels.columns(body)
-    if not kernels.outer_axes(writer):
+    writer = body.writer()
+    schedule = schedule_of(graph, writer)
+    if schedule in SCHEDULES:
+        return SCHEDULES[schedule](body)
+    if not outer_axes(writer):
         body.block = LONELY_BLOCK
-    elif length <= SHORT_ROW:
-        return kernels.rows(body, "warp-row")
-    longest = max(evaluate(extent, sizes) for extent in lengths for sizes in graph.sizes.all)
-    cached = longest <= kernels.LONGEST_CACHED and kernels.cacheable(writer) is not None
-    if kernels.is_online(writer) and not (cached and operator.row_axes):
-        return kernels.rows(body, "online-row")
-    return kernels.rows(body, "cached-row" if cached else "block-row")
+    return kernels.rows(body, schedule)

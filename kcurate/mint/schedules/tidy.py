@@ -13,7 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Names of places that say nothing about what stands there: a name of an axis is better.
-GENERIC = frozenset({"e", "item", "flat", "inner", "row_at", "column_at", "down", "across", "row_a", "deep_a", "column_b", "deep_b"})
+GENERIC = frozenset(
+    {"e", "item", "flat", "inner", "row_at", "column_at", "down", "across"}
+    | {"row_a", "deep_a", "column_b", "deep_b"}
+)
 _DECLARATION = re.compile(r"( *)((?:int |float )?)([A-Za-z_]\w*) = (.+?)(;?)$")
 _SEVERAL = re.compile(r", \w+ = \w")
 _ASSIGNED = re.compile(r"(?<![\w.])(\w+)(?:\[[^=\n]*\])? [-+*/]?= |&(\w+)\b|\+\+(\w+)\b")
@@ -35,8 +38,8 @@ class _Declared:
 def tidied(lines: Sequence[str], places: Iterable[str], loads: Iterable[tuple[str, str]]) -> list[str]:
     """The lines of a kernel's body, shorter.
 
-    `places`: texts of indices; `loads`: texts of elements that may be read wherever the line stands, each with
-    the name of its array.
+    `places`: texts of indices; `loads`: texts of elements that may be read wherever the line stands, each
+    with the name of its array.
     """
     text = list(lines)
     for load, array in sorted(loads):
@@ -74,23 +77,24 @@ def _changed(text: str, *, typed: bool) -> set[str]:
     return {name for name, count in assigned.items() if count > declared[name]} | looped
 
 
-def _region(lines: Sequence[str], declared: _Declared) -> range:
-    """The lines behind a declaration that are in its scope."""
+def _region(depths: Sequence[int], declared: _Declared) -> range:
+    """The lines behind a declaration that are in its scope; `depths` as of `_depths`."""
     end = declared.at + 1
-    while end < len(lines) and (_depth(lines[end]) >= declared.depth or lines[end].startswith("#")):
+    while end < len(depths) and depths[end] >= declared.depth:
         end += 1
     return range(declared.at + 1, end)
 
 
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+def _depths(lines: Sequence[str]) -> list[int]:
+    return [len(line) - len(line.lstrip(" ")) for line in lines]
 
 
 def _step(lines: list[str]) -> list[str] | None:
-    """A line fewer; None if there is none to take away."""
-    declared = list(_declarations(lines))
+    """The lines without one that is not needed; None if all are."""
+    declared, depths = _declarations(lines), _depths(lines)
+    regions = {entry.at: _region(depths, entry) for entry in declared}
     for entry in declared:
-        region = _region(lines, entry)
+        region = regions[entry.at]
         if not any(uses(lines[at], entry.name) for at in region):
             return lines[: entry.at] + lines[entry.at + 1 :]
         if any(other.at in region and other.name == entry.name for other in declared):
@@ -98,7 +102,7 @@ def _step(lines: list[str]) -> list[str] | None:
         equal = (
             other.name
             for other in declared
-            if other.at < entry.at in _region(lines, other) and (other.kind, other.value) == (entry.kind, entry.value)
+            if entry.at in regions[other.at] and (other.kind, other.value) == (entry.kind, entry.value)
         )
         source = entry.value if _WORD.fullmatch(entry.value) else next(equal, None)
         if source is None:
@@ -120,10 +124,11 @@ def _gives(line: str, name: str) -> bool:
 def _may_be_called(lines: Sequence[str], source: str, copy: _Declared) -> bool:
     """Whether all of a text may say the copy's name for its source: the copy's name means nothing else."""
     copies = {at for at, line in enumerate(lines) if re.search(rf"\b{copy.name} = {source};?$", line)}
+    depths = _depths(lines)
     regions = {
         at
         for number in copies
-        for at in _region(lines, _Declared(number, _depth(lines[number]), "", copy.name, source))
+        for at in _region(depths, _Declared(number, depths[number], "", copy.name, source))
     }
     elsewhere = set(range(len(lines))) - copies - regions
     again = [at for at in regions - copies if _gives(lines[at], copy.name)]
@@ -135,14 +140,16 @@ def _assigns_itself(line: str, name: str) -> bool:
 
 
 def _shared(lines: list[str], repeated: str, name: str, where: str) -> list[str]:
-    """The lines with a name for a text that stands in them more than once (`where` matches), block by block."""
+    """The lines with a name for a text that stands in them more than once in a block (`where` finds it)."""
     if sum(line.count(repeated) for line in lines) < 2:
         return lines
     pattern = re.compile(where)
     typed = any(line.rstrip().endswith(";") for line in lines)
     done = 0
     while True:
-        blocks = [block for block in _blocks(lines, done) if sum(len(pattern.findall(lines[i])) for i in block) > 1]
+        blocks = [
+            block for block in _blocks(lines, done) if sum(len(pattern.findall(lines[i])) for i in block) > 1
+        ]
         if not blocks:
             return lines
         block = blocks[0]
@@ -153,7 +160,7 @@ def _shared(lines: list[str], repeated: str, name: str, where: str) -> list[str]
             label = f"{name}_{number}"
         integer = name == "at" or repeated.startswith("(int)")
         kind = ("int " if integer else "float ") if typed else ""
-        line = f"{' ' * _depth(lines[first])}{kind}{label} = {repeated}{';' * typed}"
+        line = f"{' ' * _depths(lines)[first]}{kind}{label} = {repeated}{';' * typed}"
         for i in block:
             lines[i] = pattern.sub(label, lines[i])
         lines = [*lines[:first], line, *lines[first:]]
@@ -161,11 +168,12 @@ def _shared(lines: list[str], repeated: str, name: str, where: str) -> list[str]
 
 
 def _blocks(lines: Sequence[str], start: int) -> Iterator[list[int]]:
-    """Runs of neighbouring statements of entry depth."""
+    """Runs of neighbouring statements of one depth."""
     run: list[int] = []
+    depths = _depths(lines)
     for at in range(start, len(lines)):
         header = lines[at].lstrip().startswith(("for ", "if ", "}", "#", "else"))
-        if run and (header or _depth(lines[at]) != _depth(lines[run[-1]])):
+        if run and (header or depths[at] != depths[run[-1]]):
             yield run
             run = []
         if not header:
@@ -180,10 +188,11 @@ def _renumbered(lines: list[str]) -> list[str]:
         match = _NUMBERED.match(entry.name)
         if match is None:
             continue
-        plain = match[1].rstrip("_")
-        region = [entry.at, *_region(lines, entry)] if entry.kind else range(len(lines))
-        visible = [other.name for other in _declarations(lines) if entry.at in _region(lines, other)]
-        if plain not in visible and not any(uses(lines[at], plain) for at in region):
+        plain, depths = match[1].rstrip("_"), _depths(lines)
+        region = [entry.at, *_region(depths, entry)] if entry.kind else range(len(lines))
+        visible = [other.name for other in _declarations(lines) if entry.at in _region(depths, other)]
+        looped = any(f"for (int {plain} =" in line for line in lines)
+        if plain not in visible and not looped and not any(uses(lines[at], plain) for at in region):
             for at in region:
                 lines[at] = re.sub(rf"\b{entry.name}\b", plain, lines[at])
     return lines

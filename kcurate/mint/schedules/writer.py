@@ -116,7 +116,7 @@ class Writer:
         self.operands = dict(zip((p.name for p in self.operator.parameters), node.operands, strict=True))
         self.used_axes = set[str]()
         self.before: list[str] = []
-        # Once a row's folds are known, what depends on them alone is computed before the loop over its elements.
+        # Once a row's folds are known, what depends on them alone is computed before its elements.
         self.folds_done = False
         self.uniform = dict[str, str]()
         self.axis_names = dict[str, str]()
@@ -225,7 +225,11 @@ class Writer:
     def reduced(self, expression: str) -> ast.expr:
         """The tree of an expression, with names for what does not change along a row."""
         tree = parsed(expression)
-        return _Uniform(self).visit(copy.deepcopy(tree)) if self.folds_done else tree
+        if not self.folds_done:
+            return tree
+        changed = _Uniform(self).visit(copy.deepcopy(tree))
+        assert isinstance(changed, ast.expr), "an expression stays one"
+        return changed
 
     def result(self) -> str:
         """The node's element at the current place, rounded to its type, as a float."""
@@ -246,7 +250,7 @@ class Writer:
         if name in self.uniform:
             return self.uniform[name]
         if name in self.operands:
-            return self._here(name)
+            return self.element(name)
         if name in self.node.attributes:
             return c_number(self.node.attributes[name])
         if name == "inf":
@@ -255,7 +259,7 @@ class Writer:
             return self.local(name)
         return self.index(name)
 
-    def _here(self, name: str) -> str:
+    def element(self, name: str) -> str:
         """The element of an operand at the current place."""
         operand = self.operands[name]
         axes = next(p.axes for p in self.operator.parameters if p.name == name)
@@ -301,7 +305,9 @@ class Writer:
         head = ", ".join([*inner.parameters(self.graph), "int place"])
         body = "\n".join(f"    {line}" for line in text)
         self.needs.add(inner)
-        self.needs.functions[name] = f"__device__ __forceinline__ {kind_of(node)} {name}({head})\n{{\n{body}\n}}\n"
+        self.needs.functions[name] = (
+            f"__device__ __forceinline__ {kind_of(node)} {name}({head})\n{{\n{body}\n}}\n"
+        )
         return f"{name}({', '.join([*inner.arguments(), place])})"
 
 
@@ -313,7 +319,9 @@ class _Uniform(ast.NodeTransformer):
         self.folds = {fold.name for fold in writer.operator.folds if fold.dtype == "float"}
 
     def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.Call | ast.BinOp) and not isinstance(getattr(node, "op", None), ast.BitAnd | ast.BitOr):
+        if isinstance(node, ast.Call | ast.BinOp) and not isinstance(
+            getattr(node, "op", None), ast.BitAnd | ast.BitOr
+        ):
             axes = {part.args[0] for part in ast.walk(node) if isinstance(part, ast.Call) and _is_size(part)}
             functions = {part.func for part in ast.walk(node) if isinstance(part, ast.Call)}
             variables = {
