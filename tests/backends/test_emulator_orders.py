@@ -75,7 +75,10 @@ RELAXED = """#define ORDER __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE
 #define STORE(p, v) __nv_atomic_store_n(p, v, ORDER)
 """
 IN_PTX = """__device__ int LOAD(int *p) { return *(volatile int *)p; }
-__device__ void STORE(int *p, int v) { asm volatile("st.relaxed.gpu.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+__device__ void STORE(int *p, int v)
+{
+    asm volatile("st.relaxed.gpu.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
 """
 TELL = "atomicExch(flag + b, 1);"
 TELL_IN_PTX = 'asm volatile("st.ORDER.gpu.global.u32 [%0], 1;" ::"l"(flag + b) : "memory");'
