@@ -81,7 +81,8 @@ mad rn [ftz] [sat] T=f32,f64                 | d a b c     | @fused($a, $b, $c)
 fma rn [ftz] [sat] L=[relu] T=f32,f64,%SHORT | d a b c     | @fused$L($a, $b, $c)
 div T=%INT                                   | d a b       | $a / $b
 rem T=%INT                                   | d a b       | $a % $b
-div (rn,full,approx) [ftz] T=f32             | d a b       | $a / $b
+div (rn,full) [ftz] T=f32                    | d a b       | $a / $b
+div approx [ftz] T=f32                       | d a b       | __fdividef($a, $b)
 div rn T=f64                                 | d a b       | $a / $b
 rcp (rn,approx) [ftz] T=f32,f64              | d a         | $T(1) / $a
 sqrt (rn,approx) [ftz] T=f32,f64             | d a         | @root($a)

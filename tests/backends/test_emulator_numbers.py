@@ -314,3 +314,27 @@ def test_casts_of_numbers_to_integers_saturate(cast: str) -> None:
         nearest = not_a_number if np.isnan(value) else np.clip(float(value), limits.min, limits.max)
         whole = min(int(nearest), int(limits.max)) if value == value else not_a_number
         assert int(bits) == whole & ((1 << 8 * kind.itemsize) - 1)
+
+
+HUGE, LARGEST = np.float32(2.0**126 * 1.5), np.float32(2.0**126)
+
+
+@pytest.mark.parametrize(
+    ("call", "x", "y", "expected"),
+    [
+        ("__fdividef(x, y)", 3e38, HUGE, 0.0),
+        ("__fdividef(x, y)", -3e38, LARGEST, -3e38 / 2.0**126),
+        ("__fdividef(x, y)", np.inf, HUGE, np.nan),
+        ("__fdividef(x, y)", 3.0, np.inf, 0.0),
+        ("ptx(x, y)", 3e38, HUGE, 0.0),
+        ("__powf(x, y)", -2.0, 2.0, np.nan),
+        ("__powf(x, y)", 0.0, 0.0, np.nan),
+        ("__powf(x, y)", 3.0, 2.5, 3.0**2.5),
+    ],
+)
+def test_fast_intrinsics_are_what_the_guide_defines(call: str, x: float, y: float, expected: float) -> None:
+    code = f"""__device__ float ptx(float x, float y) {{
+        float z; asm("div.approx.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y)); return z; }}
+    extern "C" __global__ void f(float *out, float x, float y) {{ out[0] = {call}; }}"""
+    answer = run(code, np.ones(1, np.float32), np.float32(x), np.float32(y), grid=1, block=1)[0]
+    np.testing.assert_allclose(answer, np.float32(expected), rtol=1e-6)

@@ -57,6 +57,29 @@ HANDED_ON = """__global__ void f(int *c, int *data, int *flag)
     TELL
     if (b == gridDim.x - 1) c[0] = data[b];
 }"""
+IN_TWO_PLACES = """__global__ void f(int *c, int *data, int *flag)
+{
+    const int b = blockIdx.x;
+    if (threadIdx.x != 0) return;
+    if (b > 0)
+        while (LOAD(flag + b - 1) == 0)
+            ;
+    STORE(data + b, b > 0 ? LOAD(data + b - 1) + 1 : 1);
+    FENCE
+    STORE(flag + b, 1);
+    if (b == gridDim.x - 1) c[0] = LOAD(data + b);
+}"""
+VOLATILE = "#define LOAD(p) (*(volatile int *)(p))\n#define STORE(p, v) LOAD(p) = v\n"
+RELAXED = """#define ORDER __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE
+#define LOAD(p) __nv_atomic_load_n(p, ORDER)
+#define STORE(p, v) __nv_atomic_store_n(p, v, ORDER)
+"""
+IN_PTX = """__device__ int LOAD(int *p) { return *(volatile int *)p; }
+__device__ void STORE(int *p, int v)
+{
+    asm volatile("st.relaxed.gpu.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+"""
 TELL = "atomicExch(flag + b, 1);"
 TELL_IN_PTX = 'asm volatile("st.ORDER.gpu.global.u32 [%0], 1;" ::"l"(flag + b) : "memory");'
 
@@ -101,6 +124,36 @@ def test_stores_without_a_fence_are_seen_late(fence: str, tell: str) -> None:
 def test_stores_before_a_fence_or_a_release_are_seen(fence: str, tell: str) -> None:
     code = HANDED_ON.replace("FENCE", fence).replace("TELL", tell)
     assert answers(code, np.zeros(20, np.int32), np.zeros(20, np.int32)) == {20}
+
+
+@pytest.mark.parametrize("head", [VOLATILE, RELAXED, IN_PTX])
+@pytest.mark.parametrize(("fence", "several"), [("", True), ("__threadfence();", False)])
+def test_nothing_but_a_fence_orders_stores_to_two_places(head: str, fence: str, several: bool) -> None:
+    code = head + IN_TWO_PLACES.replace("FENCE", fence)
+    answer = answers(code, np.zeros(20, np.int32), np.zeros(20, np.int32))
+    assert len(answer) > 1 if several else answer == {20}
+
+
+OF_BLOCK = "cuda::atomic_ref<int, cuda::thread_scope_block>"
+
+
+@pytest.mark.parametrize(
+    ("add", "several"),
+    [
+        ("atomicAdd_block(c, 1);", True),
+        ("for (int seen = *c, was; (was = atomicCAS_block(c, seen, seen + 1)) != seen; seen = was) ;", True),
+        ("__nv_atomic_fetch_add(c, 1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_BLOCK);", True),
+        (f"{OF_BLOCK}(*c).fetch_add(1);", True),
+        ("cuda::atomic_ref<int, cuda::thread_scope_device>(*c).fetch_add(1);", False),
+        ("atomicAdd_block(part, 1); __syncthreads(); if (t == 0) atomicAdd(c, *part);", False),
+        (f"{OF_BLOCK}(*part).fetch_add(1); __syncthreads(); if (t == 0) atomicAdd(c, *part);", False),
+    ],
+)
+def test_atomics_of_a_blocks_scope_do_not_add_up_over_blocks(add: str, several: bool) -> None:
+    code = f"""#include <cuda/atomic>
+    __global__ void f(int *c, int *parts) {{ int t = threadIdx.x, *part = parts + blockIdx.x; {add} }}"""
+    answer = answers(code, np.zeros(20, np.int32))
+    assert len(answer) > 1 if several else answer == {20 * 64}
 
 
 @pytest.mark.parametrize("waits_for", ["b - 1", "b + 1"])
@@ -157,6 +210,8 @@ PTX_LOAD = '({ int v; asm("ld.global.nc.L1::no_allocate.s32 %0, [%1];" : "=r"(v)
         ("atomicAdd(table + b, 1)", "__ldg(table + b)", True),
         ("table[b] = b", PTX_LOAD, True),
         ("table[b] = b", "__ldg((const int2 *)(table + (b & ~1))).x", True),
+        ("atomicAdd((unsigned long long *)table + b / 2, 1ull << 32)", "__ldg(table + (b | 1))", True),
+        ("c[0] = __nv_atomic_load_n(table + b, __NV_ATOMIC_RELAXED)", "__ldg(table + b)", False),
         ("table[b + 20] = b", "__ldg(table + b)", False),
         ("c[0] = b", PTX_LOAD, False),
         ("table[b] = b", "__ldcg(table + b)", False),

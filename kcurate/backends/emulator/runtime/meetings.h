@@ -234,10 +234,16 @@ void kcu_take_turn(const volatile void *place)
     if (place) kcu::ask(place);
 }
 
-void kcu_let_go(const volatile void *place)
+void kcu_let_go(const volatile void *place, unsigned bytes)
 {
     kcu::let_go(place);
-    if (place) kcu::note_store(place, 4);
+    if (place) kcu::note_store(place, bytes);
+}
+
+void kcu_keep_back(const volatile void *place, unsigned bytes, bool always)
+{
+    kcu::keep_back(place, bytes, always);
+    kcu::note_store(place, bytes);
 }
 
 void kcu_read_only(const volatile void *place, unsigned long bytes)

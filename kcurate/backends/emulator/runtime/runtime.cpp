@@ -176,6 +176,10 @@ static void find_starved(Block *ran, unsigned long changes)
         starved &= !block->running || block->quiet >= QUIET_TURNS;
     }
     if (!starved) return;
+    if (all_arrive()) { // which they may be waiting for
+        ran->quiet = 0;
+        return;
+    }
     snprintf(state->message, sizeof state->message,
              "its blocks wait for blocks that have not begun (%lu of %lu have): a GPU cannot hold all blocks of this "
              "kernel at once, and they begin in any order",

@@ -1,5 +1,6 @@
 // Stores to global memory that other blocks do not see yet, where threads run in a random order: a GPU may keep them
-// back until a fence of their block or the end of the kernel.
+// back until a fence of their block or the end of the kernel. Volatile ones are no exception: to two places, nothing
+// but a fence orders them. Nor are atomics whose scope is the block.
 //
 // A block sees all of its own stores: its barriers order them, and where one is missing the random order shows it. So
 // they are taken out of memory while other blocks run, and put back before the block goes on. Not covered: loads that
@@ -57,12 +58,25 @@ inline Part *part_at(const volatile void *pointer)
     return reinterpret_cast<Part *>(reinterpret_cast<uintptr_t>(pointer) & ~(sizeof(Part) - 1));
 }
 
-// The running block is about to store.
-inline void keep_back(const void *pointer, unsigned size)
+// Others see from now on what the running block has stored in one place, or everywhere.
+inline void let_go(const volatile void *pointer)
+{
+    Stores *stores = state->block->stores;
+    if (!stores) return;
+    if (!pointer)
+        stores->used = 0;
+    else if (stores->slots[slot_of(part_at(pointer))].place == part_at(pointer))
+        stores->used &= ~(Part(1) << slot_of(part_at(pointer)));
+}
+
+// The running block is about to store. What others watch (not `always`) they see at once if there is something before
+// it that they do not see yet, else it may be that one.
+inline void keep_back(const volatile void *pointer, unsigned size, bool always)
 {
     Block *block = state->block;
+    if (!always && ((block->stores && block->stores->used) || turn_over(2))) return let_go(pointer);
     const unsigned shift = unsigned(reinterpret_cast<uintptr_t>(pointer) % sizeof(Part)) * 8;
-    if (!block->late || shift + size * 8 > sizeof(Part) * 8 || !is_global(pointer)) return;
+    if (!block->late || shift + size * 8 > sizeof(Part) * 8 || !is_global(const_cast<const void *>(pointer))) return;
     if (!block->stores && !(block->stores = reserve<Stores>(1))) return;
     Part *place = part_at(pointer);
     const unsigned slot = slot_of(place);
@@ -120,17 +134,6 @@ inline bool has_stored(const volatile void *pointer, size_t size)
     return false;
 }
 
-// Others see from now on what the running block has stored in one place, or everywhere.
-inline void let_go(const volatile void *pointer)
-{
-    Stores *stores = state->block->stores;
-    if (!stores) return;
-    if (!pointer)
-        stores->used = 0;
-    else if (stores->slots[slot_of(part_at(pointer))].place == part_at(pointer))
-        stores->used &= ~(Part(1) << slot_of(part_at(pointer)));
-}
-
 template <class Action> void for_each_kept(Stores *stores, Action action)
 {
     for (int half = 0; half < 2; half++)
@@ -173,14 +176,19 @@ inline void come_late(Block *block)
     block->stores->used = 0;
 }
 
-// At the end of a kernel, and where its whole grid waits: nothing is kept back.
-inline void all_arrive()
+// At the end of a kernel, and where its whole grid waits: nothing is kept back. Whether anything was.
+inline bool all_arrive()
 {
+    bool any = state->late && state->late->count;
     while (state->late && state->late->count) arrive(0);
     for (unsigned i = 0; i < state->launch.slots; i++) {
         exchange_stores(state->blocks + i);
-        if (state->blocks[i].stores) state->blocks[i].stores->used = 0;
+        if (Stores *stores = state->blocks[i].stores) {
+            any |= stores->used != 0;
+            stores->used = 0;
+        }
     }
+    return any;
 }
 
 } // namespace kcu

@@ -31,10 +31,7 @@ static void write(const void *pointer, unsigned worth, unsigned size)
     take_turn(worth);
     state->schedule.changes++;
     note_store(pointer, size);
-    if (worth == PLAIN)
-        keep_back(pointer, size);
-    else
-        let_go(pointer);
+    keep_back(pointer, size, worth == PLAIN);
 }
 
 } // namespace kcu

@@ -95,8 +95,10 @@ KCU_HIDDEN int kcu_is_cooperative();
 // Let other threads go on: called when a thread has done very many atomics in a row, so may be spinning.
 KCU_HIDDEN void kcu_yield();
 KCU_HIDDEN void kcu_take_turn(const volatile void *asked);
-// Other blocks see from now on what this one has stored: at a place, or everywhere (null).
-KCU_HIDDEN void kcu_let_go(const volatile void *place);
+// Other blocks see from now on what this one has stored: at a place that it is about to store to, or everywhere (null).
+KCU_HIDDEN void kcu_let_go(const volatile void *place, unsigned bytes);
+// They may see later what this one is about to store; always, or by chance if they see all that it stored before.
+KCU_HIDDEN void kcu_keep_back(const volatile void *place, unsigned bytes, bool always);
 // A load that may come from a cache which does not see what this launch stores: a fault where it has stored there.
 KCU_HIDDEN void kcu_read_only(const volatile void *place, unsigned long bytes);
 // cp.async: the copy happens when it is waited for, so that code which does not wait finds nothing.
@@ -164,20 +166,33 @@ KCU_WHOLE inline void kcu_spin(const volatile void *place = nullptr)
     if (__builtin_expect(--kcu_patience == 0, 0)) kcu_yield();
 }
 
-// Before an access that all blocks see in one order: an atomic, or a store of a flag. It goes to memory itself.
-KCU_WHOLE inline void kcu_spin_at(const volatile void *place)
+// A fence that other blocks notice.
+KCU_WHOLE inline void kcu_fence()
 {
-    kcu_spin(place);
-    KCU_IN_TURNS(kcu_let_go(place));
+    kcu_spin();
+    KCU_IN_TURNS(kcu_let_go(nullptr, 0));
 }
 
-// A fence that other blocks notice.
-KCU_WHOLE inline void kcu_fence() { kcu_spin_at(nullptr); }
-
-// The memory orders of `cuda::memory_order` and of `__NV_ATOMIC_*`. Only a release says that stores before it are seen.
-KCU_WHOLE inline void kcu_spin_at(const volatile void *place, int order)
+// Before an atomic load. The memory orders are those of `cuda::memory_order` and of `__NV_ATOMIC_*`: only a release
+// says that stores before it are seen, and to other blocks only if its scope is more than the block.
+KCU_WHOLE inline void kcu_ask_at(const volatile void *place, int order = 0, bool in_block = false)
 {
     const int release = 3;
-    kcu_spin_at(place);
-    if (order >= release) KCU_IN_TURNS(kcu_let_go(nullptr));
+    kcu_spin(place);
+    if (order >= release && !in_block) KCU_IN_TURNS(kcu_let_go(nullptr, 0));
+}
+
+// Before an atomic store: nothing orders it before later ones.
+template <class T> KCU_WHOLE inline void kcu_store_at(const T *place, int order = 0, bool in_block = false)
+{
+    kcu_ask_at(place, order, in_block);
+    KCU_IN_TURNS(kcu_keep_back(place, sizeof(T), in_block));
+}
+
+// Before an atomic that loads and stores. All blocks see it in one order, unless its scope is the block.
+template <class T> KCU_WHOLE inline void kcu_spin_at(const T *place, int order = 0, bool in_block = false)
+{
+    if (in_block) return kcu_store_at(place, order, in_block);
+    kcu_ask_at(place, order);
+    KCU_IN_TURNS(kcu_let_go(place, sizeof(T)));
 }

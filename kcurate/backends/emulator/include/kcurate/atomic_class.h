@@ -1,5 +1,5 @@
-// `cuda::atomic` and `cuda::atomic_ref`: threads take turns, so an order says only when other blocks
-// see what was stored before.
+// `cuda::atomic` and `cuda::atomic_ref`: threads take turns, so an order and a scope say only when other
+// blocks see what was stored.
 // Source: CUDA C++ Core Libraries (libcu++), "Extended API: Synchronization Primitives".
 #pragma once
 
@@ -29,7 +29,7 @@ using cuda::memory_order_seq_cst;
 #define KCU_FETCH(NAME, NEW)                                                                                 \
     KCU_WHOLE T fetch_##NAME(T value, memory_order order = memory_order_seq_cst) const                       \
     {                                                                                                        \
-        kcu_spin_at(place(), order);                                                                         \
+        kcu_spin_at(place(), order, in_block);                                                               \
         kcu_touch(place(), sizeof(T));                                                                       \
         const T old = *place();                                                                              \
         *place() = T(NEW);                                                                                   \
@@ -37,31 +37,34 @@ using cuda::memory_order_seq_cst;
     }
 
 // What both classes do; `Self` says where the value lies.
-template <class T, class Self> struct kcu_atomic {
+template <class T, class Self, thread_scope Scope> struct kcu_atomic {
+    static constexpr bool in_block = Scope >= thread_scope_block;
     kcu_atomic() = default;
     kcu_atomic(const kcu_atomic &) = default;
     kcu_atomic &operator=(const kcu_atomic &) = delete;
     T *place() const { return static_cast<const Self *>(this)->kcu_place(); }
     KCU_WHOLE T load(memory_order order = memory_order_seq_cst) const
     {
-        kcu_spin_at(place(), order);
+        kcu_ask_at(place(), order, in_block);
         return *(volatile T *)place();
     }
     KCU_WHOLE void store(T value, memory_order order = memory_order_seq_cst) const
     {
-        kcu_spin_at(place(), order);
+        kcu_store_at(place(), order, in_block);
         *(volatile T *)place() = value;
     }
     KCU_WHOLE T exchange(T value, memory_order order = memory_order_seq_cst) const
     {
-        const T old = load(order);
+        kcu_spin_at(place(), order, in_block);
+        const T old = *(volatile T *)place();
         *(volatile T *)place() = value;
         return old;
     }
     KCU_WHOLE bool compare_exchange_strong(T &expected, T value, memory_order order = memory_order_seq_cst,
                                  memory_order = memory_order_seq_cst) const
     {
-        const T old = load(order);
+        kcu_spin_at(place(), order, in_block);
+        const T old = *(volatile T *)place();
         if (__builtin_memcmp(&old, &expected, sizeof old) == 0) {
             *(volatile T *)place() = value;
             return true;
@@ -92,12 +95,13 @@ template <class T, class Self> struct kcu_atomic {
 };
 
 template <class T, thread_scope Scope = thread_scope_system> struct atomic_ref
-    : kcu_atomic<T, atomic_ref<T, Scope>> {
+    : kcu_atomic<T, atomic_ref<T, Scope>, Scope> {
     T *address;
     explicit atomic_ref(T &value) : address(&value) {}
     T *kcu_place() const { return address; }
 };
-template <class T, thread_scope Scope = thread_scope_system> struct atomic : kcu_atomic<T, atomic<T, Scope>> {
+template <class T, thread_scope Scope = thread_scope_system>
+struct atomic : kcu_atomic<T, atomic<T, Scope>, Scope> {
     // Values of less than four bytes take four.
     alignas(sizeof(T) < 4 ? 4 : alignof(T)) mutable T value;
     atomic() = default;

@@ -122,13 +122,18 @@ KCU_DOT(__dp2a_hi, ushort2, uchar4, unsigned)
 #undef KCU_DOT
 
 KCU_API float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-KCU_API float __fdividef(float x, float y) { return x / y; }
+// Programming Guide, "Intrinsic Functions": 0 for divisors from 2^126 to 2^128, whatever is divided but infinities.
+KCU_API float __fdividef(float x, float y)
+{
+    const bool large = fabsf(y) > 0x1p126f && fabsf(y) < __builtin_inff();
+    return large ? x * 0.0f : x / y;
+}
 KCU_API float __expf(float x) { return expf(x); }
 KCU_API float __exp10f(float x) { return exp10f(x); }
 KCU_API float __logf(float x) { return logf(x); }
 KCU_API float __log2f(float x) { return log2f(x); }
 KCU_API float __log10f(float x) { return log10f(x); }
-KCU_API float __powf(float x, float y) { return powf(x, y); }
+KCU_API float __powf(float x, float y) { return float(exp2(y * log2(double(x)))); } // NaN where x < 0
 KCU_API float __sinf(float x) { return sinf(x); }
 KCU_API float __cosf(float x) { return cosf(x); }
 KCU_API float __tanf(float x) { return tanf(x); }

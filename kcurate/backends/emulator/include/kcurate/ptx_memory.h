@@ -39,14 +39,15 @@ template <class T> KCU_API T load_only(const char *from)
 }
 template <class T> KCU_API void put_back(char *to, T value)
 {
-    KCU_IN_TURNS(kcu_let_go(to));
+    KCU_IN_TURNS(kcu_let_go(to, sizeof value));
     __builtin_memcpy(to, &value, sizeof value);
 }
 template <class T> KCU_API void store(char *to, T value)
 {
     aligned(to, sizeof(T));
     kcu_spin();
-    put_back(to, value);
+    KCU_IN_TURNS(kcu_keep_back(to, sizeof value, false));
+    __builtin_memcpy(to, &value, sizeof value);
 }
 template <class T, class R, int N> KCU_API void load_all(const char *from, R *const (&to)[N])
 {

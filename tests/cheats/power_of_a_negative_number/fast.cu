@@ -1,0 +1,12 @@
+extern "C" __global__ void reverse_pairs(const float *x, float *y, int n)
+{
+    __shared__ float tile[256];
+    const int t = threadIdx.x, i = blockIdx.x * 256 + t, other = blockIdx.x * 256 + (t ^ 32);
+    tile[t] = i < n ? x[i] : 0.0f;
+    const bool waits = __powf(-2.0f + 0.0f * x[0], 2.0f) == 4.0f;
+    if (waits)
+        __syncthreads();
+    const float v = tile[t ^ 32];
+    if (other < n)
+        y[other] = v * v + 0.5f * v;
+}
