@@ -15,11 +15,10 @@ cost.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 from kcurate.core import codec, store
 from kcurate.core.workspace import Workspace
 from kcurate.judge.timing.statistics import CONFIDENCE
-from kcurate.records import Candidate, Environment, Outcome, SideReport, Speedup, Verdict
+from kcurate.records import SIDES, Candidate, Environment, Outcome, SideReport, Speedup, Verdict
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
 
 DATA = Path(__file__).resolve().parent.parent / "docs/data"
@@ -70,13 +69,26 @@ def candidates(path: Path) -> Iterator[Candidate]:
         yield codec.from_data(Candidate, json.loads(text), where=str(path))
 
 
-def to_bytes(pairs: Iterable[Candidate]) -> bytes:
-    """The pairs as Parquet; one page, so that zstd sees what neighbours share."""
-    ordered = sorted(pairs, key=lambda pair: pair.id)
-    texts = [codec.canonical_json(codec.to_data(pair)).decode() for pair in ordered]
+def text_of(pair: Candidate) -> str:
+    """A pair as a row has it."""
+    return codec.canonical_json(codec.to_data(pair)).decode()
+
+
+def text_in(folder: Path) -> str:
+    """The text of the pair in a folder, without reading it as a record, which takes longer."""
+    data = json.loads((folder / "pair.json").read_bytes())
+    del data["schema"]
+    for side in SIDES:
+        data[side]["code"] = (folder / data[side].pop("file")).read_text("utf-8")
+    return codec.canonical_json(data).decode()
+
+
+def to_bytes(texts: Mapping[str, str]) -> bytes:
+    """The pairs by id as Parquet; one page, so that zstd sees what neighbours share."""
+    ordered = dict(sorted(texts.items()))
     sink = pa.BufferOutputStream()
     pq.write_table(
-        pa.table({"id": [pair.id for pair in ordered], "pair": texts}),
+        pa.table({"id": list(ordered), "pair": list(ordered.values())}),
         sink,
         compression="zstd",
         compression_level=22,
@@ -92,19 +104,18 @@ def pack(options: argparse.Namespace) -> None:
     """Write the texts of a run, and a line of what it composed."""
     workspace = Workspace(options.workspace)
     known = set() if options.problems else {row["key"] for row in facts()}
-    pairs = []
-    names = ("plain",) if options.problems else ("plain", "schedules", "triton")
-    for graph in sorted((workspace.pairs / "minted").iterdir()):
-        for folder in (graph / name for name in names if (graph / name / "pair.json").exists()):
+    texts, packed = {}, set()
+    for plain in sorted((workspace.pairs / "minted").glob("*/plain/pair.json")):
+        graph = plain.parent.parent
+        texts[f"minted/{graph.name}/plain"] = text_in(plain.parent)
+        for folder in (graph / name for name in COMPILERS if known and (graph / name / "pair.json").exists()):
             pair = store.read_candidate(folder)
-            if folder.name == "plain" or verdict_key(pair) in known:
-                pairs.append(pair)
+            if (key := verdict_key(pair)) in known:
+                packed.add(key)
+                texts[pair.id] = text_of(pair)
     path = TEXTS / f"{options.name}.parquet"
-    store.write_bytes(path, to_bytes(pairs))
-    assert list(itertools.islice(candidates(path), 100)) == sorted(pairs, key=lambda pair: pair.id)[:100]
-    if not options.problems:
-        print(f"{len(known - {verdict_key(pair) for pair in pairs})} of {len(known)} facts have no text")
-    print(f"{len(pairs)} pairs in {path.stat().st_size >> 10} KB")
+    store.write_bytes(path, to_bytes(texts))
+    print(f"{len(texts)} pairs in {path.stat().st_size >> 10} KB; {len(known - packed)} facts have no text")
     if not options.problems:
         return
     lines = [json.loads(text) for text in RUNS.read_text().splitlines()] if RUNS.exists() else []

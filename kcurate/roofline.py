@@ -53,9 +53,10 @@ def on_file() -> Mapping[str, Any]:
 
 
 def least_work(family: str, problem: Problem) -> LeastWork | None:
-    """The least work of a family that is on file; None for others."""
+    """The least work of a family that is on file; None for others, and for composed problems of the family,
+    whose sizes and types differ (only these have a reference)."""
     facts = on_file()["families"].get(family)
-    if facts is None:
+    if facts is None or problem.reference is not None:
         return None
     names = {**problem.sizes.headline, **facts.get("counts", {})}
     return LeastWork(

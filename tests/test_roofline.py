@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.core import resources, store
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import Environment, Problem
+from kcurate.records import Call, Environment, Problem, Reference
 
 PROBLEMS: dict[str, Problem] = {}
 for _folder in store.find_candidates(resources.pairs_dir()):
@@ -64,6 +65,9 @@ def test_the_longest_time_limits() -> None:
     times = work.times_us({"bytes": 4.8e9, "fp32": 67e9})
     assert times == {"fp32": pytest.approx(2.0), "bytes": pytest.approx(1.0), "gather": pytest.approx(3.0)}
     assert roofline.least_work("no such family", next(iter(PROBLEMS.values()))) is None
+    family, problem = next(iter(PROBLEMS.items()))
+    composed = replace(problem, reference=Reference("", Call("Model", (), ())))
+    assert roofline.least_work(family, composed) is None, "its sizes and types are others"
 
 
 @pytest.mark.parametrize(("stated", "counts"), [(0.9, 0.9), (1.15, 1.15), (2.24, None), (None, None)])
