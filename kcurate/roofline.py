@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from kcurate.core import resources
+from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Problem
@@ -59,12 +60,15 @@ def least_work(family: str, problem: Problem) -> LeastWork | None:
     if facts is None or problem.reference is not None:
         return None
     names = {**problem.sizes.headline, **facts.get("counts", {})}
-    return LeastWork(
-        evaluate(facts["read"], names),
-        evaluate(facts["written"], names),
-        SECTOR * evaluate(facts.get("sectors", 0), names),
-        {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
-    )
+    try:
+        return LeastWork(
+            evaluate(facts["read"], names),
+            evaluate(facts["written"], names),
+            SECTOR * evaluate(facts.get("sectors", 0), names),
+            {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
+        )
+    except ProblemError:
+        return None  # somebody's problem of other sizes, in a family of the same name
 
 
 def target(problem: Problem, family: str, device: str) -> str:
