@@ -59,6 +59,8 @@ from kcurate.train.stopping import StoppedError
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200/teaching"
 ROWS = "rows.jsonl"
+# What KernelBench's prompts name; those of pairs name the GPU of the pair's verdict.
+GPU = "NVIDIA H200 (compute capability 9.0)"
 # The protocol: fixed before the first row.
 PROMPT, ANSWER = 2816, 1280
 HELD_OUT, FAMILIES, NOT_MINTED, SAMPLES, LIKELY, RATED = 100, 50, 40, 4, 300, 300
@@ -150,6 +152,7 @@ class Prepared:
     held_out: tuple[Task, ...]
     likely: tuple[Likely, ...]
     rated: tuple[Task, ...]
+    kernelbench: tuple[Task, ...] = ()
 
 
 def settings_of(options: argparse.Namespace) -> TrainSettings:
@@ -217,8 +220,20 @@ def prepare(options: argparse.Namespace) -> Prepared:
             )
         ),
     )
+    if options.checkout is not None:
+        level1 = unrelated(options.checkout, {row.task.family for row in rows})
+        kept = [task for task in level1 if fits(task.prompt, "")][:few]
+        prepared = replace(prepared, kernelbench=tuple(kept))
     options.tasks.write_bytes(pickle.dumps(prepared))
     return prepared
+
+
+def unrelated(checkout: Path, families: set[str]) -> list[Task]:
+    """KernelBench's level 1 without the tasks that a trained family has a relative in."""
+    from kcurate.kernelbench import tasks as kernelbench
+
+    loaded = kernelbench.load(str(checkout), level=1, gpu=GPU, note=print)
+    return [task for task in loaded.tasks if task.family not in families]
 
 
 def rows_of(folder: Path) -> Iterator[Row]:
@@ -350,8 +365,10 @@ class Session:
         """The adapter of an arm, read back from its pieces; None for `base`."""
         return unpacked(self.state / arm.name / "adapter", self.work, self.prepared) if arm.stage else None
 
-    def judged(self, rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Completion]:
-        """The completions with the judge's findings."""
+    def judged(
+        self, rows: Sequence[Completion], tasks: Sequence[Task], *, modules: bool = False
+    ) -> list[Completion]:
+        """The completions with the judge's findings; `modules`: of tasks whose reference is PyTorch."""
         from kcurate.evaluation.judging import judge
         from kcurate.reward.pool import PoolConfig, RewardPool
 
@@ -361,6 +378,7 @@ class Session:
             self.settings.judge.jobs,
             self.place.timed,
             cache_file=self.work / "verdicts.jsonl",
+            torch=modules,
         )
         with contextlib.closing(RewardPool(schemes.make("pairs"), config)) as pool:
             return judge(rows, tasks, pool)[0]
@@ -525,13 +543,21 @@ def sample(session: Session, arm: Arm) -> dict[str, Any]:
 
 
 def judge(session: Session, arm: Arm) -> dict[str, Any]:
-    """Judge the completions; of the adapters only that of `all` is kept from here on."""
+    """Judge the completions; only adapters that others start from, or KernelBench is asked with, are kept."""
     path = session.state / arm.name / "completions.parquet"
     rows = session.judged(completions.read(path, hint="sample"), session.prepared.held_out)
     completions.write(path, rows)
     scored = scores.score(arm.name, session.settings.model.shown, rows, timed=session.place.timed)
-    if arm.name != "all":
+    if arm.name not in ("all", *TABLE1):
         shutil.rmtree(session.state / arm.name / "adapter", ignore_errors=True)
+    return {"scores": codec.to_data(scored)}
+
+
+def kernelbench(session: Session, arm: Arm) -> dict[str, Any]:
+    """Scores on KernelBench's level 1; its completions are not kept, since they can repeat its modules."""
+    tasks = session.prepared.kernelbench
+    rows = session.judged(session.sampled(arm, tasks, SAMPLES), tasks, modules=True)
+    scored = scores.score(arm.name, session.settings.model.shown, rows, timed=session.place.timed)
     return {"scores": codec.to_data(scored)}
 
 
@@ -541,7 +567,10 @@ UNITS: dict[str, Callable[[Session, Arm], dict[str, Any]]] = {
     "likelihood": likelihood,
     "sample": sample,
     "judge": judge,
+    "kernelbench": kernelbench,
 }
+# The rows of the KernelCompare paper's Table 1.
+TABLE1 = ("base", "all", "grpo")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -556,7 +585,8 @@ def run(options: argparse.Namespace) -> None:
     about = {name: value for name, value in environment(1).items() if name != "argv"}
     for arm in [ARMS[name] for name in options.arms]:
         done = {row["unit"] for row in session.rows(arm.name)}
-        for unit in [unit for unit in arm.units if unit not in done]:
+        last = ("kernelbench",) if arm.name in TABLE1 and session.prepared.kernelbench else ()
+        for unit in [unit for unit in (*arm.units, *last) if unit not in done]:
             if time.monotonic() + longest[unit] > session.ends_s:
                 session.note(f"stopped before {arm.name}, {unit}; run it again to go on")
                 return
@@ -682,6 +712,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=Path)
     parser.add_argument("--dataset", type=Path)
+    parser.add_argument("--checkout", type=Path, help="prepare: KernelBench")
     parser.add_argument("--tasks", type=Path)
     parser.add_argument("--state", type=Path, default=DATA)
     parser.add_argument("--from", dest="source", type=Path)
