@@ -25,6 +25,7 @@ import shutil
 import signal
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -65,6 +66,8 @@ GPU = "NVIDIA H200 (compute capability 9.0)"
 PROMPT, ANSWER = 2816, 1280
 HELD_OUT, FAMILIES, NOT_MINTED, SAMPLES, LIKELY, RATED = 100, 50, 40, 4, 300, 300
 RIGHT_FOR_GRPO = 0.05
+# The share of a packed sequence that holds rows.
+PACKED = 0.95
 SETTINGS = (
     "model.attention=packed", "model.merged=true", "lora.r=8", "lora.alpha=16", "lora.dropout=0.0",
     "sft.learning_rate=2e-4", "sft.packing=true", "sft.max_tokens=16384", "sft.batch=1", "sft.micro_batch=1",
@@ -74,7 +77,7 @@ SETTINGS = (
     "grpo.prompts=16", "grpo.generations=8", "grpo.generate_every=2", "grpo.micro_batch=16", "grpo.beta=0.0",
     "grpo.epsilon_high=0.28", "grpo.max_steps=16", "grpo.save_steps=2", "grpo.gradient_checkpointing=false",
     "rft.samples=8", "rft.batch=256",
-    "measure.batch=400", "measure.temperature=0.7",
+    "measure.batch=200", "measure.temperature=0.7",
 )  # fmt: skip
 
 
@@ -129,6 +132,11 @@ class Row:
     given: str
     explained: bool
     minted: bool
+
+    @property
+    def family(self) -> str:
+        """The family of its task."""
+        return self.task.family
 
 
 @dataclass(frozen=True)
@@ -192,7 +200,8 @@ def prepare(options: argparse.Namespace) -> Prepared:
         lengths = [tuple(map(len, form.row(prompt, answer or ""))) for answer in answers]
         return all(length[0] <= PROMPT and length[1] <= ANSWER for length in lengths)
 
-    rows = tuple(row for row in rows_of(folder) if fits(row.task.prompt, row.task.answer, row.given))
+    rows = [row for row in rows_of(folder) if fits(row.task.prompt, row.task.answer, row.given)]
+    rows = seen_once(rows, form, settings.sft.max_steps * settings.sft.max_tokens)
     tests = pair_tasks.scored(pair_tasks.load(str(folder), split="test"))
     held_out = chosen([task for task in tests if task.answer and fits(task.prompt, task.answer)])
     families = len({task.family for task in held_out})
@@ -207,7 +216,7 @@ def prepare(options: argparse.Namespace) -> Prepared:
     prepared = Prepared(
         hash_of_model(options.model),
         hash_of_tokenizer(tokenizer),
-        rows,
+        tuple(rows),
         tuple(held_out[:few]),
         tuple(
             row
@@ -234,6 +243,17 @@ def unrelated(checkout: Path, families: set[str]) -> list[Task]:
 
     loaded = kernelbench.load(str(checkout), level=1, gpu=GPU, note=print)
     return [task for task in loaded.tasks if task.family not in families]
+
+
+def seen_once(rows: Sequence[Row], form: Form, tokens: int) -> list[Row]:
+    """As many rows as `all` sees once in so many tokens; arms of fewer rows see theirs more often."""
+    kept, length = [], 0
+    for row in spread(rows, len(rows)):
+        length += sum(map(len, form.row(row.task.prompt, row.task.answer or "")))
+        if length > PACKED * tokens:
+            break
+        kept.append(row)
+    return kept
 
 
 def rows_of(folder: Path) -> Iterator[Row]:
@@ -655,15 +675,14 @@ def unpacked(pieces: Path, work: Path, prepared: Prepared) -> Path:
 
 
 def send(state: Path, out: Path, arms: Sequence[str]) -> None:
-    """Arms of the state as pieces below 16 MiB in `out`."""
-    archive = out.with_name(f"{out.name}.tar")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive, "w") as file:
-        for name in [*arms, "rated.parquet"]:
-            if (state / name).exists():
-                file.add(state / name, name)
-    fetch_model.cut(archive, out, 15 << 20)
-    archive.unlink()
+    """Arms of the state as pieces below 16 MiB in `out`, a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "state.tar")
+        with tarfile.open(archive, "w") as file:
+            for name in [*arms, "rated.parquet"]:
+                if (state / name).exists():
+                    file.add(state / name, name)
+        fetch_model.cut(archive, out, 15 << 20)
 
 
 def merge(source: Path, state: Path) -> None:
@@ -673,16 +692,14 @@ def merge(source: Path, state: Path) -> None:
         InputError: an arm has other rows in both; nothing is changed.
     """
     if (source / fetch_model.LIST).exists():
-        archive, folder = source.with_name(f"{source.name}.tar"), source.with_name(f"{source.name}.state")
-        here, count = fetch_model.join(source, archive)
-        if here < count:
-            raise InputError(f"{here} of {count} pieces are here", where=str(source))
-        shutil.rmtree(folder, ignore_errors=True)
-        with tarfile.open(archive) as file:
-            file.extractall(folder, filter="data")
-        archive.unlink()
-        merge(folder, state)
-        shutil.rmtree(folder)
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "state.tar")
+            here, count = fetch_model.join(source, archive)
+            if here < count:
+                raise InputError(f"{here} of {count} pieces are here", where=str(source))
+            with tarfile.open(archive) as file:
+                file.extractall(Path(folder, "state"), filter="data")
+            merge(Path(folder, "state"), state)
         return
     newer = []
     for rows in sorted(source.glob(f"*/{ROWS}")):
