@@ -47,6 +47,7 @@ from kcurate.evaluation.completions import Completion
 from kcurate.hub.published_rows import candidate_of, read_rows
 from kcurate.local_models import weights
 from kcurate.local_models.form import Form
+from kcurate.local_models.settings import ModelSettings
 from kcurate.problem import shown
 from kcurate.records import Prompt
 from kcurate.reward import devices, pair_tasks, schemes
@@ -69,7 +70,7 @@ RIGHT_FOR_GRPO = 0.05
 # The share of a packed sequence that holds rows.
 PACKED = 0.95
 SETTINGS = (
-    "model.attention=packed", "model.merged=true", "lora.r=8", "lora.alpha=16", "lora.dropout=0.0",
+    "model.attention=packed", "lora.r=8", "lora.alpha=16", "lora.dropout=0.0",
     "sft.learning_rate=2e-4", "sft.packing=true", "sft.max_tokens=16384", "sft.batch=1", "sft.micro_batch=1",
     "sft.max_steps=256", "sft.warmup_steps=16", "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
     "sft.save_steps=64",
@@ -381,6 +382,10 @@ class Session:
         path = self.state / arm / ROWS
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    def model(self, arm: Arm) -> ModelSettings:
+        """How an arm's model is loaded: GRPO's small updates would be lost in weights of 16 bits."""
+        return replace(self.settings.model, merged=arm.stage != "grpo")
+
     def adapter(self, arm: Arm) -> Path | None:
         """The adapter of an arm, read back from its pieces; None for `base`."""
         return unpacked(self.state / arm.name / "adapter", self.work, self.prepared) if arm.stage else None
@@ -414,7 +419,7 @@ class Session:
         adapter = self.adapter(arm)
         if arm.stage and adapter is not None:
             taught.refuse(adapter, [task for task in tasks if task in self.prepared.held_out], hint="prepare")
-        with contextlib.closing(LocalModel(self.settings.model, adapter, drawing)) as model:
+        with contextlib.closing(LocalModel(self.model(arm), adapter, drawing)) as model:
             return generate(tasks, model, samples=samples)
 
 
@@ -518,9 +523,7 @@ def likelihood(session: Session, arm: Arm) -> dict[str, Any]:
     from kcurate.evaluation.likelihood import likelihoods
 
     rows = session.prepared.likely
-    found = likelihoods(
-        session.settings.model, session.adapter(arm), [(row.prompt, row.answer) for row in rows]
-    )
+    found = likelihoods(session.model(arm), session.adapter(arm), [(row.prompt, row.answer) for row in rows])
     table = [
         {"kind": row.kind, "task": row.task, "family": row.family, "nats": each.nats, "tokens": each.tokens}
         for row, each in zip(rows, found, strict=True)

@@ -42,12 +42,16 @@ def likelihoods(
 ) -> list[Likelihood]:
     """The likelihood of each answer after its prompt, in order; both become tokens as in training.
 
+    With `settings.merged` the adapter is merged into the weights, as for sampling.
+
     Raises:
         InputError: no such model or adapter. MissingDependencyError: out of GPU memory.
     """
     form = Form(weights.load_tokenizer(settings), settings)
     tokens = [form.row(prompt, answer) for prompt, answer in rows]
     model = weights.load_model(settings, adapter=adapter).eval()
+    if settings.merged and adapter is not None:
+        model = model.merge_and_unload()
     found: dict[int, Likelihood] = {}
     with torch.inference_mode(), _memory(batch_tokens):
         for batch in _batches([len(prompt) + len(answer) for prompt, answer in tokens], batch_tokens):
