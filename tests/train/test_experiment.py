@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kcurate import prompts
 from kcurate.errors import InputError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
@@ -72,6 +73,34 @@ def test_controls_leave_out_what_they_say(rows: list[Row]) -> None:
         "sum-of-halves",
         "plus-nought",
     }
+
+
+def test_tasks_are_spread_over_families_and_minted_ones_only_fill_up(rows: list[Row]) -> None:
+    tasks = [replace(row.task, id=f"{row.task.id}-{row.explained}") for row in rows]
+    assert len({task.family for task in experiment.spread(tasks, 6)}) == 6
+    many = [
+        replace(task, id=f"{task.id}-{i}", family=f"{task.family}-{i}") for task in tasks for i in range(9)
+    ]
+    minted = [replace(task, id=f"minted/{task.id}") for task in many]
+    chosen = experiment.chosen([*minted, *many])
+    assert len(chosen) == 100
+    assert [experiment.minted(task) for task in chosen] == [False] * 60 + [True] * 40
+    assert experiment.chosen(many[:30] + minted[:20])[:30] == experiment.spread(many[:30], 30)
+
+
+def test_a_prompt_of_a_published_row_is_the_one_that_training_sees(rows: list[Row]) -> None:
+    messages = prompts.chat(rows[0].task.prompt)
+    assert prompts.chat(experiment.prompt_of(messages)) == messages
+
+
+def test_the_better_answer_is_the_likelier_a_token_not_the_shorter() -> None:
+    kinds = {"answer": (20.0, 40), "given": (10.0, 10), "chosen": (30.0, 30), "rejected": (4.0, 8)}
+    table = [
+        {"kind": kind, "task": "t", "family": "f", "nats": nats, "tokens": tokens}
+        for kind, (nats, tokens) in kinds.items()
+    ]
+    outcomes = {name: estimate.value for name, estimate in experiment.of_likelihoods(table).items()}
+    assert outcomes == {"nats a token": 0.5, "answer over given": 1.0, "preferred": 0.0}
 
 
 def test_one_family_cannot_be_shuffled(rows: list[Row]) -> None:
