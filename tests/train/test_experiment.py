@@ -17,6 +17,9 @@ import pytest
 
 from kcurate import prompts
 from kcurate.errors import InputError
+from kcurate.evaluation import completions
+from kcurate.evaluation.completions import Completion
+from kcurate.reward.task import given_hash
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
 
@@ -226,6 +229,19 @@ def test_another_model_is_refused_in_one_line(asked: Callable[..., list[str]], t
     assert not (tmp_path / "state").exists()
 
 
+def sometimes_right(tasks: Path, into: Path) -> None:
+    """The ratings of a model that solves each task in two of four samples; the tiny one solves all."""
+    rows = [
+        Completion(
+            *(task.id, task.family, given_hash(task), sample, 1, "[]", "", "", "text", "answered"),
+            outcome="correct" if sample < 2 else "mismatch",
+        )
+        for task in pickle.loads(tasks.read_bytes()).rated
+        for sample in range(experiment.SAMPLES)
+    ]
+    completions.write(into, rows)
+
+
 @pytest.mark.slow
 def test_every_unit_goes_on_after_a_kill_and_on_another_machine(
     asked: Callable[..., list[str]], tmp_path: Path
@@ -241,7 +257,8 @@ def test_every_unit_goes_on_after_a_kill_and_on_another_machine(
     subprocess.run(asked("base", "all"), env=environment, check=True)
     experiment.merge(tmp_path / "out", tmp_path / "further")
     assert {path.name for path in (tmp_path / "further").iterdir()} == {"base", "all"}
-    arms = ("form", "shuffled", "grpo", "rft")
+    sometimes_right(tmp_path / "tasks", tmp_path / "further" / "rated.parquet")
+    arms = ("form", "grpo", "rft")
     subprocess.run(asked("base", "all", *arms, place="further"), env=environment, check=True)
     done = {
         name: [row["unit"] for row in map(json.loads, (tmp_path / "further" / name / "rows.jsonl").open())]
@@ -252,6 +269,6 @@ def test_every_unit_goes_on_after_a_kill_and_on_another_machine(
     from experiment_report import tables
 
     text = tables(tmp_path / "further")
-    assert "| `all` less `form`" not in text
+    assert "| `grpo` less `all` | compiles |" in text
     assert all(f"| `{name}` |" in text for name in done) and "answer over given" in text
     assert fetch_model.LIST in {path.name for path in (tmp_path / "out").iterdir()}
