@@ -3,11 +3,11 @@
     python benchmarks/train.py --model MODEL [--out FILE.json] [--adapter DIR]
         [--only grpo,rewards,two,fsdp] [--set key=value ...]
 
-MODEL is a folder or a name on the Hub. `grpo` runs a few steps of 64 answers and gives the share of them that
-is spent waiting for rewards (give `--adapter` for answers that compile). `rewards` scores 64 different kernels
-that are right, beside torch's load_inline where there is a GPU with a toolkit. `two` runs SFT in one process
-and in two, and compares the losses; `fsdp` does so with the model sharded over two GPUs. The rest needs no GPU
-but says little without one.
+MODEL is a folder or a name on the Hub. `grpo` runs a few steps of 64 answers and gives the share of them
+that is spent waiting for rewards (give `--adapter` for answers that compile). `rewards` scores 64
+different kernels that are right, beside torch's load_inline where there is a GPU with a toolkit. `two`
+runs SFT in one process and in two, and compares the losses; `fsdp` does so with the model sharded over
+two GPUs. The rest needs no GPU but says little without one.
 """
 
 from __future__ import annotations
