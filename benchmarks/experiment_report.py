@@ -10,6 +10,7 @@ from typing import Any
 
 from marked import fill
 
+from kcurate.errors import InputError
 from kcurate.evaluation import completions, intervals, scores
 from kcurate.evaluation.scores import Group
 
@@ -90,6 +91,8 @@ def tables(state: Path) -> str:
 
     of = {name: outcomes(state / name) for name in ARMS}
     done = [name for name in ARMS if of[name]]
+    if not done:
+        raise InputError("no rows here", where=str(state), hint="run an arm")
     names = list(dict.fromkeys(outcome for name in done for outcome in of[name]))
     first = rows_of(state / done[0])[0]
     packages = ", ".join(f"{name} {first['packages'].get(name)}" for name in ("torch", "transformers", "trl"))
