@@ -1,14 +1,13 @@
-"""What training costs: SFT against the bare TRL script, waiting for rewards, rewards a second, two processes.
+"""What training costs: waiting for rewards, rewards a second, two processes.
 
     python benchmarks/train.py --model MODEL [--out FILE.json] [--adapter DIR]
-        [--only sft,grpo,rewards,two,fsdp] [--set key=value ...]
+        [--only grpo,rewards,two,fsdp] [--set key=value ...]
 
-MODEL is a folder or a name on the Hub. `sft` runs kcurate and a script of nothing but TRL in turns, with the
-same rows and settings, and compares tokens a second from the third step on. `grpo` runs a few steps of 64
-answers and gives the share of them spent waiting for rewards (give `--adapter` for answers that compile).
-`rewards` scores 64 different kernels that are right, beside torch's load_inline where there is a GPU with a
-toolkit. `two` runs SFT in one process and in two, and compares the losses; `fsdp` does so with the model
-sharded over two GPUs. The rest needs no GPU but says little without one.
+MODEL is a folder or a name on the Hub. `grpo` runs a few steps of 64 answers and gives the share of them
+that is spent waiting for rewards (give `--adapter` for answers that compile). `rewards` scores 64
+different kernels that are right, beside torch's load_inline where there is a GPU with a toolkit. `two`
+runs SFT in one process and in two, and compares the losses; `fsdp` does so with the model sharded over
+two GPUs. The rest needs no GPU but says little without one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from kcurate.reward.pool import PoolConfig, RewardPool
 from kcurate.train.run_folder import MetricsLog
 
 ROOT = Path(__file__).resolve().parent.parent
-REPEATS, STEPS, FIRST = 3, 14, 3
+STEPS, FIRST = 14, 3
 ANSWERS = 64
 RIVALS = 3
 SFT = (f"sft.max_steps={STEPS}", "sft.save_steps=1000", "sft.warmup_steps=0", "tasks.held_out=0.0")
@@ -70,25 +69,6 @@ def rate(lines: list[dict[str, Any]]) -> float:
     """Tokens a second between the third step and the last."""
     first, last = lines[FIRST - 1], lines[-1]
     return (last["num_tokens"] - first["num_tokens"]) / (last["wall_s"] - first["wall_s"])
-
-
-def sft(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """kcurate and bare TRL in turns."""
-    ours, theirs = [], []
-    for repeat in range(given.repeats):
-        out = folder / f"sft-{repeat}"
-        kcurate("sft", given.model, out, [*SFT, *given.sets])
-        ours.append(rate(list(MetricsLog(out / "metrics.jsonl").lines("sft"))))
-        bare = folder / f"bare-{repeat}.jsonl"
-        script = [sys.executable, str(ROOT / "benchmarks/train_bare.py"), str(out / "config.toml"), str(bare)]
-        subprocess.run(script, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-        theirs.append(rate(list(MetricsLog(bare).lines())))
-    return {
-        "kcurate_tokens_a_s": ours,
-        "bare_trl_tokens_a_s": theirs,
-        "ratio": statistics.median(ours) / statistics.median(theirs),
-        "steps": [FIRST, STEPS],
-    }
 
 
 def grpo(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -184,15 +164,14 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--adapter", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", default="sft,grpo,rewards")
+    parser.add_argument("--only", default="grpo,rewards")
     parser.add_argument("--answers", type=int, default=ANSWERS)
     parser.add_argument("--judge-gpus", help="for grpo: judges on these GPUs, not on the one that trains")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="of sft")
     parser.add_argument("--rivals", type=int, default=RIVALS, help="kernels that load_inline builds")
     parser.add_argument("--set", dest="sets", action="append", default=[])
     given = parser.parse_args()
     given.model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model
-    parts = {"sft": sft, "grpo": grpo, "rewards": scored, "two": two, "fsdp": fsdp}
+    parts = {"grpo": grpo, "rewards": scored, "two": two, "fsdp": fsdp}
     found: dict[str, Any] = {"model": given.model, "cpus": os.cpu_count(), "machine": platform.machine()}
     with tempfile.TemporaryDirectory() as name:
         for part in given.only.split(","):
@@ -206,8 +185,6 @@ def main() -> None:
 def table(found: dict[str, Any]) -> None:
     """The aims and what was measured."""
     shown: list[tuple[str, str, str]] = []
-    if "sft" in found:
-        shown.append(("SFT: tokens/s over bare TRL", f"{found['sft']['ratio']:.3f}", "0.97 at least"))
     if "grpo" in found:
         share = found["grpo"]["share_without_the_first"]
         shown.append(("GRPO: share of a step that waits for rewards", f"{share:.3f}", "0.10 at most"))

@@ -8,6 +8,7 @@
 | `local_client` | a local model asked like those behind an API, for other commands |
 | `local_model`, `endpoint` | models in this process (transformers), and behind an API |
 | `judging` | completions through the judges |
+| `likelihood` | how likely a local model finds known answers |
 | `scores`, `intervals` | the scores of a model, and their intervals by family |
 | `comparing` | two models on the same tasks, and the plot of the comparison |
 | `taught` | which tasks an adapter was trained on, so that it is not scored on them |

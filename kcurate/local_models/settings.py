@@ -23,11 +23,12 @@ LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 class ModelSettings:
     """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random` (randomly initialised).
 
-    `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
-    the tokenizer has a chat template. `base`: the name shown in model cards and score tables; empty: `name`,
-    or the name of the folder or file. `sampling`: how transformers samples, with plain `generate`, a static
-    cache, or continuous batching. `merged`: RFT and scores sample with the adapter merged into the weights;
-    GRPO never does.
+    `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `attention`: transformers' name for it; or `packed`,
+    for SFT with `sft.packing`: flash attention over the rows of a sequence. `chat_template` false: prompts
+    are plain text even if the tokenizer has a chat template. `base`: the name shown in model cards and score
+    tables; empty: `name`, or the name of the folder or file. `sampling`: how transformers samples, with plain
+    `generate`, a static cache, or continuous batching. `merged`: RFT and scores sample with the adapter
+    merged into the weights; GRPO never does.
     """
 
     name: Annotated[

@@ -94,9 +94,15 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
     from transformers import AutoModelForCausalLM
 
     name, extra = locate(settings)
+    attention = settings.attention
+    if attention == "packed":
+        from kcurate.local_models import packed
+
+        packed.register()
+        attention = attention if trainable else "sdpa"  # nobody packs what is sampled
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(
-            name, dtype=dtype_of(settings), attn_implementation=settings.attention, **extra
+            name, dtype=dtype_of(settings), attn_implementation=attention, **extra
         )
     except (OSError, ValueError, ImportError) as error:
         raise _no_model(settings, error) from error

@@ -1,0 +1,83 @@
+"""How likely a model finds known answers, and attention in packed rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcurate.local_models.settings import ModelSettings
+
+
+def test_an_answer_by_heart_is_likelier_than_another_whatever_the_batch(model: Path, pairs: Path) -> None:
+    from tiny import tasks
+
+    from kcurate.evaluation.likelihood import likelihoods
+
+    known = next(task for task in tasks(pairs) if task.family == "scale")
+    other = next(task for task in tasks(pairs) if task.family == "square")
+    assert known.answer and other.answer
+    rows = [(known.prompt, known.answer), (known.prompt, other.answer), (other.prompt, known.answer)]
+    together = likelihoods(ModelSettings(str(model)), None, rows)
+    alone = likelihoods(ModelSettings(str(model)), None, rows, batch_tokens=1)
+    assert [found.tokens for found in together] == [found.tokens for found in alone]
+    assert [found.nats for found in together] == pytest.approx([found.nats for found in alone], rel=1e-3)
+    assert together[0].a_token < 0.1 < together[1].a_token
+    assert together[2].a_token < 0.1
+
+
+def logits(model: Any, ids: list[int], **options: Any) -> Any:
+    import torch
+
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor([ids]), use_cache=False, **options).logits[0]
+
+
+def test_packed_rows_do_not_see_each_other(model: Path) -> None:
+    import torch
+
+    from kcurate.local_models import weights
+
+    packed = weights.load_model(ModelSettings(str(model), attention="packed"), trainable=True).eval()
+    assert packed.config._attn_implementation == "packed"
+    rows = [[5, 6, 7, 8, 9], [10, 11, 12], [5, 6, 7, 8, 9, 10, 11]]
+    ids = [token for row in rows for token in row]
+    positions = torch.tensor([[place for row in rows for place in range(len(row))]])
+    bounds = torch.tensor([0, 5, 8, 15], dtype=torch.int32)
+    together = logits(packed, ids, position_ids=positions, cu_seq_lens_q=bounds, max_length_q=7)
+    apart = torch.cat([logits(packed, row) for row in rows])
+    assert torch.allclose(together, apart, atol=1e-5)
+    assert not torch.allclose(together, logits(packed, ids), atol=1e-3)
+
+
+def test_what_samples_is_not_packed(model: Path) -> None:
+    from kcurate.local_models import weights
+
+    sampling = weights.load_model(ModelSettings(str(model), attention="packed"))
+    assert sampling.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.gpu
+def test_packed_rows_on_a_gpu_are_those_of_a_cpu_and_have_gradients() -> None:
+    import torch
+
+    from kcurate.local_models.packed import attention
+
+    class Module:
+        num_key_value_groups = 2
+
+    torch.manual_seed(1)
+    lengths = [700, 3, 129]
+    bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0)], dtype=torch.int32)
+    heads = [torch.randn(1, count, sum(lengths), 64, dtype=torch.bfloat16) for count in (4, 2, 2)]
+    found = []
+    for device in ("cpu", "cuda"):
+        sides = [side.to(device).requires_grad_() for side in heads]
+        rows, _ = attention(
+            Module(), *sides, None, cu_seq_lens_q=bounds.to(device), max_length_q=max(lengths)
+        )
+        rows.float().square().sum().backward()
+        found.append([rows.detach().cpu(), *(side.grad.cpu() for side in sides)])
+    for cpu, gpu in zip(*found, strict=True):
+        assert (cpu - gpu).float().norm() < 0.02 * cpu.float().norm()
