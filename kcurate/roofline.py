@@ -14,6 +14,7 @@ from typing import Any
 
 from kcurate.core import resources
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Problem
 
 # Bytes of a sector, the unit in which device memory is read.
@@ -64,3 +65,27 @@ def least_work(family: str, problem: Problem) -> LeastWork | None:
         SECTOR * evaluate(facts.get("sectors", 0), names),
         {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
     )
+
+
+def target(problem: Problem, family: str, device: str) -> str:
+    """The least time that the data sheet of a GPU allows for a problem; empty where that is not known.
+
+    Of a family that is not on file only memory counts: every input read once, every output written once.
+    """
+    peaks = on_file()["peaks"].get(device)
+    if peaks is None:
+        return ""
+    work = least_work(family, problem)
+    if work is None:
+        moved = sum(
+            logical_bytes(buffer, problem.sizes.headline) * (2 if buffer.role == "inout" else 1)
+            for buffer in problem.buffers.values()
+            if buffer.role != "scratch"
+        )
+        times: Mapping[str, float] = {"bytes": moved / peaks["bytes"] * 1e6}
+    else:
+        times = work.times_us(peaks)
+    limit, least_us = max(times.items(), key=lambda entry: entry[1])
+    by = "memory" if limit in ("bytes", GATHER) else f"{limit} arithmetic"
+    least = f"no side takes less than {least_us:.3g} us at the bench size (limit: {by})"
+    return f"Target: by the data sheet, {least}."

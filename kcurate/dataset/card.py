@@ -17,6 +17,7 @@ from kcurate import __version__
 from kcurate.core.licence_texts import canonical
 from kcurate.cuda_source.compare.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet
+from kcurate.dataset.column_words import WORDS
 from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"
@@ -36,7 +37,7 @@ _HUB_LICENCES = frozenset(
 )
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "100K<n<1M"))
 
-_LEAD = """\
+LEAD = """\
 One row is one pair: the same computation written slow and written fast in CUDA, its problem (sizes, buffers,
 scalars) and its launch plans as data, and its verdict. `confirmed`: both sides agree on every test and the
 speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
@@ -45,6 +46,26 @@ _PROMPTS = """\
 Each prompt occurs once, with the fastest answer to it. Prompts with slower answers ask for a technique by
 name (`technique`); they are in `sft` only. Prompts name the GPU of the row's verdict. Every answer obeys the
 rules in its prompt. `untaught` in `gates.json` lists the pairs without a prompt, and why.
+"""
+# Run by a test as it stands, with a small model and this dataset's folder in place of the names.
+_RECIPE = """\
+Fine-tuning with [TRL](https://github.com/huggingface/trl); the loss is on completions only:
+
+```python
+import torch
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("USER/NAME", "sft", split="train").select_columns(["prompt", "completion"])
+settings = SFTConfig(
+    "tuned", max_length=8192, num_train_epochs=1, per_device_train_batch_size=1,
+    bf16=torch.cuda.is_available(),
+)
+SFTTrainer("MODEL", args=settings, train_dataset=rows).train()
+```
+
+`preferences` is in the form of `DPOTrainer`, `grpo` in that of `GRPOTrainer`, with the judge as reward
+(`kcurate serve`); a config is read as a stream with `load_dataset(..., streaming=True)`.
 """
 UNCONFIRMED = (
     "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences and repair are missing: they "
@@ -82,13 +103,13 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Content:
-    """What the card describes: rows of `pairs` by split, row counts by config and split, gates, version.
+    """What the card describes: rows of `pairs` by split, the data files, gates, version.
 
     `taught`: the rows of `sft`, of which one is shown.
     """
 
     splits: Mapping[str, Rows]
-    counts: Mapping[str, Mapping[str, int]]
+    files: Sequence[parquet.DataFile]
     gates: Gates
     version: str
     taught: Rows = ()
@@ -97,6 +118,14 @@ class Content:
     def rows(self) -> Rows:
         """Every row of `pairs`."""
         return [row for rows in self.splits.values() for row in rows]
+
+    @property
+    def configs(self) -> Mapping[str, Sequence[parquet.DataFile]]:
+        """The files of each config."""
+        by_config: dict[str, list[parquet.DataFile]] = {}
+        for file in self.files:
+            by_config.setdefault(file.config, []).append(file)
+        return by_config
 
 
 def render(content: Content) -> str:
@@ -119,9 +148,22 @@ def metadata(content: Content) -> dict[str, Any]:
         {
             "config_name": config,
             **({"default": True} if config == "pairs" else {}),
-            "data_files": [{"split": split, "path": parquet.data_file(config, split)} for split in splits],
+            "data_files": [{"split": file.split, "path": file.path} for file in files],
         }
-        for config, splits in content.counts.items()
+        for config, files in content.configs.items()
+    ]
+    # What `datasets` holds each split against when it has loaded it.
+    infos = [
+        {
+            "config_name": config,
+            "splits": [
+                {"name": file.split, "num_bytes": file.table_bytes, "num_examples": file.rows}
+                for file in files
+            ],
+            "download_size": sum(len(file.content) for file in files),
+            "dataset_size": sum(file.table_bytes for file in files),
+        }
+        for config, files in content.configs.items()
     ]
     return {
         "pretty_name": NAME,
@@ -131,6 +173,7 @@ def metadata(content: Content) -> dict[str, Any]:
         "size_categories": [next(name for limit, name in _SIZES if len(rows) < limit)],
         "tags": ["cuda", "gpu", "kernels", "code", "performance", "kcurate"],
         "configs": configs,
+        "dataset_info": infos,
     }
 
 
@@ -143,10 +186,11 @@ def hub_licence(license: str | None) -> str:
 def _body(content: Content) -> Iterator[str]:
     rows = content.rows
     yield f"# {NAME}\n"
-    yield _LEAD
+    yield LEAD
     yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
     yield from _configs(content)
     yield from _example(content)
+    yield from _columns(content)
     yield from _counts(rows)
     yield from _speedups(rows)
     yield _PROTOCOL
@@ -170,11 +214,11 @@ def _configs(content: Content) -> Iterator[str]:
     }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
-    for config, splits in content.counts.items():
-        counted = ", ".join(f"{split} {count}" for split, count in splits.items())
+    for config, files in content.configs.items():
+        counted = ", ".join(f"{file.split} {file.rows}" for file in files)
         yield f"| `{config}` | {contents[config]} | {counted} |"
     yield ""
-    if set(content.counts) == {"pairs", "tasks"}:
+    if set(content.configs) == {"pairs", "tasks"}:
         yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
     yield "No family is in both splits, and no function of one split occurs in code of the other, even under"
     yield f"other names (limit: {HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
@@ -191,6 +235,7 @@ def _example(content: Content) -> Iterator[str]:
     yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
     yield "print(rows[0])\n```\n"
     if content.taught:
+        yield _RECIPE
         row = min(
             content.taught,
             key=lambda lesson: (len(f"{lesson['prompt']}{lesson['completion']}"), lesson["id"]),
@@ -198,6 +243,19 @@ def _example(content: Content) -> Iterator[str]:
         yield f"A row of `sft`, `{row['id']}`, without the rules that every prompt begins with:\n"
         for message in (row["prompt"][1], row["completion"][0]):
             yield f"~~~text\n{message['content'].rstrip()}\n~~~\n"
+
+
+def _columns(content: Content) -> Iterator[str]:
+    yield "## Columns\n"
+    yield "| column | of | holds |"
+    yield "|---|---|---|"
+    holders: dict[str, list[str]] = {}
+    for config in content.configs:
+        for column in parquet.CONFIGS[config]:
+            holders.setdefault(column, []).append(config)
+    for column, configs in holders.items():
+        yield f"| `{column}` | {', '.join(configs)} | {WORDS[column]} |"
+    yield ""
 
 
 def _counts(rows: Rows) -> Iterator[str]:

@@ -1,30 +1,28 @@
 """Rows of `explained`: the answers of `sft`, with comments, after a diagnosis and what the answer changes.
 
-The diagnosis states measurements of the given side, the change compares them with those of the answer: times
-and resources from the verdict, launches from the plans, and hardware counters if both sides have profiles on
-the row's GPU. A counter is mentioned only above a threshold, most significant first, and only if the answer
-changes it enough (`material`). A technique that counters can show is named only if they do, or if an ablation
-showed that it saves time. Not covered: the sentences (`kcurate.prompts.explained`).
+The prompt lists what was measured of the given side (`measured`); the answer states nothing else. Its
+diagnosis repeats times, launches and the counters that limit the given side: above a threshold, most
+significant first, and only if the answer changes it enough (`material`). Its change names techniques as
+causes only where taking one away cost time, or a rung of a ladder that adds nothing else gains. Not covered:
+the sentences (`kcurate.prompts.explained`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcurate import prompts
 from kcurate.core import store
-from kcurate.errors import ProblemError
 from kcurate.problem import shown
-from kcurate.problem.expressions import evaluate
 from kcurate.problem.neutral import commented
 from kcurate.problem.outputs import logical_bytes
 from kcurate.problem.program import launch_count, names_of
 from kcurate.problem.techniques import shown_in, vocabulary
 from kcurate.profiling import counters, technique_counters
 from kcurate.prompts.explained import Fact, say, write
-from kcurate.records import SIDES, Candidate, Launch, Problem, Profile, Side, steps
+from kcurate.records import Candidate, Problem, Profile, Side
 
 Both = tuple[Profile, Profile]
 # At most this many facts about a side's counters, and techniques explained in words.
@@ -33,6 +31,14 @@ MOST = 3
 # thread touch up to `technique_counters.WIDE[1]`), and stall cycles per instruction.
 SECTORS, CYCLES = 8.0, 4.0
 WIDE = "vectorized-access"
+# Less than this is no cause; a technique whose name says nothing of what was done.
+LEAST_GAIN = 1.05
+_SAYS_NOTHING = "algorithmic-improvement"
+_RESOURCES = {
+    "registers": "registers a thread",
+    "shared_bytes": "bytes of static shared memory a block",
+    "local_bytes": "bytes of local memory a thread",
+}
 # The only counter that improves by rising.
 OCCUPIED = "occupancy_pct"
 # Conflicts as a share of shared memory's passes; issue, FP64 and occupancy (a maximum) in percent; local
@@ -48,18 +54,40 @@ ISSUED = {"shared_wavefronts": 4.0, "shared_conflicts": 4.0, "atomics": 32.0}
 _SECTORS = {"load_sectors": ("in", "inout", "scratch"), "store_sectors": ("out", "inout", "scratch")}
 
 
-def explained(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> str:
-    """The answer to a pair's prompt in three parts; `pair` as published, `row` its row of `pairs`.
+def explained(
+    row: Mapping[str, Any], pair: Candidate, both: Both | None, causes: Mapping[str, float]
+) -> str | None:
+    """The answer to a pair's prompt in three parts; None without a cause.
 
-    `both`: the profiles of the slow and the fast side on the row's GPU.
+    `pair` as published, `row` its row of `pairs`. `both`: the profiles of the slow and the fast side on the
+    row's GPU. `causes`: by technique, how many times as long the answer takes without it.
     """
-    code = row["fast_original"] and commented(row["fast_original"])
+    answer, language = shown.answer_of(pair.fast, pair.slow), pair.fast.language
+    code = commented(row["fast_original"]) if row["fast_original"] and language == "cuda" else ""
     if not code or shown.shown_code(code) != pair.fast.code:
-        code = pair.fast.code
-    answer = shown.answer_of(pair.fast, pair.slow)
-    written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers))
-    first, second = diagnosis(row, pair, both), change(row, pair, both)
-    return write(_sentences(pair.id, first), _sentences(pair.id, second), written)
+        code = answer.code
+    written = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers), language)
+    first, second = diagnosis(row, pair, both), list(techniques(causes))
+    if not second:
+        return None
+    second += _launched(pair)
+    return write(_sentences(pair.id, first), _sentences(pair.id, iter(second)), written)
+
+
+def measured(row: Mapping[str, Any], pair: Candidate, given: Profile | None) -> Iterator[str]:
+    """What a prompt lists of the given side: times, launches, resources, and counters if it has a profile."""
+    for fact in _measurements(row, pair):
+        yield say(fact, 0)
+    for kernel in json.loads(row["slow_resources"]):
+        parts = ((kernel.get(key), words) for key, words in _RESOURCES.items())
+        if listed := ", ".join(f"{amount} {words}" for amount, words in parts if amount is not None):
+            yield f"Kernel {kernel['kernel']}: {listed}."
+    if given is None:
+        return
+    for name, value in given.counters.items():
+        yield f"{counters.BY_NAME[name].text}: {counters.shown(name, value)}"
+    if share_of := _conflicts(given.counters):
+        yield f"passes of shared memory that bank conflicts add: {share(share_of)}"
 
 
 def _sentences(name: str, facts: Iterator[Fact]) -> list[str]:
@@ -77,13 +105,17 @@ def share(value: float) -> str:
     return f"{100 * value:.3g}%"
 
 
-def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterator[Fact]:
-    """Measurements of the given side."""
+def _measurements(row: Mapping[str, Any], pair: Candidate) -> Iterator[Fact]:
     yield Fact("time", {"us": number(row["slow_us"]), "gpu": row["device"]})
     if row["copy_fraction"]:
         yield Fact("reach", {"share": share(row["copy_fraction"] * row["fast_us"] / row["slow_us"])})
     if (count := launches(pair.problem, pair.slow)) is not None and count > 1:
         yield Fact("launches", {"count": _launches(count)})
+
+
+def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterator[Fact]:
+    """Measurements of the given side."""
+    yield from _measurements(row, pair)
     for kernel, local in _local(row["slow_resources"]):
         yield Fact("local", {"kernel": kernel, "bytes": str(local)})
     if both is not None:
@@ -109,7 +141,7 @@ def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
     if 0 < improved.get(OCCUPIED, 100.0) < OCCUPANCY:
         yield Fact("occupancy", {"share": share(improved[OCCUPIED] / 100)})
     if improved.get("atomics"):
-        yield Fact("atomics", {"count": number(improved["atomics"])})
+        yield Fact("atomics", {"count": counters.shown("atomics", improved["atomics"]).split()[0]})
     if any(name in improved for name in DRAM) and all(name in before for name in DRAM):
         read, wrote = (counters.shown(name, before[name]) for name in DRAM)
         yield Fact("dram", {"read": read, "write": wrote})
@@ -124,9 +156,15 @@ def _access_limits(code: str, before: Mapping[str, float], improved: Mapping[str
     local = improved.get("local_bytes", 0.0)
     if local and local >= LOCAL_SHARE * before.get("l2_bytes", 0.0):
         yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", local)})
-    passes = before.get("shared_wavefronts", 0.0)
-    if passes and improved.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
-        yield Fact("conflicts", {"share": share(improved["shared_conflicts"] / passes)})
+    conflicts = _conflicts(before)
+    if "shared_conflicts" in improved and conflicts >= CONFLICTS:
+        yield Fact("conflicts", {"share": share(conflicts)})
+
+
+def _conflicts(values: Mapping[str, float]) -> float:
+    """The share of shared memory's passes that bank conflicts add; 0 if it is not known."""
+    passes = values.get("shared_wavefronts", 0.0)
+    return values.get("shared_conflicts", 0.0) / passes if passes else 0.0
 
 
 def material(counter: str, pair: Candidate, both: Both) -> bool:
@@ -167,73 +205,45 @@ def _weight(counter: str, pair: Candidate) -> float:
     return sum(size for role, size in sizes if role in _SECTORS[counter]) / total if total else 0.0
 
 
-def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterator[Fact]:
-    """Measurements of the answer compared with those of the given side; the speedup comes last."""
-    yield from techniques(pair, both)
+def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
+    """The techniques that are causes, the one that saves most first, with their meaning."""
+    defined = vocabulary()
+    known = [
+        name for name in causes if name in defined and name != _SAYS_NOTHING and causes[name] >= LEAST_GAIN
+    ]
+    for name in sorted({*known} - {_SAYS_NOTHING}, key=lambda name: (-causes[name], name))[:MOST]:
+        meaning = defined[name].meaning.rstrip(".")
+        yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
+
+
+def _launched(pair: Candidate) -> Iterator[Fact]:
+    """How many launches the answer's plan has, if that is another number."""
     before, after = (launches(pair.problem, side) for side in (pair.slow, pair.fast))
     if before is not None and after is not None and before != after:
         yield Fact("other_launches", {"count": _launches(after), "before": _launches(before)})
-    registers = (_most(row[f"{side}_resources"], "registers") for side in SIDES)
-    shared = (_shared(pair.problem, getattr(pair, side), row[f"{side}_resources"]) for side in SIDES)
-    for kind, field, (slow, fast) in (("registers", "count", registers), ("shared", "bytes", shared)):
-        if slow is not None and fast is not None and slow != fast:
-            yield Fact(kind, {field: str(fast), "before": str(slow)})
-    yield Fact(
-        "gain",
-        {
-            "us": number(row["fast_us"]),
-            "before": number(row["slow_us"]),
-            "ratio": f"{row['speedup']:.2f}",
-            "low": f"{row['speedup_low']:.2f}",
-            "high": f"{row['speedup_high']:.2f}",
-        },
-    )
 
 
-def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
-    """The techniques, the first ones with their meaning and the counter that each changes.
+def causes_of(
+    pair: Candidate, speedup: float | None, slower: Iterable[tuple[Candidate, float]]
+) -> Mapping[str, float]:
+    """By technique, how many times as long a pair's fast side takes without it.
 
-    No counter is mentioned twice; launches and bank conflicts are left to their own facts.
+    From ablations (`worth`), from `slower` answers to the same prompt (with how many times as long they take
+    at least) whose techniques are the pair's but for one, and from the pair itself if a rule took away its
+    only technique.
     """
-    defined = vocabulary()
-    evidence: dict[str, list[technique_counters.Move]] = {}
-    for name in pair.techniques:
-        moves = technique_counters.moves(name, *both) if both is not None else []
-        right = [move for move in moves if move.right and both and material(move.counter, pair, both)]
-        right = [move for move in right if name != WIDE or _widened(move, pair.fast.code)]
-        if name in defined and (right or not moves or name in pair.worth):
-            evidence[name] = right
-    mentioned = {technique_counters.LAUNCHES, technique_counters.CONFLICTS}
-    for name in list(evidence)[:MOST]:
-        meaning = defined[name].meaning.rstrip(".")
-        yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
-        if name in pair.worth:
-            yield Fact("worth", {"name": name, "ratio": f"{pair.worth[name]:.2f}"})
-        move = next((move for move in evidence[name] if move.counter not in mentioned), None)
-        if move is not None:
-            mentioned.add(move.counter)
-            yield _move(move)
-    if further := list(evidence)[MOST:]:
-        yield Fact("further", {"names": ", ".join(further)})
-
-
-def _widened(move: technique_counters.Move, code: str) -> bool:
-    """Whether a move is evidence of vectorized access: for sectors, the code has it and they are few.
-
-    Loads of matrix fragments touch as many sectors, in pieces of 4 bytes.
-    """
-    if not move.counter.endswith("_sectors"):
-        return True
-    return WIDE in shown_in(code) and move.fast <= technique_counters.WIDE[1]
+    ratios = dict(pair.worth)
+    for other, ratio in slower:
+        added = set(pair.techniques) - set(other.techniques)
+        if len(added) == 1 and set(other.techniques) <= set(pair.techniques):
+            ratios[added.pop()] = ratio
+    if pair.origin.rules and len(pair.techniques) == 1 and speedup is not None:
+        ratios.setdefault(pair.techniques[0], speedup)
+    return ratios
 
 
 def _launches(count: int) -> str:
     return f"{count} launch" if count == 1 else f"{count} launches"
-
-
-def _move(move: technique_counters.Move) -> Fact:
-    before, after = (counters.shown(move.counter, value) for value in (move.slow, move.fast))
-    return Fact("moves", {"counter": counters.BY_NAME[move.counter].text, "before": before, "after": after})
 
 
 def launches(problem: Problem | None, side: Side) -> int | None:
@@ -248,30 +258,3 @@ def _local(resources: str) -> Iterator[tuple[str, int]]:
     for kernel in json.loads(resources):
         if kernel.get("local_bytes"):
             yield kernel["kernel"], kernel["local_bytes"]
-
-
-def _shared(problem: Problem | None, side: Side, resources: str) -> int | None:
-    """The largest shared memory of a block, static and dynamic, over a plan's launches; None if unknown."""
-    static = [
-        (kernel_resources["kernel"], kernel_resources["shared_bytes"])
-        for kernel_resources in json.loads(resources)
-        if "shared_bytes" in kernel_resources
-    ]
-    if problem is None or not static or None in dict(static).values():
-        return None
-    names, sizes_of_launches = names_of(problem, problem.sizes.headline), []
-    for step in steps(side.plan):
-        if isinstance(step, Launch):
-            name = step.launch.rpartition("::")[2]
-            # Resources may have the mangled name, in which the name follows its length (`5scale`).
-            of_kernel = [size for kernel, size in static if kernel == name or f"{len(name)}{name}" in kernel]
-            try:
-                sizes_of_launches.append(max(of_kernel, default=0) + evaluate(step.shared_bytes, names))
-            except ProblemError:  # data-dependent
-                return None
-    return max(sizes_of_launches, default=0)
-
-
-def _most(resources: str, name: str) -> int | None:
-    amounts = [kernel[name] for kernel in json.loads(resources) if kernel.get(name) is not None]
-    return max(amounts, default=None)

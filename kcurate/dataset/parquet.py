@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,37 @@ CHUNKS = {"min_chunk_size": 256 * 1024, "max_chunk_size": 1024 * 1024, "norm_lev
 GROUP_BYTES = 100_000_000
 # Block size of the JSON reader: must exceed any row.
 _BLOCK_BYTES = 1 << 26
-_DATA_FILE = re.compile(rf"(?:{'|'.join(CONFIGS)})/(?:{'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.parquet")
+# The hash is missing from files of older builds.
+_DATA_FILE = re.compile(
+    rf"(?:{'|'.join(CONFIGS)})/(?:{'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}(?:-[0-9a-f]{{16}})?\.parquet"
+)
 
 
-def data_file(config: str, split: str) -> str:
-    """The file of a split of a config in the dataset folder."""
-    return f"{config}/{split}-00000-of-00001.parquet"
+@dataclass(frozen=True)
+class DataFile:
+    """The one file of a split of a config; `table_bytes`: the size of its table in memory.
+
+    Its name has a hash of its content, since `datasets` caches a repository by the names of its files and
+    would give the rows of a dataset that was replaced in place.
+    """
+
+    config: str
+    split: str
+    content: bytes
+    rows: int
+    table_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Where it lies in the dataset folder."""
+        digest = hashlib.sha256(self.content).hexdigest()[:16]
+        return f"{self.config}/{self.split}-00000-of-00001-{digest}.parquet"
+
+
+def data_file(config: str, split: str, rows: Sequence[Mapping[str, Any]]) -> DataFile:
+    """The file of these rows (at least one)."""
+    content, table_bytes = _written(config, rows)
+    return DataFile(config, split, content, len(rows), table_bytes)
 
 
 def is_data_file(path: str) -> bool:
@@ -71,7 +98,12 @@ def _arrow(kind: Any) -> Any:
 
 
 def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """The rows (at least one) as one Parquet file, equal to the one that `datasets` writes.
+    """The rows (at least one) as one Parquet file, equal to the one that `datasets` writes."""
+    return _written(config, rows)[0]
+
+
+def _written(config: str, rows: Sequence[Mapping[str, Any]]) -> tuple[bytes, int]:
+    """A file's content, and the size of its table.
 
     Importing `datasets` takes half a second. Rows become a table through JSON, since Arrow imports pandas to
     convert Python objects, which takes another quarter of a second.
@@ -94,7 +126,7 @@ def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     ) as file:
         file.write_table(table, max(1, len(rows) * GROUP_BYTES // table.nbytes))
         file.add_key_value_metadata({"content_defined_chunking": json.dumps(CHUNKS)})
-    return buffer.getvalue()
+    return buffer.getvalue(), table.nbytes
 
 
 def load(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,9 @@ from kcurate.mutate.choosing import every
 from kcurate.problem import shown
 from kcurate.records import Candidate, Prompt, Side, WrongAttempt
 
+# What a prompt names where the findings are an emulator's.
+EMULATOR = "emulator"
+NO_GPU = "any, judged on an emulator"
 # The wrong answer that models give most often: the given code, unchanged.
 GIVEN_BACK = "given_back"
 
@@ -55,5 +58,6 @@ def repairs(
         if pair is None or wrong is None or pair.problem is None:
             continue
         earlier = shown.earlier(wrong, pair.slow, fact.findings)
-        material = shown.material_of(pair.problem, pair.slow, "fast", pair.family, gpus[fact.pair])
+        gpu = NO_GPU if fact.device == EMULATOR else gpus[fact.pair]
+        material = shown.material_of(pair.problem, pair.slow, "fast", pair.family, gpu, pair.fast.language)
         yield fact, prompts.build(material, None, action="repair", earlier=earlier)

@@ -19,7 +19,7 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, changes, licences, parquet, repairs
+from kcurate.dataset import card, changes, croissant, licences, parquet, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
 from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
@@ -269,17 +269,14 @@ def _files(
         for split, split_rows in by_split.items()
     }
     configs = {"pairs": configs["pairs"], "tasks": tasks, **configs}
-    counts = {
-        config_name: {split: len(split_rows) for split, split_rows in table.items()}
-        for config_name, table in configs.items()
-    }
-    files = {
-        parquet.data_file(config_name, split): parquet.to_bytes(config_name, split_rows)
+    tables_on_file = [
+        parquet.data_file(config_name, split, split_rows)
         for config_name, table in configs.items()
         for split, split_rows in table.items()
-    }
+    ]
+    files = {file.path: file.content for file in tables_on_file}
     taught = [row for split_rows in configs.get("sft", {}).values() for row in split_rows]
-    content = card.Content(by_split, counts, gates, history.version, taught)
+    content = card.Content(by_split, tables_on_file, gates, history.version, taught)
     speedups = [row["speedup"] for row in rows if trainable(row) and row["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"
@@ -287,6 +284,7 @@ def _files(
     return files | {
         "README.md": card.render(content).encode(),
         "ATTRIBUTION.md": licences.attribution((entry.candidate, entry.kernels) for entry in kept).encode(),
+        croissant.FILE: croissant.describe(card.NAME, card.LEAD, history.version, tables_on_file),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
         _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),

@@ -9,17 +9,18 @@ training itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kcurate import prompts
-from kcurate.dataset.explained import Both, explained
+from kcurate import prompts, roofline
+from kcurate.dataset.explained import Both, causes_of, explained, measured
 from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
+from kcurate.problem.techniques import names_technique
 from kcurate.records import Outcome, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
@@ -87,20 +88,24 @@ def tables(
     Splits share no prompt: each holds whole families, and a prompt names its family.
     """
     by_id = {str(row["id"]): row for row in rows if trainable(row)}
-    proved = [Proved.of_row(candidate_of(row), row) for row in by_id.values()]
+    proved = [_proved(row) for row in by_id.values()]
     known = lessons(proved)
     if test:
         local = {lesson.pair.id: Untaught.LOCAL_EDIT for lesson in known.taught if lesson.local_edit}
         scored = tuple(lesson for lesson in known.taught if not lesson.local_edit)
         known = replace(known, taught=scored, untaught=known.untaught | local)
     answered = [(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.answer is not None]
-    profiles = counted or {}
+    profiles, causes = counted or {}, _causes(known.answers)
     configs = {
         "sft": [sft_row(row, lesson) for row, lesson in answered],
         "grpo": [
             grpo_row(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.technique is None
         ],
-        "explained": [explained_row(row, lesson, profiles.get(lesson.pair.id)) for row, lesson in answered],
+        "explained": [
+            told
+            for row, lesson in answered
+            if (told := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
+        ],
         "write": list(_written(proved, by_id)),
         "preferences": list(_preferences(known.answers, by_id)),
         "repair": list(_repairs(known, proved, by_id, wrong)),
@@ -108,25 +113,68 @@ def tables(
     return configs, known.untaught
 
 
+def _proved(row: Mapping[str, Any]) -> Proved:
+    pair = candidate_of(row)
+    target = roofline.target(pair.problem, pair.family, row["device"]) if pair.problem is not None else ""
+    return Proved.of_row(pair, row, target)
+
+
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For each problem the fastest known CUDA side, and the shortest description of what it computes."""
+    """For each problem the fastest known CUDA side, asked for by words and the plainest given side."""
     by_problem: dict[tuple[str, str], list[Proved]] = {}
     for proof in proved:
         problem, fast = proof.pair.problem, proof.pair.fast
         if fast.language == "cuda" and problem is not None and not problem.single_size and not fast.views:
             by_problem.setdefault((proof.pair.family, rows[proof.pair.id]["problem"]), []).append(proof)
     for _, group in sorted(by_problem.items()):
-        words = min((text for proof in group if (text := shown.words_of(proof.pair))), key=len, default="")
+        plainest = min(
+            (proof.pair for proof in group if not proof.pair.slow.views),
+            key=lambda pair: (
+                pair.slow.language != "torch",
+                bool(pair.origin.rules),
+                len(pair.slow.code),
+                pair.id,
+            ),
+            default=None,
+        )
         best = min(group, key=lambda proof: (rows[proof.pair.id]["fast_us"], proof.pair.id))
-        if words and best.pair.problem is not None:
-            row = rows[best.pair.id]
+        if plainest is not None and best.pair.problem is not None:
+            row, reference = rows[best.pair.id], plainest.slow
+            words = _words(group)
             yield _row(
                 WRITE_COLUMNS,
                 row,
-                prompt=shown.first_request(best.pair.problem, best.pair.family, words, best.gpu),
+                prompt=shown.first_request(best.pair.problem, reference, best.pair.family, words, best.where),
                 completion=prompts.write_answer(shown.whole_answer(best.pair.fast)),
                 us=row["fast_us"],
             )
+
+
+def _words(group: Iterable[Proved]) -> str:
+    """The shortest description of what the pairs of a problem compute that names no technique."""
+    texts = (shown.words_of(proof.pair) for proof in group)
+    return min((text for text in texts if text and not names_technique(text)), key=len, default="")
+
+
+def _causes(answers: Iterable[Sequence[Answered]]) -> dict[str, Mapping[str, float]]:
+    """By pair, the techniques that ablations or slower answers to its prompt show to save time."""
+    causes: dict[str, Mapping[str, float]] = {}
+    for group in answers:
+        for answered in group:
+            slower = [
+                (other.of.pair, ratio)
+                for other in group
+                if (ratio := _least_ratio(answered.of, other.of)) is not None and ratio > 1
+            ]
+            causes[answered.of.pair.id] = causes_of(answered.of.pair, answered.of.speedup, slower)
+    return causes
+
+
+def _least_ratio(better: Proved, worse: Proved) -> float | None:
+    """How many times as long the second takes at least; None without times of both on one GPU model."""
+    if better.gpu != worse.gpu or better.interval is None or worse.interval is None:
+        return None
+    return better.interval[0] / worse.interval[1]
 
 
 def _preferences(
@@ -136,14 +184,14 @@ def _preferences(
     for group in answers:
         known = [answered for answered in group if answered.answer is not None and answered.of.interval]
         for better, worse in itertools.combinations(known, 2):
-            assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
-            low = better.of.interval[0] / worse.of.interval[1]
-            if better.of.gpu != worse.of.gpu or low <= 1:
+            low = _least_ratio(better.of, worse.of)
+            if low is None or low <= 1:
                 continue
+            assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
             yield _row(
                 PREFERENCE_COLUMNS,
                 rows[better.of.pair.id],
-                prompt=shown.request(better.of.pair, gpu=better.of.gpu),
+                prompt=shown.request(better.of.pair, gpu=better.of.where),
                 chosen=better.answer,
                 rejected=worse.answer,
                 rejected_id=worse.of.pair.id,
@@ -165,7 +213,7 @@ def _repairs(
         for lesson in known.taught
         if lesson.answer is not None and lesson.technique is None
     }
-    gpus = {proof.pair.id: proof.gpu for proof in proved}
+    gpus = {proof.pair.id: proof.where for proof in proved}
     pairs = {proof.pair.id: proof.pair for proof in proved if proof.pair.id in right}
     for fact, prompt in repairs(pairs, wrong, gpus):
         yield _row(
@@ -199,13 +247,19 @@ def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
     )
 
 
-def explained_row(row: Mapping[str, Any], lesson: Lesson, both: Both | None) -> dict[str, Any]:
-    """The `explained` row of a lesson that has an answer."""
+def explained_row(
+    row: Mapping[str, Any], lesson: Lesson, both: Both | None, causes: Mapping[str, float]
+) -> dict[str, Any] | None:
+    """The `explained` row of a lesson that has an answer; None if nothing shows a cause of its speedup."""
+    text = explained(row, lesson.pair, both, causes)
+    if text is None:
+        return None
+    given = list(measured(row, lesson.pair, both[0] if both else None))
     return _row(
         EXPLAINED_COLUMNS,
         row,
-        prompt=prompts.asking_why(lesson.prompt),
-        completion=explained(row, lesson.pair, both),
+        prompt=prompts.asking_why(lesson.prompt, given, lesson.pair.fast.language),
+        completion=text,
         technique=lesson.technique,
         local_edit=lesson.local_edit,
         counted=both is not None,

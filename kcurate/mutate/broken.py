@@ -26,7 +26,7 @@ def lost_declaration(code: Code) -> Changes:
 
 
 def misspelt_call(code: Code) -> Changes:
-    """A call to a function that does not exist."""
+    """A call to an intrinsic without its leading underscores."""
     for i, token in enumerate(code.tokens):
         name = token.text
         if (
@@ -35,7 +35,7 @@ def misspelt_call(code: Code) -> Changes:
             and name not in KEYWORDS | TYPES
             and name.islower()
         ):
-            yield name, (code.instead(i, f"{name.strip('_')}_all"),)
+            yield name, (code.instead(i, name.lstrip("_")),)
 
 
 def lost_semicolon(code: Code) -> Changes:
@@ -43,14 +43,6 @@ def lost_semicolon(code: Code) -> Changes:
     for i, token in enumerate(code.tokens):
         if token.text == ";" and code.at(i + 1) not in ("", "}", ")") and code.at(i - 1) in (")", "]"):
             yield f"{code.at(i - 2)}{code.at(i - 1)};", (Edit(token.start, token.end, ""),)
-
-
-def debug_print(code: Code) -> Changes:
-    """A leftover `printf`."""
-    for i in code.words("if", "for"):
-        if code.at(i - 1) in (";", "{", "}"):
-            at = code.tokens[i].start
-            yield f"before {code.at(i)}", (Edit(at, at, 'if (threadIdx.x == 0) printf("here\\n");\n    '),)
 
 
 def endless_loop(code: Code) -> Changes:
@@ -85,11 +77,6 @@ def unknown_kernel(launch: Launch) -> Launch | None:
     return replace(launch, launch=f"{launch.launch}_kernel")
 
 
-def too_many_threads(launch: Launch) -> Launch | None:
-    """A block above the limit of 1024 threads."""
-    return replace(launch, block=(1024, 2))
-
-
 def half_the_grid(launch: Launch) -> Launch | None:
     """A grid that covers half of the work."""
     first = launch.grid[0]
@@ -100,10 +87,10 @@ ATTEMPTS: Mapping[str, Change] = {
     **OPERATORS,
     **{
         function.__name__: of_text(function)
-        for function in (lost_declaration, misspelt_call, lost_semicolon, debug_print, endless_loop)
+        for function in (lost_declaration, misspelt_call, lost_semicolon, endless_loop)
     },
     **{
         function.__name__: _launches(function)
-        for function in (missing_argument, unknown_kernel, too_many_threads, half_the_grid)
+        for function in (missing_argument, unknown_kernel, half_the_grid)
     },
 }

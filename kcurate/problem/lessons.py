@@ -7,6 +7,7 @@ asks for a technique by name. Not covered: which pairs are proved (`kcurate.verd
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -57,19 +58,27 @@ class Untaught(StrEnum):
 class Proved:
     """A pair as it is published, with its measured speedup (None: not timed) and the GPU of the measurement.
 
-    `interval`: the speedup's confidence interval.
+    `interval`: the speedup's confidence interval. `target`: what a side could reach there, in words.
     """
 
     pair: Candidate
     speedup: float | None = None
     gpu: str = ""
     interval: tuple[float, float] | None = None
+    target: str = ""
+
+    @property
+    def where(self) -> str:
+        """The GPU and the target, as prompts have them."""
+        return "\n".join(part for part in (self.gpu, self.target) if part)
 
     @classmethod
-    def of_row(cls, pair: Candidate, row: Mapping[str, Any]) -> Proved:
+    def of_row(cls, pair: Candidate, row: Mapping[str, Any], target: str = "") -> Proved:
         """The pair in a published row, with the measurement in that row."""
         interval = None if row["speedup"] is None else (row["speedup_low"], row["speedup_high"])
-        return cls(pair, row["speedup"], gpu_named(row["device"], row.get("compiler")), interval)
+        details = json.loads(row.get("environment_details") or "{}")
+        gpu = gpu_named(row["device"], row.get("compiler"), details)
+        return cls(pair, row["speedup"], gpu, interval, target)
 
 
 @dataclass(frozen=True)
@@ -215,11 +224,11 @@ def _answer(pair: Candidate) -> str | None:
     """The fast side as a completion, if that reads back as the fast side."""
     assert pair.problem is not None, "a prompt shows it"
     answer = shown.answer_of(pair.fast, pair.slow)
-    side = side_of(answer, pair.slow, pair.problem)
+    side = side_of(answer, pair.slow, pair.problem, pair.fast.language)
     if isinstance(side, str):
         return None
     published = replace(pair.fast, code=side.code, nondeterministic=side.nondeterministic)
-    return prompts.write_answer(answer) if side == published else None
+    return prompts.write_answer(answer, pair.fast.language) if side == published else None
 
 
 def _technique(pair: Candidate, used: Collection[str | None]) -> Technique | None:
@@ -233,7 +242,7 @@ def _technique(pair: Candidate, used: Collection[str | None]) -> Technique | Non
 def _lesson(answered: Answered, technique: Technique | None, *, brief: bool) -> Lesson:
     pair = answered.of.pair
     template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
-    prompt = shown.request(template, brief=brief, technique=technique, gpu=answered.of.gpu)
+    prompt = shown.request(template, brief=brief, technique=technique, gpu=answered.of.where)
     name, local_edit = technique.name if technique else None, _is_local(pair.slow.code, pair.fast.code)
     return Lesson(template, prompt, answered.answer, name, answered.of.speedup, local_edit)
 
@@ -248,13 +257,16 @@ def _is_local(start: str, answer: str) -> bool:
     return sum(line in given_lines for line in lines) > LOCAL * len(lines)
 
 
-def gpu_named(device: str, compiler: str | None) -> str:
+def gpu_named(device: str, compiler: str | None, details: Mapping[str, Any] | None = None) -> str:
     """A GPU as prompts name it, such as `NVIDIA H200 (compute capability 9.0)`; empty for the emulator.
 
-    `compiler` is that of a verdict's environment, such as `nvrtc 13.0 sm_90a`.
+    `compiler` and `details` are those of a verdict's environment, such as `nvrtc 13.0 sm_90a`.
     """
     architecture = _ARCHITECTURE.search(compiler or "")
-    return f"{device} (compute capability {architecture[1]}.{architecture[2]})" if architecture else ""
+    capability = (
+        f"{architecture[1]}.{architecture[2]}" if architecture else (details or {}).get("compute_capability")
+    )
+    return f"{device} (compute capability {capability})" if capability else ""
 
 
 def together(codes: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:

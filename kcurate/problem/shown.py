@@ -6,16 +6,27 @@ surrounding text (`kcurate.prompts`).
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from kcurate import prompts
 from kcurate.core import codec, json_text
 from kcurate.cuda_source import normalise
-from kcurate.prompts import Answer, Earlier, Material, Technique
+from kcurate.problem.compare import KAPPA, NORM_BOUND, C
+from kcurate.problem.techniques import names_technique
+from kcurate.prompts import Answer, Earlier, Material, Technique, plan_language
 from kcurate.records import Candidate, Language, Problem, Prompt, Side, SideName
 from kcurate.triton_source import bare_python
 
+_LANGUAGES: Mapping[Language, str] = {"cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
+_TOLERANCE = (
+    f"A float element r may be off by {KAPPA:g} (u |r| + {C:g} sqrt(K) a max(|r|, S)): "
+    'K is "terms" (summed into it, else 1), u and a the unit roundoffs of its type and of the accumulator '
+    '("accumulate", else its type), S "scale", else the RMS of its row. The error norm of rows and outputs '
+    "stays below {bounds} of theirs, so narrower arithmetic passes only with split operands."
+)
 _NAMES_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 
 
@@ -32,7 +43,19 @@ def material_of(
         language=side.language,
         gpu=gpu,
         wants=wants,
+        notes=_notes(problem, side, wants),
     )
+
+
+def _notes(problem: Problem, side: Side, wants: Language) -> str:
+    """Lines on what the rules do not say of this problem and the plan of the given side."""
+    lines = list(plan_language.explained([codec.to_data(problem), launch_data(side)["plan"]]))
+    if side.language != wants and side.language != "torch":
+        lines.append(f"The plan is one of {_LANGUAGES[side.language]}; yours is one of {_LANGUAGES[wants]}.")
+    types = {buffer.dtype for buffer in problem.buffers.values() if buffer.role in ("out", "inout")}
+    if bounds := [f"{NORM_BOUND[name]:g} ({name})" for name in sorted(types & NORM_BOUND.keys())]:
+        lines.append(_TOLERANCE.format(bounds=", ".join(bounds)))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def request(
@@ -51,7 +74,9 @@ def request(
     if candidate.problem is None:
         raise ValueError(f"{candidate.id} has no problem")
     given = candidate.slow if makes == "fast" else candidate.fast
-    material = material_of(candidate.problem, given, makes, candidate.family, gpu)
+    wanted = (candidate.fast if makes == "fast" else candidate.slow).language
+    wants = "cuda" if wanted == "torch" else wanted
+    material = material_of(candidate.problem, given, makes, candidate.family, gpu, wants)
     return prompts.build(material, technique, brief=brief)
 
 
@@ -61,20 +86,25 @@ def words_of(candidate: Candidate) -> str:
     return "" if _NAMES_A_SIDE.search(words) else words
 
 
-def first_request(problem: Problem, family: str, words: str, gpu: str = "") -> Prompt:
-    """The prompt that shows a problem without any side, in words and as data."""
-    return prompts.write(family, f"{words}.", json_text.pretty(codec.to_data(problem)), gpu)
+def first_request(problem: Problem, reference: Side, family: str, words: str, gpu: str = "") -> Prompt:
+    """The prompt that asks for a first side: a problem in words, as data and by a reference.
+
+    `family` and `words` are left out where they would name a technique.
+    """
+    family, words = ("" if names_technique(text) else text for text in (family, words))
+    material = material_of(problem, reference, "fast", family, gpu)
+    return prompts.write(f"{words}." if words else "", material)
 
 
 def whole_answer(side: Side) -> Answer:
     """A side as the answer to a prompt that shows no side: with its plan and buffers."""
     data = launch_data(side)
-    return Answer(shown_code(side.code), data["plan"], data.get("buffers"))
+    return Answer(_bare(side), data["plan"], data.get("buffers"))
 
 
 def answer_of(side: Side, shown_side: Side) -> Answer:
     """A side as the answer to a prompt that shows `shown_side`; with plan and buffers only if they differ."""
-    return Answer(shown_code(side.code)) if _launches_alike(side, shown_side) else whole_answer(side)
+    return Answer(_bare(side)) if _launches_alike(side, shown_side) else whole_answer(side)
 
 
 def earlier(side: Side, shown_side: Side, findings: str) -> Earlier:
@@ -88,8 +118,12 @@ def _launches_alike(side: Side, other: Side) -> bool:
 
 
 def _bare(side: Side) -> str:
-    """A side's code without comments."""
-    return shown_code(side.code) if side.language == "cuda" else bare_python(side.code)
+    """A side's code without comments; a module that is not Python as it is."""
+    if side.language == "cuda":
+        return shown_code(side.code)
+    with contextlib.suppress(SyntaxError):
+        return bare_python(side.code)
+    return side.code
 
 
 def shown_code(code: str) -> str:

@@ -8,6 +8,7 @@ blocking are never detected, since only a run or the author's intent could show 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
@@ -24,6 +25,24 @@ LADDER_FAST = (
     "vectorized-access",
     "loop-unrolling",
 )
+
+
+# What names a way to use a GPU in the words of a problem, beside the names of techniques.
+_HARDWARE = (
+    r"tensor cores?|w?gmma|mma|tma|cp\.async|warps?|lanes?|threads?|(?:a|one) block|wave of blocks|"
+    r"shared memory|registers?|shuffles?|atomics?|tiled|split[- ]k|stream[- ]k|look-?back|launch(?:es)?"
+)
+
+
+@cache
+def _names() -> re.Pattern[str]:
+    listed = "|".join(re.escape(name).replace(r"\-", "[- ]") for name in vocabulary())
+    return re.compile(rf"(?<![\w-])(?:{listed}|{_HARDWARE})(?![\w-])", re.IGNORECASE)
+
+
+def names_technique(text: str) -> bool:
+    """Whether words (a description, the name of a family) name a technique, or the parts of a GPU it uses."""
+    return _names().search(text.replace("-", " ")) is not None or _names().search(text) is not None
 
 
 @cache

@@ -4,6 +4,7 @@
 |---|---|
 | `material` | what a prompt is made of: kernel, plan, problem, technique, examples |
 | `tasks` | the prompts: write the slow side, the fast side, a first side; each again after feedback |
+| `plan_language` | what a plan may have, from the words of `schemas/pair.json` |
 | `feedback` | what went wrong with an answer, in words that help the next one |
 | `replies` | the form of an answer, written and read |
 | `tools` | the tools of a conversation: their strict schemas, and what a model is told of them |

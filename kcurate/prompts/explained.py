@@ -16,7 +16,7 @@ DIAGNOSIS, CHANGE = "Diagnosis:", "Change:"
 _END = re.compile(r"(?<=\.) (?=[A-Z])")
 _FIELD = re.compile(r"\{(\w+)\}")
 # Fields that hold words; the others hold a number, possibly with a unit.
-WORDS = frozenset({"gpu", "kernel", "name", "names", "meaning", "counter"})
+WORDS = frozenset({"gpu", "kernel", "name", "meaning"})
 _TEXT, _NUMBER = r".+?", r"[\d,.e+-]+[kMGT]?%?(?: \w+)?"
 
 # By kind of fact; every template uses each field of its kind once.
@@ -99,34 +99,9 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "It is written with {name}: {meaning}.",
         "Its code has {name}: {meaning}.",
     ),
-    "worth": (
-        "Without {name} the answer takes {ratio} times as long.",
-        "Taking {name} away makes the answer take {ratio} times as long.",
-    ),
-    "further": (
-        "It also uses {names}.",
-        "It uses {names} too.",
-    ),
     "other_launches": (
         "Its plan has {count} in place of {before}.",
         "The plan goes from {before} to {count}.",
-    ),
-    "registers": (
-        "A thread uses {count} registers, {before} in the given code.",
-        "Registers of a thread go from {before} to {count}.",
-    ),
-    "shared": (
-        "A block has {bytes} bytes of shared memory, {before} in the given code.",
-        "Shared memory of a block goes from {before} to {bytes} bytes.",
-    ),
-    "moves": (
-        "The profiler counts {after} in place of {before} ({counter}).",
-        "As counted: {counter}, from {before} to {after}.",
-    ),
-    "gain": (
-        "It takes {us} us in place of {before} us, {ratio} times as fast ({low} to {high}).",
-        "The time goes from {before} us to {us} us: {ratio} times as fast ({low} to {high}).",
-        "Measured, it is {ratio} times as fast ({low} to {high}): {us} us in place of {before} us.",
     ),
 }
 

@@ -20,6 +20,8 @@ _REFUSED = {
     AttemptOutcome.SAME_MACHINE_CODE: "It compiles to machine code that is known already",
     AttemptOutcome.TRUNCATED: "The answer was cut off before its end; write a shorter one",
 }
+# Where an allocation lies says nothing; how far an access misses it does.
+_ADDRESS = re.compile(r"the address 0x[0-9a-f]+, ")
 _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")
 
 
@@ -46,6 +48,7 @@ def without_paths(text: str) -> str:
 
 
 def _sentence(lead: str, detail: str) -> str:
+    detail = _ADDRESS.sub("an address ", detail)
     return f"{lead}: {without_paths(detail.strip())}." if detail.strip() else f"{lead}."
 
 

@@ -40,7 +40,8 @@ class Material:
 
     `family`: a plain name of the computation, such as `matrix-vector`. `language`: of the given code;
     `wants`: of the answer. `gpu`: where the answer will run, such as `NVIDIA H200 (compute capability 9.0)`;
-    empty: any GPU.
+    empty: any GPU; further lines may say what is to be reached. `notes`: lines on keys of the problem and
+    the plan that the rules do not explain.
     """
 
     makes: SideName
@@ -51,3 +52,4 @@ class Material:
     language: Language = "cuda"
     gpu: str = ""
     wants: Language = "cuda"
+    notes: str = ""

@@ -49,9 +49,10 @@ class Unreadable:
     reason: str
 
 
-def write_answer(answer: Answer) -> str:
+def write_answer(answer: Answer, language: Language = "cuda") -> str:
     """An answer as text: what a model is trained to say, and what `read_reply` reads back."""
-    parts = [f"```cuda\n{answer.code.rstrip()}\n```\n"]
+    fence = "python" if language == "triton" else "cuda"
+    parts = [f"```{fence}\n{answer.code.rstrip()}\n```\n"]
     launch = {"plan": answer.plan, "buffers": answer.buffers}
     fields = {key: value for key, value in launch.items() if value is not None}
     if fields:

@@ -6,13 +6,16 @@ A prompt has three parts, most general first, so that a server's prompt cache ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Literal
 
 from kcurate.prompts.material import Earlier, Example, Material, Technique
-from kcurate.records import Prompt, SideName
+from kcurate.prompts.plan_language import plans
+from kcurate.records import Language, Prompt, SideName
 
-FORMAT = "5"
+FORMAT = "6"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
@@ -25,31 +28,14 @@ _AS_A_SIDE = """\
 as a problem (named sizes, buffers, scalars) and as one side: device code, and a plan that launches it. \
 """
 _IN_WORDS = """\
-in words and as a problem (named sizes, buffers, scalars). A side of it is device code, and a plan that \
-launches it. \
+in words, as a problem (named sizes, buffers, scalars) and by a reference. A side of it is code, and a \
+plan that launches it. \
 """
-# What plans have in every language.
-_EXTENTS = """\
-(one to three integer expressions over the sizes, with + - * / % min max ceil_div align_up log2 pow2)\
-"""
-_MOVES = """\
-Other steps: {"fill": buffer, "value": v}, {"copy": buffer, "to": buffer}, \
-"""
-_LOOPS = """\
-{"swap": [buffer, buffer]}, {"for": name, "from": a, "to": b, "do": [steps]}, \
-{"while_nonzero": buffer, "max": n, "do": [steps]}.
+_DATA = """\
+Buffers are dense, the last axis contiguous; "role" is in if none is given; "init" says how inputs are made. \
+"test" sizes are checked, "bench" sizes timed (the headline counts).
 
 """
-_LAUNCH = f"""\
-The plan is data, a list of steps. A launch step has "launch" (the kernel's name), "grid" and "block" \
-{_EXTENTS}, \
-"""
-_ARGS = """\
-"args" (names of buffers and scalars, {"buffer": name, "offset": expression}, or {"value": expression, \
-"dtype": type}), and where needed "template" (texts in which {expression} is filled in), "shared_bytes" and \
-"cluster" (blocks of a thread block cluster along each axis). \
-"""
-_PLANS = _LAUNCH + _ARGS + _MOVES + '{"upload": symbol, "from": buffer}, ' + _LOOPS
 _OTHER_SIDE = """\
 You write the other side of the same computation. What counts:
 - It computes the same for all sizes of the problem and for inputs that you have not seen, to the tolerance \
@@ -57,7 +43,8 @@ of each output. \
 """
 _FIRST_SIDE = """\
 You write a side. What counts:
-- It is right for all sizes of the problem and for inputs that you have not seen. \
+- It computes what the reference computes, for all sizes of the problem and for inputs that you have not \
+seen, to the tolerance of each output. \
 """
 _CONTRACT = """\
 Outputs are compared element by element; reading or writing out of bounds is found.
@@ -72,12 +59,10 @@ that hold whole PTX statements; a branch stays inside its statement.
 """
 _PLAN_KEPT = """\
 - The given plan launches your code as well, unless you give another. Where names, parameters, grids, blocks \
-or buffers have to change, give the whole plan. Scratch buffers that you add are declared with dtype and \
-shape.
+or buffers have to change, give the whole plan.
 """
 _PLAN_WRITTEN = """\
-- The plan uses the problem's buffers and scalars. Scratch buffers that you add are declared with dtype and \
-shape.
+- The plan uses the problem's buffers and scalars.
 """
 _NAMES = """\
 - No comments. Names say what a thing is; no name says whether the code is quick or not.
@@ -87,17 +72,11 @@ _COMMENTED = """\
 or not.
 """
 _TRITON_ROLE = """\
-You write Triton modules (Python, compiled by Triton for one NVIDIA GPU).
+You write Triton modules (Python, compiled by Triton for one NVIDIA GPU). "launch" names a function; its \
+"args" are for the parameters that are not constexpr, in order.
 
-A computation is given as a problem (named sizes, buffers, scalars) and as one side: code, and a plan that \
-launches it. The plan is data, a list of steps. A launch step of a Triton module has "launch" (the \
-function's name), "grid" \
+A computation is given \
 """
-_TRITON_ARGS = """\
-, "args" (names of buffers, scalars and sizes, for the parameters that are not constexpr, in order), \
-"constexprs" (name to value), "num_warps" and "num_stages". \
-"""
-_TRITON_PLANS = _EXTENTS + _TRITON_ARGS + _MOVES + _LOOPS
 _TRITON_CONTRACT = """\
 Outputs are compared element by element; reading or writing out of bounds is found.
 - One module: import triton, import triton.language as tl, constants, and functions with the one decorator \
@@ -107,11 +86,6 @@ len max min range. No host code, autotuning, inline assembly, libraries, prints,
 f-strings or comprehensions.
 - Each load and store past an end needs its mask. Sizes are int parameters.
 """
-RULES = _ROLE + _AS_A_SIDE + _PLANS + _OTHER_SIDE + _CONTRACT + _PLAN_KEPT + _NAMES
-EXPLAINED_RULES = RULES.removesuffix(_NAMES) + _COMMENTED
-TRITON_RULES = _TRITON_ROLE + _TRITON_PLANS + _OTHER_SIDE + _TRITON_CONTRACT + _PLAN_KEPT + _NAMES
-WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRITTEN + _NAMES
-
 # The same contract for small models with a short context: what the given side does not show by example.
 BRIEF_RULES = """\
 You rewrite CUDA device code. Given: a problem, a plan that launches the code, and the code. Write the other \
@@ -119,23 +93,16 @@ side: the same results for all sizes and inputs, to the tolerance of each output
 code as well, unless you give another. Device code only: no host code, no comments, no printf, no malloc.
 """
 
-TEXT_FORM = (
-    "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
+_FENCED = (
+    "one fenced ```cuda block that holds the whole file and, only if the plan changes, "
     'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n'
 )
-TRITON_TEXT_FORM = TEXT_FORM.replace("```cuda", "```python").replace("whole file", "whole module")
-
+TEXT_FORM = f"Answer with {_FENCED}"
 EXPLAINED_FORM = (
-    'Answer in three parts. A paragraph that begins with "Diagnosis:" says what measurements of the given '
-    'code show. One that begins with "Change:" says what your code does in its place, and what that gains. '
-    "Then comes one fenced ```cuda block that holds the whole file and, only if the plan changes, "
-    'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n'
+    'Answer in three parts. A paragraph that begins with "Diagnosis:" says what the measurements show. One '
+    'that begins with "Change:" says what your code does in its place. Then comes ' + _FENCED
 )
-
-WRITING_FORM = (
-    "Answer with one fenced ```cuda block that holds the whole file, and one fenced ```json block with "
-    '{"plan": [...], "buffers": {...}} after it.\n'
-)
+WRITING_FORM = TEXT_FORM.replace(" and, only if the plan changes,", ", and")
 
 _GOALS = {
     ("slow", True): """\
@@ -165,7 +132,10 @@ _TRANSLATED = {
     'such as {"launch": "kernel_name", "grid": ["ceil_div(n, 256)"], "block": [256], "args": '
     '["x", "out", "n"]}.\n',
 }
-_WRITE = "Write a side that is as fast as you can make it, by whatever technique suits it.\n"
+_WRITE = """\
+Write a side that is as fast as you can make it, by whatever technique suits it. The reference only says \
+what to compute.
+"""
 _ACTIONS = {
     "write": "",
     "repair": "The answer below was given before and was not accepted. Find out why, and put it right.\n",
@@ -222,11 +192,36 @@ def build(
             f"The same was asked before; this is request number {variant}, and answers are not shown to each "
             "other. Let the number decide between designs that are equally natural, so that answers differ.\n"
         )
-    rules = BRIEF_RULES if brief else RULES
-    triton = material.wants == "triton"
-    form = how or (TRITON_TEXT_FORM if triton else TEXT_FORM)
-    prompt = Prompt((TRITON_RULES if triton else rules) + form, _context(material), "\n".join(parts))
+    prompt = Prompt(system(material.wants, how=how, brief=brief), _context(material), "\n".join(parts))
     return prompt if earlier is None else again(prompt, action, earlier)
+
+
+Kind = Literal["rewrite", "explain", "write"]
+_FORMS: Mapping[Kind, str] = {"rewrite": TEXT_FORM, "explain": EXPLAINED_FORM, "write": WRITING_FORM}
+
+
+@cache
+def system(
+    wants: Language = "cuda", kind: Kind = "rewrite", *, how: str | None = None, brief: bool = False
+) -> str:
+    """The rules for answers in a language, and how to answer (`how`; None: as text, in fenced blocks)."""
+    form = how or _FORMS[kind]
+    if wants == "triton":
+        form = form.replace("```cuda", "```python").replace("whole file", "whole module")
+    elif brief:
+        return BRIEF_RULES + form
+    return rules(wants, kind) + form
+
+
+@cache
+def rules(wants: Language = "cuda", kind: Kind = "rewrite") -> str:
+    """The rules alone."""
+    role, contract = (_TRITON_ROLE, _TRITON_CONTRACT) if wants == "triton" else (_ROLE, _CONTRACT)
+    given, asked, plan = (_AS_A_SIDE, _OTHER_SIDE, _PLAN_KEPT)
+    if kind == "write":
+        given, asked, plan = (_IN_WORDS, _FIRST_SIDE, _PLAN_WRITTEN)
+    names = _COMMENTED if kind == "explain" else _NAMES
+    return "".join((role, given, plans(wants), _DATA, asked, contract, plan, names))
 
 
 def _goal(material: Material, technique: Technique | None) -> str:
@@ -269,15 +264,17 @@ def go_on(
     return "\n".join([last, *start, *goal, _GOING_ON[action]])
 
 
-def write(family: str, what: str, problem: str, gpu: str = "") -> Prompt:
-    """The prompt for a first side of a problem, which `what` says in words."""
-    context = f"Computation: {family}. {what}\n\n{_on(gpu)}Problem:\n```json\n{problem.rstrip()}\n```\n"
-    return Prompt(WRITING_RULES + WRITING_FORM, context, _WRITE)
+def write(what: str, material: Material) -> Prompt:
+    """The prompt for a first side of a problem, in words and by a reference, the code of `material`."""
+    context = _context(material, f"{what}\n", "Reference")
+    return Prompt(system(material.wants, "write"), context, _WRITE)
 
 
-def asking_why(prompt: Prompt) -> Prompt:
-    """The same request for an answer in three parts: diagnosis, change, code."""
-    return replace(prompt, system=EXPLAINED_RULES + EXPLAINED_FORM)
+def asking_why(prompt: Prompt, measured: Sequence[str], wants: Language = "cuda") -> Prompt:
+    """The same request, with measurements of the given side, for an answer in three parts."""
+    listed = "".join(f"- {line}\n" for line in measured)
+    context = f"{prompt.context}\nMeasured:\n{listed}" if listed else prompt.context
+    return replace(prompt, system=system(wants, "explain"), context=context)
 
 
 def chat(prompt: Prompt) -> list[dict[str, str]]:
@@ -288,21 +285,23 @@ def chat(prompt: Prompt) -> list[dict[str, str]]:
     ]
 
 
-def _context(material: Material) -> str:
+def _context(material: Material, what: str = "", role: str = "") -> str:
+    """`what`: the computation in words; `role`: what the code is, if not the side to be rewritten."""
+    plan, of = (f"{role} plan", f" of the {role.lower()}") if role else ("Plan", "")
     if material.language == "torch":
-        code = f"PyTorch module:\n```python\n{material.code.rstrip()}\n```\n\n{_FROM_TORCH}"
+        code = f"PyTorch module{of}:\n```python\n{material.code.rstrip()}\n```\n"
+        code += "" if role else f"\n{_FROM_TORCH}"
     elif material.language == "triton":
-        code = f"Triton module:\n```python\n{material.code.rstrip()}\n```\n"
+        code = f"Triton module{of}:\n```python\n{material.code.rstrip()}\n```\n"
     else:
-        code = f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
+        code = f"Device code{of}:\n```cuda\n{material.code.rstrip()}\n```\n"
+    where = f"GPU: {material.gpu}\n\n" if material.gpu else ""
+    family = f"Computation: {material.family}\n\n" if material.family else ""
+    what = f"{what}\n" if what else ""
     return (
-        f"Computation: {material.family}\n\n{_on(material.gpu)}"
-        f"Problem:\n```json\n{material.problem.rstrip()}\n```\n\nPlan:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
+        f"{family}{what}{where}Problem:\n```json\n{material.problem.rstrip()}\n```\n{material.notes}\n"
+        f"{plan}:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
     )
-
-
-def _on(gpu: str) -> str:
-    return f"GPU: {gpu}\n\n" if gpu else ""
 
 
 def _example(example: Example, makes: SideName) -> str:

@@ -51,13 +51,14 @@ class Readable:
 
 def read(task: Task, reply: str | prompts.Answer) -> Readable | Refused:
     """The candidate in a completion, or in an answer read from one; never raises, whatever a model wrote."""
-    answer = prompts.read_reply(reply, "text") if isinstance(reply, str) else reply
+    wanted = task.template.fast.language
+    answer = prompts.read_reply(reply, "text", wanted) if isinstance(reply, str) else reply
     if isinstance(answer, prompts.Unreadable):
         return Refused(Refusal.UNREADABLE, answer.reason)
     slow, problem = task.template.slow, task.template.problem
     if problem is None:
         return Refused(Refusal.MALFORMED, "the task has no problem")
-    side = side_of(answer, slow, problem)
+    side = side_of(answer, slow, problem, wanted)
     if isinstance(side, str):
         return Refused(Refusal.MALFORMED, side)
     candidate = replace(task.template, fast=side)

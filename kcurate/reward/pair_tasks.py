@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kcurate import roofline
 from kcurate.core import resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
@@ -62,7 +63,9 @@ def load(
         by_id |= {entry.pair.id: entry for entry in proved if entry.pair.id not in by_id}
     if clashes:
         note(f"left out because an earlier dataset has their id: {clashes}")
-    usable = by_id.values() if gpu is None else (replace(entry, gpu=gpu) for entry in by_id.values())
+    usable = (
+        by_id.values() if gpu is None else (replace(entry, gpu=gpu, target="") for entry in by_id.values())
+    )
     return tuple(map(_task, lessons(usable, brief=brief).taught))
 
 
@@ -107,7 +110,8 @@ def _proved(
         for name, split_rows in rows.items():
             for row in split_rows if split in (None, name) else ():
                 if row["outcome"] in outcomes:
-                    yield Proved.of_row(candidate_of(row), row)
+                    pair = candidate_of(row)
+                    yield Proved.of_row(pair, row, _target(pair, row["device"]))
 
 
 def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
@@ -117,5 +121,12 @@ def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
     for candidate, verdicts in standing.judged(store.find_candidates(pairs), workspace):
         best = standing.best(standing.current(candidate, verdicts))
         if best is not None and best.outcome.value in outcomes:
-            gpu = gpu_named(best.environment.device, best.environment.compiler)
-            yield Proved(neutral(candidate), best.speedup.ratio if best.speedup else None, gpu)
+            where = best.environment
+            gpu = gpu_named(where.device, where.compiler, where.details)
+            speedup = best.speedup.ratio if best.speedup else None
+            target = _target(candidate, where.device)
+            yield Proved(neutral(candidate), speedup, gpu, target=target)
+
+
+def _target(pair: Candidate, device: str) -> str:
+    return roofline.target(pair.problem, pair.family, device) if pair.problem is not None else ""

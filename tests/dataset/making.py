@@ -34,7 +34,9 @@ def pair(name: str, factor: int = 1, **changes: Any) -> Candidate:
     helper = f"__device__ float polynomial(float v) {{\n{steps}    return v;\n}}\n"
     slow, fast = (replace(side, code=f"// A remark.\n{helper}{side.code}") for side in (base.slow, base.fast))
     rule = Origin("rule", suite="demo", made="slow", rules=("unroll",))
-    made = replace(base, id=name, license="MIT", origin=rule, slow=slow, fast=fast, techniques=("unrolling",))
+    made = replace(
+        base, id=name, license="MIT", origin=rule, slow=slow, fast=fast, techniques=("loop-unrolling",)
+    )
     made = replace(made, description="Multiplies by a factor; the fast side has other code.")
     return replace(made, **changes)
 

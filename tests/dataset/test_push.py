@@ -214,7 +214,7 @@ def test_a_bad_name_is_told(space: Workspace, hub: Hub, repo: str) -> None:
 
 
 def test_a_dataset_that_was_changed_by_hand_does_not_leave(space: Workspace, hub: Hub) -> None:
-    path = space.dataset / parquet.data_file("pairs", "train")
+    (path,) = space.dataset.glob("pairs/train-*.parquet")
     rows = read_rows(space.dataset)["train"]
     path.write_bytes(parquet.to_bytes("pairs", [{**rows[0], "speedup": 99.0}, *rows[1:]]))
     with pytest.raises(InputError, match="the rows were modified after the build"):
@@ -351,6 +351,40 @@ for name in datasets.get_dataset_config_names(sys.argv[1], revision="v1.0.0"):
     for name, ids in loaded.items():
         assert ids == sorted(one["id"] for some in read_rows(space.dataset, name).values() for one in some)
     assert loaded["pairs"] == ["demo/0", "demo/1", "demo/2", "demo/3"]
+
+
+LOADS = """
+import sys, datasets
+for streaming in (False, True):
+    rows = datasets.load_dataset(sys.argv[1], "sft", split="train", streaming=streaming)
+    print(*sorted(row["id"] for row in rows))
+datasets.load_dataset(sys.argv[1], "sft", download_mode="force_redownload", cache_dir=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("place", ["local", "hub"])
+def test_a_dataset_replaced_in_place_is_never_served_from_a_cache(
+    space: Workspace, hub: Hub, tmp_path: Path, place: str
+) -> None:
+    """As rows as a stream, and as rows loaded anew into the old cache."""
+    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    command = [
+        sys.executable,
+        "-c",
+        LOADS,
+        str(space.dataset) if place == "local" else REPO,
+        str(tmp_path / "c"),
+    ]
+    for added in ((), ((pair("demo/9", 9), Outcome.CONFIRMED),)):
+        workspace(space.root, added)
+        build(BuildConfig(space.root))
+        run(config(space, hub))
+        done = subprocess.run(
+            command, env={**os.environ, **variables}, capture_output=True, text=True, check=False, timeout=120
+        )
+        ids = sorted(one["id"] for one in read_rows(space.dataset, "sft")["train"])
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert [line.split() for line in done.stdout.splitlines()] == [ids, ids]
 
 
 @pytest.mark.slow

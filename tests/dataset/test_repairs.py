@@ -21,8 +21,11 @@ def fact_of(one: Candidate, change: str, place: int = 0) -> WrongAttempt:
 def test_a_wrong_answer_is_made_again_and_shown_with_what_was_found() -> None:
     one = pair("demo/a")
     fact = fact_of(one, "lost_tail")
-    ((found, prompt),) = repairs({one.id: one}, [fact], {one.id: "NVIDIA H200"})
-    assert found == fact
+    (_, on_emulator), (found, prompt) = (
+        next(repairs({one.id: one}, [each], {one.id: "NVIDIA H200"}))
+        for each in (fact, replace(fact, device="NVIDIA H200"))
+    )
+    assert found.side == fact.side and "GPU: any, judged on an emulator\n" in on_emulator.context
     assert "/ 32 * 32" in prompt.task and "Wrong: y." in prompt.task
     assert "GPU: NVIDIA H200" in prompt.context and "/ 32 * 32" not in prompt.context
 
@@ -58,5 +61,5 @@ def test_the_facts_on_file_are_of_many_kinds() -> None:
     lines = facts().read_text().splitlines()
     assert len(known) == len(lines) == len({(one.pair, one.change, one.place) for one in known})
     assert len(known) >= 400
-    assert len({one.change for one in known}) >= 10 and len({one.outcome for one in known}) >= 8
+    assert len({one.change for one in known}) >= 10 and len({one.outcome for one in known}) >= 7
     assert not {one.outcome for one in known} & {Outcome.CORRECT, Outcome.CONFIRMED, Outcome.HARNESS_ERROR}

@@ -23,9 +23,8 @@ extern "C" __global__ void scale(const float* x, float* y, float a, int n) {
     ("change", "gone", "there"),
     [
         ("lost_declaration", "int i = blockIdx", "y[i]"),
-        ("misspelt_call", "__fmul_rn(", "fmul_rn_all("),
+        ("misspelt_call", "__fmul_rn(", "fmul_rn("),
         ("lost_semicolon", "v += x[k];", "v += x[k]"),
-        ("debug_print", "", 'printf("here\\n");'),
         ("endless_loop", "k++", "for (int k = 0; k < 2;)"),
     ],
 )
@@ -35,9 +34,7 @@ def test_changes_of_the_text(change: str, gone: str, there: str) -> None:
     assert any(there in code and (not gone or gone not in code) for code in sides), sides
 
 
-@pytest.mark.parametrize(
-    "change", ["missing_argument", "unknown_kernel", "too_many_threads", "half_the_grid"]
-)
+@pytest.mark.parametrize("change", ["missing_argument", "unknown_kernel", "half_the_grid"])
 def test_changes_of_the_plan(change: str) -> None:
     base = scaled().fast
     (made,) = every(base, ATTEMPTS, change)
@@ -45,4 +42,4 @@ def test_changes_of_the_plan(change: str) -> None:
 
 
 def test_they_are_attempts_beside_the_mistakes() -> None:
-    assert OPERATORS.keys() < ATTEMPTS.keys() and len(ATTEMPTS) == len(OPERATORS) + 9
+    assert OPERATORS.keys() < ATTEMPTS.keys() and len(ATTEMPTS) == len(OPERATORS) + 7

@@ -121,6 +121,10 @@ def test_few_local_edits_of_rules_are_taught() -> None:
 def test_a_gpu_is_named_with_its_compute_capability() -> None:
     assert gpu_named("NVIDIA H200", "nvrtc 13.0 sm_90a") == "NVIDIA H200 (compute capability 9.0)"
     assert gpu_named("NVIDIA B300", "nvrtc 13.1 sm_103") == "NVIDIA B300 (compute capability 10.3)"
+    details = {"compute_capability": "9.0"}
+    assert (
+        gpu_named("NVIDIA H200", "triton 3.6.0 ptxas 12.8", details) == "NVIDIA H200 (compute capability 9.0)"
+    )
     assert gpu_named("x86_64", "g++ 12.2") == gpu_named("NVIDIA H200", None) == ""
 
 

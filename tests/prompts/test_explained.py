@@ -13,9 +13,7 @@ VALUES = {
     "gpu": "NVIDIA H100 80GB HBM3",
     "kernel": "_Z4packILi11EEvPKjPji",
     "name": "tensor-cores",
-    "names": "async-copy, warp-vote",
     "meaning": "matrix instructions (mma, wmma, wgmma)",
-    "counter": "bytes read from device memory",
 }
 NUMBERS = ("1,080", "0.085%", "4.26", "3 launches", "1 launch", "4.2M instructions", "2.5 GB", "1.27e+03")
 

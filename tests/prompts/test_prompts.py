@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate import prompts
-from kcurate.prompts import Answer, Earlier, Example, Material, Technique, Unreadable
+from kcurate.problem.techniques import names_technique
+from kcurate.prompts import Answer, Earlier, Example, Material, Technique, Unreadable, plan_language
 from kcurate.prompts.feedback import MAX_LOG_CHARS, MAX_LOG_LINES, trim_log
-from kcurate.records import AttemptOutcome, Environment, Outcome, Speedup, Verdict
+from kcurate.records import AttemptOutcome, Environment, Language, Outcome, Speedup, Verdict
 
 MATERIAL = Material("slow", "scale", "__global__ void k() {}", '{"plan": []}', '{"sizes": {}}')
 UNROLL = Technique("loop-unrolling", "Loop bodies repeated.")
@@ -36,6 +37,31 @@ def test_each_direction_asks_for_its_side() -> None:
     assert "does not know this technique" in slow
     assert "Make this side faster with the technique" in fast
     assert "as fast as you can" in prompts.build(replace(MATERIAL, makes="fast"), None).task
+
+
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_the_rules_explain_every_key_that_the_schema_has_for_plans(language: Language) -> None:
+    text = plan_language.plans(language)
+    definitions = plan_language.definitions()
+    for name in (*plan_language.STEPS[language], *plan_language.ARGUMENTS[language]):
+        for key, part in definitions[name]["properties"].items():
+            assert part["description"]
+            assert (f'"{key}"' in text) or key in plan_language.OTHERS[language], (name, key)
+    steps = {choice["$ref"].rpartition("/")[2] for choice in definitions["Step"]["oneOf"]}
+    # A call is PyTorch; textures and structs of pointers are explained where a given plan has them.
+    assert steps - set(plan_language.STEPS["cuda"]) == {"Call", "BindTexture"}
+    given = [{"bind_texture": "t", "buffer": "x"}, {"launch": "k", "args": [{"pointers": [{"buffer": "x"}]}]}]
+    assert [line[:15] for line in plan_language.explained(given)] == ['{"bind_texture"', '{"pointers": [{']
+
+
+def test_words_that_name_a_technique_are_found() -> None:
+    for words in (
+        "Squared distances of all pairs by wgmma", "eigenvalues, by a warp each", "linear-split-k",
+        "Two arrays made one along their merge path", "rows too wide for one block",
+    ):  # fmt: skip
+        assert names_technique(words), words
+    for words in ("The sum of n numbers", "C = A*B^T of 64x64 blocks", "batched-gemm", "knapsack"):
+        assert not names_technique(words), words
 
 
 def test_triton_has_rules_and_a_form_of_its_own() -> None:
@@ -195,3 +221,9 @@ def test_reading_a_reply_takes_no_longer_than_its_length() -> None:
     for bad in ("```a b\n" * 50_000, "<think>" * 50_000, "```json\n" * 50_000):
         prompts.read_reply(bad, "text")
     assert time.perf_counter() - started < 5
+
+
+def test_findings_name_no_addresses() -> None:
+    detail = "k: the address 0x7fad403ff020, 112 bytes past the end of an allocation of 64 bytes"
+    text = prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=replace(VERDICT, detail=detail))
+    assert "0x" not in text and "an address 112 bytes past the end of an allocation of 64 bytes" in text

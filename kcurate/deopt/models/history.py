@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kcurate import roofline
 from kcurate.deopt.models.policy import Tried
-from kcurate.problem.outputs import logical_bytes
 from kcurate.profiling import counters
 from kcurate.records import (
     AttemptOutcome,
     Environment,
-    Problem,
     Resources,
     SideName,
     SideReport,
@@ -113,33 +110,6 @@ def counters_told(by_side: Mapping[str, Mapping[str, float]], made: SideName) ->
     names = {made: "yours", other_side(made): "given"}
     told = ((name, _counted(by_side.get(side, {}))) for side, name in names.items())
     return "\n".join(f"{name}: {values}" for name, values in told if values)
-
-
-def target_told(problem: Problem, family: str, device: Environment) -> str:
-    """The least time that the data sheet of a GPU allows for a problem; empty where that is not known.
-
-    Of a family that is not on file only memory counts: every input read once, every output written once.
-    """
-    peaks = roofline.on_file()["peaks"].get(device.device)
-    if peaks is None:
-        return ""
-    work = roofline.least_work(family, problem)
-    sizes = ", ".join(f"{name} = {value}" for name, value in problem.sizes.headline.items())
-    if work is None:
-        moved = sum(
-            logical_bytes(buffer, problem.sizes.headline) * (2 if buffer.role == "inout" else 1)
-            for buffer in problem.buffers.values()
-            if buffer.role != "scratch"
-        )
-        times: Mapping[str, float] = {"bytes": moved / peaks["bytes"] * 1e6}
-    else:
-        moved, times = work.moved_bytes, work.times_us(peaks)
-    limit, least_us = max(times.items(), key=lambda entry: entry[1])
-    by = "memory" if limit in ("bytes", roofline.GATHER) else f"{limit} arithmetic"
-    return (
-        f"Target: at {sizes} a side has to move {moved / 1e6:.4g} MB at least. By the data sheet "
-        f"({peaks['bytes'] / 1e12:.3g} TB/s) no side can be faster than {least_us:.3g} us; the limit is {by}."
-    )
 
 
 def used(resources: Resources) -> str:

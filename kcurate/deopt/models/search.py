@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kcurate import prompts
+from kcurate import prompts, roofline
 from kcurate.core import store
 from kcurate.deopt.models import gates, history
 from kcurate.deopt.models.attempts import Attempts
@@ -331,7 +331,7 @@ def prompt_for(
     if device is not None and target.made == "fast":
         described = (
             history.gpu_described(device),
-            history.target_told(target.problem, target.start.family, device),
+            roofline.target(target.problem, target.start.family, device.device),
         )
         gpu = "\n".join(part for part in described if part)
     how = None if limits is None else tools.told(target.wants, limits.calls, limits.seconds)

@@ -348,8 +348,10 @@ def test_the_first_turn_names_the_target(tmp_path: Path, monkeypatch: pytest.Mon
     _, asked = talk(tmp_path, monkeypatch, [message(tool=faster)], on_h200, **options)
     context = asked[0]["messages"][0]["content"][0]["text"]
     # 4 bytes read and 4 written an element, at 2^20 elements, by 4.8 TB/s.
-    assert "Target: at n = 1048576 a side has to move 8.389 MB at least." in context
-    assert "no side can be faster than 1.75 us; the limit is memory" in context
+    assert (
+        "Target: by the data sheet, no side takes less than 1.75 us at the bench size (limit: memory)."
+        in context
+    )
 
 
 def _objects(schema: Any) -> Any:
@@ -386,7 +388,7 @@ def test_a_plan_that_the_strict_schema_cannot_say_gets_a_loose_one() -> None:
 
 def test_what_is_cached_first_is_long_enough_for_most_servers() -> None:
     """Where it is not, the kernel and the conversation are cached with it. A token has at most 4.5 bytes."""
-    tokens = len(json.dumps(tools.tools("cuda", [])) + tasks.RULES + tools.told("cuda", 24, 600)) / 4.5
+    tokens = len(json.dumps(tools.tools("cuda", [])) + tasks.rules() + tools.told("cuda", 24, 600)) / 4.5
     least = {model: prices.facts(model).cache_least for model in (MODEL, "claude-opus-5", "claude-opus-4-7")}
     assert least == {MODEL: 512, "claude-opus-5": 512, "claude-opus-4-7": 2048}
     assert tokens > max(least.values())
