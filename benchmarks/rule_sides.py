@@ -82,8 +82,17 @@ def main() -> None:
     pairs = [one for some in read_rows(folder).values() for one in some if one["id"] in taught]
     by_rule = {row["family"] for row in pairs if row["rules"] and row["origin"] != "minted"}
     both = by_rule & {row["family"] for row in pairs if not row["rules"]}
-    report("by rules", [row for row in pairs if row["family"] in both and row["origin"] != "minted"])
+    compared = [row for row in pairs if row["family"] in both and row["origin"] != "minted"]
+    report("by rules", compared)
+    # No hand-written pair is given in Triton, which is a tell by itself.
+    report("by rules, both sides in CUDA", [row for row in compared if is_cuda(row)])
     report("by rules or templates", pairs)
+    report("by rules or templates, both sides in CUDA", [row for row in pairs if is_cuda(row)])
+
+
+def is_cuda(row: dict[str, Any]) -> bool:
+    """Whether both sides are in CUDA."""
+    return bool(row["slow_language"] == row["fast_language"] == "cuda")
 
 
 def report(made_how: str, pairs: Sequence[dict[str, Any]]) -> None:
