@@ -80,19 +80,18 @@ def main() -> None:
     folder = Path(sys.argv[1])
     taught = {one["id"] for some in read_rows(folder, "sft").values() for one in some}
     pairs = [one for some in read_rows(folder).values() for one in some if one["id"] in taught]
-    by_rule = {row["family"] for row in pairs if row["rules"] and row["origin"] != "minted"}
-    both = by_rule & {row["family"] for row in pairs if not row["rules"]}
-    compared = [row for row in pairs if row["family"] in both and row["origin"] != "minted"]
-    report("by rules", compared)
     # No hand-written pair is given in Triton, which is a tell by itself.
-    report("by rules, both sides in CUDA", [row for row in compared if is_cuda(row)])
-    report("by rules or templates", pairs)
-    report("by rules or templates, both sides in CUDA", [row for row in pairs if is_cuda(row)])
+    in_cuda = [row for row in pairs if row["slow_language"] == row["fast_language"] == "cuda"]
+    for words, some in (("", pairs), (", both sides in CUDA", in_cuda)):
+        report(f"by rules{words}", of_shared_families([row for row in some if row["origin"] != "minted"]))
+        report(f"by rules or templates{words}", some)
 
 
-def is_cuda(row: dict[str, Any]) -> bool:
-    """Whether both sides are in CUDA."""
-    return bool(row["slow_language"] == row["fast_language"] == "cuda")
+def of_shared_families(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pairs of families that have both kinds."""
+    by_rule = {row["family"] for row in pairs if row["rules"]}
+    both = by_rule & {row["family"] for row in pairs if not row["rules"]}
+    return [row for row in pairs if row["family"] in both]
 
 
 def report(made_how: str, pairs: Sequence[dict[str, Any]]) -> None:
