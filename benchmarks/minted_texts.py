@@ -18,7 +18,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +104,12 @@ def pack(options: argparse.Namespace) -> None:
     """Write the texts of a run, and a line of what it composed."""
     workspace = Workspace(options.workspace)
     known = set() if options.problems else {row["key"] for row in facts()}
+    # Read first, since the run may still go on.
+    graphs = [json.loads(text) for text in (workspace.root / "minted.jsonl").read_text().splitlines()]
     texts, packed = {}, set()
-    for plain in sorted((workspace.pairs / "minted").glob("*/plain/pair.json")):
-        graph = plain.parent.parent
-        texts[f"minted/{graph.name}/plain"] = text_in(plain.parent)
+    for name in sorted(graph["key"] for graph in graphs if graph["outcome"] == "admitted"):
+        graph = workspace.pairs / "minted" / name
+        texts[f"minted/{name}/plain"] = text_in(graph / "plain")
         for folder in (graph / name for name in COMPILERS if known and (graph / name / "pair.json").exists()):
             pair = store.read_candidate(folder)
             if (key := verdict_key(pair)) in known:
@@ -119,13 +121,12 @@ def pack(options: argparse.Namespace) -> None:
     if not options.problems:
         return
     lines = [json.loads(text) for text in RUNS.read_text().splitlines()] if RUNS.exists() else []
-    lines = [line for line in lines if line["name"] != options.name] + [yields(options, workspace)]
+    lines = [line for line in lines if line["name"] != options.name] + [yields(options, graphs)]
     store.write_bytes(RUNS, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
-def yields(options: argparse.Namespace, workspace: Workspace) -> dict[str, Any]:
+def yields(options: argparse.Namespace, graphs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a run composed, what became of it, and its cost in CPU seconds (workers, compilers included)."""
-    graphs = [json.loads(text) for text in (workspace.root / "minted.jsonl").read_text().splitlines()]
     times = sorted(graph["cpu_s"] for graph in graphs if graph["cpu_s"] is not None)
     admitted = [graph for graph in graphs if graph["outcome"] == "admitted"]
     return {
@@ -146,15 +147,18 @@ def yields(options: argparse.Namespace, workspace: Workspace) -> dict[str, Any]:
 
 
 def unpack(workspace: Workspace) -> list[str]:
-    """Write all pairs and verdicts into a workspace; the keys of the pairs."""
-    keys = []
+    """Write all pairs and verdicts into a workspace; the ids of the pairs.
+
+    A graph that two runs composed is there as the earlier one has it, to which its answers belong.
+    """
+    names = dict[str, Path]()
     for path in sorted(TEXTS.glob("*.parquet")):
         for pair in candidates(path):
-            store.write_candidate(workspace.pairs / pair.id, pair, durable=False)
-            keys.append(verdict_key(pair))
+            if names.setdefault(pair.id, path) == path:
+                store.write_candidate(workspace.pairs / pair.id, pair, durable=False)
     lines = (codec.canonical_json(codec.to_data(verdict_of(row))) + b"\n" for row in facts())
     store.write_bytes(workspace.verdicts / "minted.jsonl", b"".join(lines))
-    return keys
+    return list(names)
 
 
 def main() -> None:

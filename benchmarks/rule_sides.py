@@ -80,10 +80,18 @@ def main() -> None:
     folder = Path(sys.argv[1])
     taught = {one["id"] for some in read_rows(folder, "sft").values() for one in some}
     pairs = [one for some in read_rows(folder).values() for one in some if one["id"] in taught]
-    by_rule = {row["family"] for row in pairs if row["rules"] and row["origin"] != "minted"}
+    # No hand-written pair is given in Triton, which is a tell by itself.
+    in_cuda = [row for row in pairs if row["slow_language"] == row["fast_language"] == "cuda"]
+    for words, some in (("", pairs), (", both sides in CUDA", in_cuda)):
+        report(f"by rules{words}", of_shared_families([row for row in some if row["origin"] != "minted"]))
+        report(f"by rules or templates{words}", some)
+
+
+def of_shared_families(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pairs of families that have both kinds."""
+    by_rule = {row["family"] for row in pairs if row["rules"]}
     both = by_rule & {row["family"] for row in pairs if not row["rules"]}
-    report("by rules", [row for row in pairs if row["family"] in both and row["origin"] != "minted"])
-    report("by rules or templates", pairs)
+    return [row for row in pairs if row["family"] in both]
 
 
 def report(made_how: str, pairs: Sequence[dict[str, Any]]) -> None:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import resource
 import shutil
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,8 +48,11 @@ NARROW = re.compile(r"(?:16|8)(?:_|$)|x2$")
 VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")
 
 
-def make(workspace: Workspace, trees: Path | None, jobs: int) -> None:
-    """Pairs, verdicts and dataset, into a new workspace; candidates without a verdict are not kept."""
+def make(workspace: Workspace, trees: Path | None, jobs: int) -> float:
+    """Pairs, verdicts and dataset, into a new workspace; candidates without a verdict are not kept.
+
+    Returns the CPU seconds of unpacking minted pairs and building.
+    """
     found = tuple(sorted(path for path in trees.iterdir() if path.is_dir())) if trees else ()
     if found:
         extract(ExtractConfig(found, workspace.root, jobs=jobs, compile=False), note=print)
@@ -63,8 +66,10 @@ def make(workspace: Workspace, trees: Path | None, jobs: int) -> None:
     for folder in list(store.find_candidates(workspace.pairs)):
         if verdict_key(store.read_candidate(folder)) not in judged:
             shutil.rmtree(folder)
+    start_s = time.process_time()
     minted_texts.unpack(workspace)
     build(BuildConfig(workspace.root, built_in=True), note=print)
+    return time.process_time() - start_s
 
 
 def committed() -> list[Path]:
@@ -87,7 +92,7 @@ def missing(workspace: Workspace) -> dict[str, set[str]]:
 
 
 def figures(dataset: Path, seconds: float) -> Iterator[str]:
-    """The figures of a dataset as Markdown; CPU seconds of making it."""
+    """The figures of a dataset as Markdown; `seconds`: the CPU's, of building it."""
     pairs = {row["id"]: row for some in read_rows(dataset).values() for row in some}
     tested = {row["family"] for row in read_rows(dataset)["test"]}
     families = {row["family"] for row in pairs.values()}
@@ -115,7 +120,7 @@ def figures(dataset: Path, seconds: float) -> Iterator[str]:
         names = Counter(name for of in some for name in (of if kind == "rule" else ["+".join(of)]))
         for name, count in names.most_common(1):
             yield f"The commonest {what}, `{name}`, has {count} of the {len(some)} rows that are {kind}-made."
-    yield f"Making it took {seconds:.0f} CPU seconds."
+    yield f"Unpacking the minted pairs and building took {seconds:.0f} CPU seconds."
 
 
 def is_narrow(problem: dict[str, Any]) -> bool:
@@ -136,7 +141,7 @@ def main() -> None:
     if chosen.workspace.exists():
         sys.exit(f"error: {chosen.workspace}: is there already; remove it, or name another --workspace")
     workspace = Workspace(chosen.workspace)
-    make(workspace, chosen.trees, chosen.jobs)
+    built_s = make(workspace, chosen.trees, chosen.jobs)
     for suite, names in missing(workspace).items():
         for name in sorted(names):
             print(f"missing: {name}")
@@ -145,13 +150,7 @@ def main() -> None:
             print(f"{suite}: {len(names)} confirmed pairs could not be made{where}")
     print(f"dataset: {workspace.dataset}")
     if chosen.page:
-        fill(PAGE, Path(__file__).name, "\n".join(figures(workspace.dataset, cpu_s())))
-
-
-def cpu_s() -> float:
-    """CPU seconds of this process and of those that it waited for."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(part.ru_utime + part.ru_stime for part in used)
+        fill(PAGE, Path(__file__).name, "\n".join(figures(workspace.dataset, built_s)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 | `rows`, `tuning`, `parquet` | a pair as a row of `pairs`; the rows for training; typed files of rows |
 | `gates` with `licences`, `secrets`, `duplicates`, `contamination` | which rows are refused, and why |
 | `changes` | versions, and which rows changed between them |
-| `card` | the dataset card, generated from the data |
+| `card`, `croissant` | the dataset card and the Croissant description, generated from the data |
+| `column_words` | what each column holds |
 | `stage` | `kcurate build` |
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 | `explained` | rows of `explained`: an answer with the measurements that explain it |

@@ -17,6 +17,7 @@ from kcurate import __version__
 from kcurate.core.licence_texts import canonical
 from kcurate.cuda_source.compare.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet
+from kcurate.dataset.column_words import WORDS
 from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"
@@ -36,7 +37,7 @@ _HUB_LICENCES = frozenset(
 )
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "100K<n<1M"))
 
-_LEAD = """\
+LEAD = """\
 One row is one pair: the same computation written slow and written fast in CUDA, its problem (sizes, buffers,
 scalars) and its launch plans as data, and its verdict. `confirmed`: both sides agree on every test and the
 speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
@@ -45,6 +46,26 @@ _PROMPTS = """\
 Each prompt occurs once, with the fastest answer to it. Prompts with slower answers ask for a technique by
 name (`technique`); they are in `sft` only. Prompts name the GPU of the row's verdict. Every answer obeys the
 rules in its prompt. `untaught` in `gates.json` lists the pairs without a prompt, and why.
+"""
+# Run by a test as it stands, with a small model and this dataset's folder in place of the names.
+_RECIPE = """\
+Fine-tuning with [TRL](https://github.com/huggingface/trl); the loss is on completions only:
+
+```python
+import torch
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("USER/NAME", "sft", split="train").select_columns(["prompt", "completion"])
+settings = SFTConfig(
+    "tuned", max_length=8192, num_train_epochs=1, per_device_train_batch_size=1,
+    bf16=torch.cuda.is_available(),
+)
+SFTTrainer("MODEL", args=settings, train_dataset=rows).train()
+```
+
+`preferences` is in the form of `DPOTrainer`, `grpo` in that of `GRPOTrainer`, with the judge as reward
+(`kcurate serve`); a config is read as a stream with `load_dataset(..., streaming=True)`.
 """
 UNCONFIRMED = (
     "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences and repair are missing: they "
@@ -165,10 +186,11 @@ def hub_licence(license: str | None) -> str:
 def _body(content: Content) -> Iterator[str]:
     rows = content.rows
     yield f"# {NAME}\n"
-    yield _LEAD
+    yield LEAD
     yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
     yield from _configs(content)
     yield from _example(content)
+    yield from _columns(content)
     yield from _counts(rows)
     yield from _speedups(rows)
     yield _PROTOCOL
@@ -213,6 +235,7 @@ def _example(content: Content) -> Iterator[str]:
     yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
     yield "print(rows[0])\n```\n"
     if content.taught:
+        yield _RECIPE
         row = min(
             content.taught,
             key=lambda lesson: (len(f"{lesson['prompt']}{lesson['completion']}"), lesson["id"]),
@@ -220,6 +243,19 @@ def _example(content: Content) -> Iterator[str]:
         yield f"A row of `sft`, `{row['id']}`, without the rules that every prompt begins with:\n"
         for message in (row["prompt"][1], row["completion"][0]):
             yield f"~~~text\n{message['content'].rstrip()}\n~~~\n"
+
+
+def _columns(content: Content) -> Iterator[str]:
+    yield "## Columns\n"
+    yield "| column | of | holds |"
+    yield "|---|---|---|"
+    holders: dict[str, list[str]] = {}
+    for config in content.configs:
+        for column in parquet.CONFIGS[config]:
+            holders.setdefault(column, []).append(config)
+    for column, configs in holders.items():
+        yield f"| `{column}` | {', '.join(configs)} | {WORDS[column]} |"
+    yield ""
 
 
 def _counts(rows: Rows) -> Iterator[str]:

@@ -18,7 +18,7 @@ from kcurate.core.licence_texts import canonical
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import changes, parquet, push_folder, secrets
+from kcurate.dataset import changes, croissant, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.dataset.settings import PushConfig
 from kcurate.errors import InputError, OptionError, RemoteError
@@ -26,7 +26,15 @@ from kcurate.hub.published_rows import read_rows
 from kcurate.hub.repository import Hub, Remote
 from kcurate.records import Summary
 
-_ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
+_ROOT_FILES = (
+    "README.md",
+    "ATTRIBUTION.md",
+    "CHANGES.md",
+    "gates.json",
+    "speedups.svg",
+    croissant.FILE,
+    changes.FILE,
+)
 
 
 def run(config: PushConfig, *, note: Note = silent) -> Summary:

@@ -19,7 +19,7 @@ from kcurate.core import progress, resources, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import command, ordered, recorded
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, changes, licences, parquet, repairs
+from kcurate.dataset import card, changes, croissant, licences, parquet, repairs
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, unsanitized
 from kcurate.dataset.rows import poses_task, profile_rows, task_rows
 from kcurate.dataset.rows import row as row_of
@@ -284,6 +284,7 @@ def _files(
     return files | {
         "README.md": card.render(content).encode(),
         "ATTRIBUTION.md": licences.attribution((entry.candidate, entry.kernels) for entry in kept).encode(),
+        croissant.FILE: croissant.describe(card.NAME, card.LEAD, history.version, tables_on_file),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
         _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,8 @@ from kcurate.dataset.stage import BuildConfig, require_rows, run
 from kcurate.errors import InputError
 from kcurate.hub.published_rows import read_rows
 from kcurate.records import Kernel, Origin, Outcome, Rights, Source, Sourced, Span
+from kcurate.reward.pair_tasks import task_of
+from kcurate.train import random_model
 
 
 def contents(space: Workspace) -> dict[str, bytes]:
@@ -272,3 +275,27 @@ def test_what_would_leak_from_the_test_split_is_no_row(tmp_path: Path) -> None:
     }
     (refused,) = json.loads((Workspace(tmp_path).dataset / "gates.json").read_text())["refused"]
     assert (refused["id"], refused["reason"]) == ("demo/shown", "leaked")
+
+
+@pytest.mark.slow
+def test_the_recipe_of_the_card_trains_a_model(tmp_path: Path) -> None:
+    """As it stands: plain TRL, a random model, a dataset of two pairs."""
+    space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i), Outcome.CONFIRMED) for i in (1, 2)])
+    run(BuildConfig(space.root))
+    random_model.write(tmp_path / "model", [task_of(pair("demo/a"))], seed=1)
+    template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}{{ eos_token }}{% endfor %}"
+    (tmp_path / "model" / "chat_template.jinja").write_text(template)
+    card = (space.dataset / "README.md").read_text()
+    recipe = re.findall(r"^```python\n(.*?)^```$", card, re.MULTILINE | re.DOTALL)[1]
+    code = recipe.replace("USER/NAME", str(space.dataset)).replace("MODEL", str(tmp_path / "model"))
+    variables = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "train_loss" in done.stdout + done.stderr

@@ -213,7 +213,7 @@ def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
 
 def test_the_card_loads_and_shows_a_row(dataset: Path, rows: list[Row], tmp_path: Path) -> None:
     text = (dataset / "README.md").read_text()
-    (snippet,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    snippet, _ = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     code = snippet.replace("USER/NAME", str(dataset))
     command = [sys.executable, "-c", code]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -16,7 +17,7 @@ from small import honest
 from kcurate import prompts
 from kcurate.core import codec, resources
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import card, parquet, secrets
+from kcurate.dataset import card, column_words, croissant, parquet, secrets
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import tables
@@ -219,6 +220,20 @@ def test_the_card_counts_the_rows_and_its_metadata_validates() -> None:
     assert yaml.safe_load(text.split("---")[1])["configs"][0]["config_name"] == "pairs"
     assert "2 pairs in 2 families: 2 confirmed" in text and "| loop-unrolling | 2 | 1.50 |" in text
     assert "NVIDIA H200 (2)" in text and "1.2.3" in text and "@misc" in text
+
+
+def test_every_column_has_words_and_no_other_name_has() -> None:
+    assert {column for columns in parquet.CONFIGS.values() for column in columns} == set(column_words.WORDS)
+
+
+def test_the_croissant_description_names_every_file_and_column() -> None:
+    file = parquet.data_file("pairs", "train", [a_row(pair("demo/a"))])
+    data = json.loads(croissant.describe("Pairs", "What it is.", "1.0.0", [file]))
+    (listed,), (records,) = data["distribution"], data["recordSet"]
+    assert listed["contentUrl"] == file.path and listed["sha256"] == hashlib.sha256(file.content).hexdigest()
+    assert [field["name"] for field in records["field"]] == list(COLUMNS)
+    assert {field["source"]["fileObject"]["@id"] for field in records["field"]} == {listed["@id"]}
+    assert {field["@id"].rpartition("/")[0] for field in records["field"]} == {records["@id"]}
 
 
 @pytest.mark.parametrize(

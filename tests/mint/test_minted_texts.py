@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import minted_texts
-from kcurate.core import store
+from kcurate.core import codec, store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset.gates import Gates
 from kcurate.dataset.settings import Rules
@@ -39,6 +41,20 @@ def test_every_fact_is_about_a_committed_text(pairs: list[Candidate]) -> None:
     plain = {pair.id.split("/")[1] for pair in pairs if pair.id.endswith("/plain")}
     assert {key for key, row in facts.items() if row["outcome"] == "confirmed"} <= set(keys)
     assert graphs <= plain, "a problem is there with its module"
+
+
+def test_problems_are_there_without_answers() -> None:
+    """As many as the run admitted; each reads back as a pair."""
+    (line,) = map(json.loads, minted_texts.RUNS.read_text().splitlines())
+    path = minted_texts.TEXTS / f"{line['name']}.parquet"
+    texts = pq.read_table(path).to_pydict()
+    assert len(texts["id"]) == line["outcomes"]["admitted"] >= 5000
+    assert sum(line["outcomes"].values()) == line["composed"]
+    assert all(name.endswith("/plain") for name in texts["id"])
+    for text in texts["pair"][::50]:
+        pair = codec.from_data(Candidate, json.loads(text))
+        assert minted_texts.text_of(pair) == text and pair.problem is not None
+        assert pair.problem.statement and pair.problem.reference and pair.fast.language == "cuda"
 
 
 def test_verdicts_say_what_is_on_record() -> None:

@@ -1,0 +1,125 @@
+"""The dataset's Croissant description (JSON-LD): each file with its hash, each column with its type.
+
+Format: https://docs.mlcommons.org/croissant/docs/croissant-spec.html (1.0). Not covered: the card (`card`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kcurate.core import store
+from kcurate.dataset import parquet
+from kcurate.dataset.column_words import WORDS
+from kcurate.dataset.rows import Kind
+
+FILE = "croissant.json"
+_TYPES = {"string": "sc:Text", "bool": "sc:Boolean", "int64": "sc:Integer", "float64": "sc:Float"}
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileProperty": "cr:fileProperty",
+    "fileObject": "cr:fileObject",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+
+def describe(name: str, description: str, version: str, files: Sequence[parquet.DataFile]) -> bytes:
+    """The description of these files."""
+    data = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": name,
+        "description": description,
+        "version": version,
+        "url": "https://huggingface.co/datasets",
+        "license": "ATTRIBUTION.md",
+        "distribution": [_file(file) for file in files],
+        "recordSet": [_records(file) for file in files],
+    }
+    return store.pretty_json(data)
+
+
+def _file(file: parquet.DataFile) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": file.path,
+        "name": file.path,
+        "contentUrl": file.path,
+        "contentSize": f"{len(file.content)} B",
+        "encodingFormat": "application/x-parquet",
+        "sha256": hashlib.sha256(file.content).hexdigest(),
+    }
+
+
+def _records(file: parquet.DataFile) -> dict[str, Any]:
+    name = f"{file.config}-{file.split}"
+    fields = [_field(name, file.path, column, kind) for column, kind in parquet.CONFIGS[file.config].items()]
+    words = f"The split {file.split} of the config {file.config}: {file.rows} rows."
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": words, "field": fields}
+
+
+def _field(records: str, path: str, column: str, kind: Kind) -> dict[str, Any]:
+    """A column as a field; of lists of structs the members are fields below it."""
+    entry: dict[str, Any] = {
+        "@type": "cr:Field",
+        "@id": f"{records}/{column}",
+        "name": column,
+        "description": WORDS[column],
+        "source": {"fileObject": {"@id": path}, "extract": {"column": column}},
+    }
+    inner: Any = kind
+    while isinstance(inner, list):
+        entry["repeated"] = True
+        inner = inner[0]
+    if isinstance(inner, Mapping):
+        entry["subField"] = [
+            {
+                "@type": "cr:Field",
+                "@id": f"{records}/{column}/{member}",
+                "name": member,
+                "dataType": _TYPES[of_member],
+                "source": {
+                    "fileObject": {"@id": path},
+                    "extract": {"column": column},
+                    "transform": {"jsonPath": member},
+                },
+            }
+            for member, of_member in inner.items()
+        ]
+    else:
+        entry["dataType"] = _TYPES[inner]
+    return entry
