@@ -111,9 +111,9 @@ def tables(
             grpo_row(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.technique is None
         ],
         "explained": [
-            told
+            in_parts
             for row, lesson in answered
-            if (told := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
+            if (in_parts := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
         ],
         "write": list(_written(proved, by_id)),
         "preferences": list(_preferences(known.answers, by_id)),
@@ -328,11 +328,11 @@ def explained_row(
     text = explained(row, lesson.pair, both, causes)
     if text is None:
         return None
-    given = list(measured(row, lesson.pair, both[0] if both else None))
+    lines = list(measured(row, lesson.pair, both[0] if both else None))
     return _row(
         EXPLAINED_COLUMNS,
         row,
-        prompt=prompts.asking_why(lesson.prompt, given, lesson.pair.fast.language),
+        prompt=prompts.asking_why(lesson.prompt, lines, lesson.pair.fast.language),
         completion=text,
         technique=lesson.technique,
         local_edit=lesson.local_edit,
