@@ -16,10 +16,17 @@ from typing import Any, TypeVar
 import pytest
 import reach
 import sampling
+from hypothesis import HealthCheck, settings
 
 GUARD = pytest.StashKey[reach.Guard]()
 SAMPLE = pytest.StashKey[sampling.Sample]()
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+# The same examples in every run, however busy the machine is.
+settings.register_profile(
+    "steady", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.load_profile("steady")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,16 +13,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcurate.cuda_source.preprocess.conditions import evaluate
 from kcurate.cuda_source.preprocess.expansion import BUILT_IN, UnevaluatedError
 from kcurate.cuda_source.preprocess.splicing import PREDEFINED, Text, local_includes, splice
 from kcurate.cuda_source.text.blanking import blank_comments
-
-# An example starts g++, which takes as long as the machine is busy.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @cache
@@ -144,7 +141,6 @@ def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 expressions = st.recursive(atoms, larger, max_leaves=8)
 
 
-@settings(UNHURRIED, max_examples=60)
 @given(st.lists(expressions, min_size=1, max_size=40))
 def test_random_expressions_mean_what_they_mean_to_gxx(conditions: list[str]) -> None:
     assert differences(conditions, MACROS) == []
@@ -202,7 +198,6 @@ def nested(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
     return st.builds(render, more, st.none() | body)
 
 
-@settings(UNHURRIED, max_examples=60)
 @given(st.lists(st.recursive(statements, nested, max_leaves=12), min_size=1, max_size=8))
 def test_random_nests_of_directives_leave_what_gxx_leaves(parts: list[list[str]]) -> None:
     lines = [line for part in parts for line in part]
@@ -265,7 +260,7 @@ def test_conditions_that_grow_without_bound_are_given_up_soon(setup: str, condit
     assert time.monotonic() - start_s < 5
 
 
-@settings(UNHURRIED, max_examples=100)
+@settings(max_examples=100)
 @given(st.text(alphabet="01aX_()?:+-*/%<>=!&|^~,'\"#\\.u x\n", max_size=40))
 def test_no_text_raises_another_error(text: str) -> None:
     macros = {b"X": b"(a) a##1 #a", b"a": text.encode(), b"x": b" X"}

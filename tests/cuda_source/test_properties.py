@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate.cuda_source import extract_unit, kernel_signatures, normalise, whole_file
-
-settings.register_profile(
-    "source", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
-settings.load_profile("source")
 
 TEMPLATES = """
 template <typename T, int N> __launch_bounds__(N)

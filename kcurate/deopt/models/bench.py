@@ -23,6 +23,8 @@ from kcurate.prompts import Unreadable, tools
 from kcurate.records import AttemptOutcome, Exchange, Outcome, Side, SideName, Verdict
 
 _LATER = list(Outcome).index(Outcome.COMPILE_ERROR)
+# What a tool did not do with a version that is not correct.
+_NOT_DONE = {tools.RUN: "", tools.TIME: "Not timed. ", tools.PROFILE: "Not profiled. "}
 # A side's verdict, or why it is not judged.
 Finding = Verdict | Refusal
 
@@ -55,9 +57,14 @@ class Workbench:
             number = len(made_by(tools.COMPILE, before)) + 1
             return self._compile(self._side(call.arguments), number)
         side = self._side(numbered(call, before, tools.COMPILE))
+        finding = self.find(side)
+        if isinstance(finding, Refusal) or not finding.outcome.correct:
+            return f"{_NOT_DONE[call.name]}{self._said(finding)}"
         if call.name == tools.RUN:
-            return self._tests(self.find(side))
-        return self._time(self.find(side)) if call.name == tools.TIME else self._profile(side)
+            return "All tests pass: every element of every output agrees at all sizes and inputs."
+        if call.name == tools.TIME:
+            return self._time(finding)
+        return history.counters_told(self.profile(side), self.target.made) or "Nothing can be counted here."
 
     def answer(self, call: Call, before: Sequence[Exchange]) -> Mapping[str, Any]:
         """See `Bench`."""
@@ -80,23 +87,10 @@ class Workbench:
         used = [line for kernel in (report.resources if report else ()) if (line := history.used(kernel))]
         return f"Version {number} compiles. {'; '.join(used)}".rstrip()
 
-    def _tests(self, finding: Finding) -> str:
-        if isinstance(finding, Refusal) or not finding.outcome.correct:
-            return self._said(finding)
-        return "All tests pass: every element of every output agrees at all sizes and inputs."
-
-    def _time(self, finding: Finding) -> str:
-        if isinstance(finding, Refusal) or not finding.outcome.correct:
-            return f"Not timed. {self._said(finding)}"
+    def _time(self, finding: Verdict) -> str:
         if finding.speedup is None:
             return f"No time: {finding.detail or 'no times are taken here'}."
         return f"{self._said(finding)}\n{history.timed(finding, self.target.made)}"
-
-    def _profile(self, side: Side) -> str:
-        finding = self.find(side)
-        if isinstance(finding, Refusal) or not finding.outcome.correct:
-            return f"Not profiled. {self._said(finding)}"
-        return history.counters_told(self.profile(side), self.target.made) or "Nothing can be counted here."
 
     def _said(self, finding: Finding) -> str:
         made: SideName = self.target.made

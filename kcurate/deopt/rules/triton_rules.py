@@ -223,8 +223,12 @@ def strided_lanes(subject: Subject) -> Side | NotApplicable:
     changed = False
     for node in functions.values():
         ranges = list(calls(node, "arange"))
-        named = {attribute.attr for attribute in ast.walk(node) if isinstance(attribute, ast.Attribute)}
-        if len(ranges) != 1 or named & _ORDERED or calls_own(module, node) or ODD_STRIDE in _numbers(node):
+        if (
+            len(ranges) != 1
+            or member_names(node) & _ORDERED
+            or calls_own(module, node)
+            or ODD_STRIDE in _numbers(node)
+        ):
             continue
         text = ast.unparse(ranges[0])
         spread = ast.parse(f"{text} * {ODD_STRIDE} % {ast.unparse(ranges[0].args[1])}", mode="eval").body
@@ -238,6 +242,11 @@ def calls_own(module: ast.Module, node: ast.FunctionDef) -> bool:
     """Whether a function calls another function of the module."""
     names = {statement.name for statement in module.body if isinstance(statement, ast.FunctionDef)}
     return any(isinstance(child, ast.Name) and child.id in names for child in ast.walk(node))
+
+
+def member_names(node: ast.AST) -> set[str]:
+    """The names of all members in a tree, such as `load` of `tl.load`."""
+    return {attribute.attr for attribute in ast.walk(node) if isinstance(attribute, ast.Attribute)}
 
 
 def _numbers(node: ast.AST) -> set[object]:

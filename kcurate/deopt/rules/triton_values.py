@@ -246,8 +246,7 @@ def _singles(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _may_widen(node: ast.FunctionDef) -> bool:
-    named = {attribute.attr for attribute in ast.walk(node) if isinstance(attribute, ast.Attribute)}
-    if named & set(_NO_DOUBLE):
+    if triton_rules.member_names(node) & set(_NO_DOUBLE):
         return False
     loops = [loop for loop in ast.walk(node) if isinstance(loop, ast.For | ast.While)]
     inside = {id(node) for loop in loops for statement in loop.body for node in ast.walk(statement)}

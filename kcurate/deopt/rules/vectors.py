@@ -15,7 +15,7 @@ Not covered: arrays of vectors in registers or shared memory, half-precision vec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kcurate.cuda_source.parse.syntax_tree import Function, Node, Tree, bare
 from kcurate.cuda_source.rewrite.edits import Edit
@@ -93,41 +93,37 @@ class _Rewriter:
 
     def _dereference(self, node: Node) -> Iterator[Edit]:
         pointer = node.child_by_field_name("argument")
-        kind = self.kind(pointer)
-        if kind is None:
-            return
-        target = _assigned(node)
-        if target is not None:
-            self.stored.add(kind)
-            yield Edit(node.start_byte, pointer.start_byte, self.store + b"(")
-            yield Edit(pointer.end_byte, target.start_byte, b", ")
-            yield Edit(target.end_byte, target.end_byte, b")")
-        elif is_only_read(self.tree, node):
-            self.loaded.add(kind)
-            yield Edit(node.start_byte, pointer.start_byte, self.load + b"(")
-            yield Edit(pointer.end_byte, pointer.end_byte, b")")
+        yield from self._access(node, pointer.start_byte, (), pointer.end_byte, b"")
 
     def _subscript(self, node: Node) -> Iterator[Edit]:
-        pointer = node.child_by_field_name("argument")
-        kind = self.kind(pointer)
-        if kind is None:
+        if self.kind(node.child_by_field_name("argument")) is None:
             return
-        target = _assigned(node)
         opening = next(child for child in node.child_by_field_name("indices").children if child.type == "[")
         closing = node.end_byte - 1
         word = re.fullmatch(rb"\w+", self.tree.source[opening.end_byte : closing].strip()) is not None
         before, after = (b" + ", b"") if word else (b" + (", b")")
+        plus = Edit(opening.start_byte, opening.end_byte, before)
+        yield from self._access(node, node.start_byte, (plus,), closing, after)
+
+    def _access(
+        self, node: Node, begin: int, inside: Sequence[Edit], end: int, after: bytes
+    ) -> Iterator[Edit]:
+        """A store to `*p` or `p[i]`, or a load of it, as a call; the address goes from `begin` to `end`."""
+        kind = self.kind(node.child_by_field_name("argument"))
+        if kind is None:
+            return
+        target = _assigned(node)
         if target is not None:
             self.stored.add(kind)
-            yield Edit(node.start_byte, node.start_byte, self.store + b"(")
-            yield Edit(opening.start_byte, opening.end_byte, before)
-            yield Edit(closing, target.start_byte, after + b", ")
+            yield Edit(node.start_byte, begin, self.store + b"(")
+            yield from inside
+            yield Edit(end, target.start_byte, after + b", ")
             yield Edit(target.end_byte, target.end_byte, b")")
         elif is_only_read(self.tree, node):
             self.loaded.add(kind)
-            yield Edit(node.start_byte, node.start_byte, self.load + b"(")
-            yield Edit(opening.start_byte, opening.end_byte, before)
-            yield Edit(closing, node.end_byte, after + b")")
+            yield Edit(node.start_byte, begin, self.load + b"(")
+            yield from inside
+            yield Edit(end, node.end_byte, after + b")")
 
     def kind(self, node: Node) -> bytes | None:
         """The vector type that an expression points to; None if it is not such a pointer."""
