@@ -3,10 +3,12 @@
 | module | owns |
 |---|---|
 | `fusing` | which nodes share a kernel |
+| `choice` | which schedule a kernel gets |
 | `writer` | expressions of nodes inside kernels |
+| `tidy` | nothing unused, nothing computed twice in a scope |
 | `kernels` | elements, rows, columns, scans |
 | `products` | tiles of matrix products and convolutions |
 | `helpers` | reductions and scans of warps and blocks |
-| `sides` | the schedule of each kernel, and the side in CUDA |
-| `triton_side` | the same in Triton |
+| `sides` | the side in CUDA |
+| `triton_writer`, `triton_side` | expressions and the side in Triton |
 """

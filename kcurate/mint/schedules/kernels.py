@@ -3,7 +3,8 @@
 | schedule | a thread, warp or block computes | for |
 |---|---|---|
 | `vectors` | a thread four neighbouring elements, loaded and stored at once | nodes without sums or moves |
-| `elements` | a thread four elements, a block apart | nodes without sums that move elements |
+| `row-elements` | a block one row of elements | moves and broadcasts along long rows |
+| `elements` | a thread four elements, a block apart | all other nodes without sums |
 | `outputs` | a thread one element | short sums, windows, ranks |
 | `block-row` | a block one row | sums along rows that are read once |
 | `cached-row` | a block one row, which it keeps in shared memory | rows that are read more than once |
@@ -128,6 +129,8 @@ def elements(body: Body) -> Kernel:
     work = body.epilogue(writer, "e")
     if body.vectors() and not re.search(r"(?<!\[)\be\b|\[(?!e\])", " ".join(body.needs.tidied(work))):
         return vectors(body, work)
+    if _along_rows(body):
+        return row_elements(body)
     total = writer.bare_count(operator.out)
     step = body.block * UNROLL
     lines = [
@@ -141,6 +144,25 @@ def elements(body: Body) -> Kernel:
     ]
     count = product(body.group.result.shape)
     return body.kernel("elements", lines, (f"ceil_div({count}, {step})",), (body.block,))
+
+
+def _along_rows(body: Body) -> bool:
+    """Whether the result has rows that are long enough for a block each."""
+    axes, writer = body.operator.out, body.writer()
+    outer = writer.existing(axes[:-1])
+    if not outer or axes[-1] == REST:
+        return False
+    return evaluate(writer.total(axes[-1:]), body.graph.sizes.headline) >= body.block
+
+
+def row_elements(body: Body) -> Kernel:
+    """A block computes one row: no element divides to find out where it is."""
+    axes, writer = body.operator.out, body.writer()
+    place = writer.place(axes)
+    inner = [f"int e = {place};", *body.epilogue(writer, "e")]
+    loop = strided(writer, axes[-1:], inner, "threadIdx.x", str(body.block))
+    lines = ["int item = blockIdx.x;", *writer.coordinates("item", axes[:-1]), *loop]
+    return body.kernel("row-elements", lines, (writer.total(axes[:-1]),), (body.block,))
 
 
 def vectors(body: Body, work: Sequence[str]) -> Kernel:

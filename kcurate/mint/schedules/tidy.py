@@ -41,7 +41,7 @@ def tidied(lines: Sequence[str], places: Iterable[str], loads: Iterable[tuple[st
     `places`: texts of indices; `loads`: texts of elements that may be read wherever the line stands, each
     with the name of its array.
     """
-    text = list(lines)
+    text = _whole(list(lines))
     for load, array in sorted(loads):
         text = _shared(text, load, f"{array}_value", rf"(?<![\w.]){re.escape(load)}(?![\w(\[.])")
     for place in sorted(places, key=len, reverse=True):
@@ -50,6 +50,19 @@ def tidied(lines: Sequence[str], places: Iterable[str], loads: Iterable[tuple[st
     while (shorter := _step(text)) is not None:
         text = shorter
     return _renumbered(text)
+
+
+def _whole(lines: list[str]) -> list[str]:
+    """The lines with the index that was divided where its parts are put together again."""
+    values = {entry.value: entry.name for entry in _declarations(lines)}
+    for value, quotient in values.items():
+        match = re.fullmatch(r"(\w+) //? (\w+)", value)
+        remainder = match and values.get(f"{match[1]} % {match[2]}")
+        if match and remainder:
+            parts = rf"{quotient} \* {match[2]} \+ {remainder}(?![\w.])(?! [*/%])"
+            pattern = re.compile(rf"\({parts}\)|(?<![*/%] )(?<![\w.]){parts}")
+            lines = [pattern.sub(match[1], line) for line in lines]
+    return lines
 
 
 def uses(text: str, name: str) -> bool:
