@@ -663,6 +663,17 @@ def test_extremes_hold_the_ends_both_zeros_a_tiny_row_an_empty_and_a_copied_one(
     assert (apart != 0).all() and (np.abs(apart).max(axis=1) > 0.9).all()
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint8"])
+def test_extremes_hold_integers_that_differ_in_one_bit_each(dtype: str) -> None:
+    low, high = (-100, 1 << 30) if dtype.startswith("int") else (3, 200)
+    buffer = Buffer(dtype, (16000,), Init("integers", {"low": low, "high": high}))
+    values = make("x", buffer, {}, 7, "extremes")
+    assert values.min() >= low and values.max() < high
+    changes = (values[1:] ^ values[:-1]).astype(np.uint64)
+    single = changes[(changes & (changes - np.uint64(1)) == 0) & (changes > 0)]
+    assert {1 << bit for bit in range((high - 1).bit_length() - 1)} <= set(map(int, single))
+
+
 def test_inputs_of_one_type_share_values_in_extremes() -> None:
     how = Init("normal")
     one, other = (Buffer("float32", (5000,), how) for _ in range(2))

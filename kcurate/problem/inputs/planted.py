@@ -21,6 +21,8 @@ MOST_LITERALS, LEAST_LITERALS, SMALLEST_LITERAL = 1 / 4, 1 / 16, 2.0**-12
 EXTREME_SHARE = 1 / 32
 # By what a tiny row is scaled. Types with a narrow exponent have none: there it would lose its mantissas.
 TINY, WITH_TINY_ROWS = 2.0**-20, ("float32", "float64", "bfloat16")
+# Types of one whole number an element.
+WHOLE = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 # Rows and columns that a buffer has at least if whole rows are changed.
 LEAST_ROWS, LEAST_COLUMNS = 4, 4
 # Promises under which two rows must not be hardly different.
@@ -35,7 +37,8 @@ def plant_extremes(
     rng: np.random.Generator,
 ) -> None:
     """Put the ends of the range at random places, and both zeros where it has them; make one row tiny, one
-    zero, and one a copy of its neighbour but for the last element.
+    zero, and one a copy of its neighbour but for the last element. Some integers get the value before them
+    but for one bit, so that whoever drops bits takes them for equal.
 
     `values`: C order; changed in place. `ends`: of the range (None: the least or the largest value).
     """
@@ -55,10 +58,26 @@ def plant_extremes(
     if rows.shape[0] >= LEAST_ROWS and width >= LEAST_COLUMNS and not _APART & set(promises):
         copied, tiny, empty = (int(rng.integers(rows.shape[0])) + np.arange(3)) % rows.shape[0]
         rows[copied, :-1] = rows[copied - 1, :-1]
+        if dtype in WHOLE:
+            _leave_one_bit(rows[copied], rows[copied - 1], np.array([width - 1]), (least, most), rng)
         if has_zero and dtype in WITH_TINY_ROWS:
             rows[tiny] = (rows[tiny].astype(np.float64) * TINY).astype(values.dtype)
         if has_zero:
             rows[empty] = 0
+    if dtype in WHOLE and flat.size > 1 and not _APART & set(promises):
+        places = 1 + rng.choice(flat.size - 1, max(1, int((flat.size - 1) * EXTREME_SHARE)), replace=False)
+        _leave_one_bit(flat, np.roll(flat, 1), places, (least, most), rng)
+
+
+def _leave_one_bit(
+    values: Array, others: Array, places: Array, ends: tuple[float, float], rng: np.random.Generator
+) -> None:
+    """Make integers at some places those of other ones but for one bit, where that is in the range."""
+    least, most = map(int, ends)
+    bits = rng.integers(max(1, (most - least).bit_length()), size=places.size)
+    near = others[places] ^ (values.dtype.type(1) << bits.astype(values.dtype))
+    inside = (near >= least) & (near <= most)
+    values[places[inside]] = near[inside]
 
 
 def exchange_few(values: Array, rng: np.random.Generator) -> Array:
