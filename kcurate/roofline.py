@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from kcurate.core import resources
+from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Problem
@@ -53,18 +54,23 @@ def on_file() -> Mapping[str, Any]:
 
 
 def least_work(family: str, problem: Problem) -> LeastWork | None:
-    """The least work of a family that is on file; None for others, and for composed problems of the family,
-    whose sizes and types differ (only these have a reference)."""
+    """The least work of a family that is on file; None for others, and for other problems of its name.
+
+    Composed problems of a family have other types (only these have a reference), a stranger's other sizes.
+    """
     facts = on_file()["families"].get(family)
     if facts is None or problem.reference is not None:
         return None
     names = {**problem.sizes.headline, **facts.get("counts", {})}
-    return LeastWork(
-        evaluate(facts["read"], names),
-        evaluate(facts["written"], names),
-        SECTOR * evaluate(facts.get("sectors", 0), names),
-        {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
-    )
+    try:
+        return LeastWork(
+            evaluate(facts["read"], names),
+            evaluate(facts["written"], names),
+            SECTOR * evaluate(facts.get("sectors", 0), names),
+            {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
+        )
+    except ProblemError:
+        return None
 
 
 def target(problem: Problem, family: str, device: str) -> str:
