@@ -57,10 +57,8 @@ from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
 
 rows = load_dataset("USER/NAME", "sft", split="train").select_columns(["prompt", "completion"])
-settings = SFTConfig(
-    "tuned", max_length=8192, num_train_epochs=1, per_device_train_batch_size=1,
-    bf16=torch.cuda.is_available(),
-)
+on_gpu = torch.cuda.is_available()
+settings = SFTConfig("tuned", max_length=8192, per_device_train_batch_size=1, num_train_epochs=1, bf16=on_gpu)
 SFTTrainer("MODEL", args=settings, train_dataset=rows).train()
 ```
 
@@ -209,6 +207,7 @@ def _configs(content: Content) -> Iterator[str]:
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
         "repair": "`prompt` and `completion`: a wrong answer and the judge's findings; the right answer",
         "explained": "the answers of `sft` with comments, after a diagnosis and a change in measured facts",
+        "trajectories": "`messages`: attempts with the judge's words between them; the last one is the best",
         "profiles": "Nsight Compute's counters of each side of a pair on a GPU",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }

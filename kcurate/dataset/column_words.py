@@ -95,6 +95,8 @@ WORDS: Mapping[str, str] = {
     "ratio": "time of the slower answer over that of the faster one",
     "ratio_low": "the least that it can be by both intervals",
     "ratio_high": "the most that it can be by both intervals",
+    "messages": "prompt, attempts, and the judge's words between them",
+    "attempts": "how many attempts; the last one is the best",
     "change": "the mistake that makes the answer wrong",
     "wrong_outcome": "what the judge says of it",
     "wrong_device": "where it was judged",

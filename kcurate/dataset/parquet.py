@@ -18,6 +18,7 @@ from kcurate.dataset.tuning import (
     PREFERENCE_COLUMNS,
     REPAIR_COLUMNS,
     SFT_COLUMNS,
+    TRAJECTORY_COLUMNS,
     WRITE_COLUMNS,
 )
 from kcurate.errors import InputError
@@ -31,6 +32,7 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "write": WRITE_COLUMNS,
     "preferences": PREFERENCE_COLUMNS,
     "repair": REPAIR_COLUMNS,
+    "trajectories": TRAJECTORY_COLUMNS,
     "profiles": PROFILE_COLUMNS,
 }
 SPLITS = ("train", "test")

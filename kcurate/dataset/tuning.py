@@ -1,5 +1,5 @@
 """Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `explained`, `write`, `preferences`,
-`repair`.
+`repair`, `trajectories`.
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
 Only confirmed pairs become rows. Not covered: which of these become prompts (`kcurate.problem.lessons`),
@@ -15,13 +15,13 @@ from typing import Any
 
 from kcurate import prompts, roofline
 from kcurate.dataset.explained import Both, causes_of, explained, measured
-from kcurate.dataset.repairs import repairs
+from kcurate.dataset.repairs import EMULATOR, NO_GPU, remade, repairs
 from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
 from kcurate.problem.techniques import names_technique
-from kcurate.records import Outcome, WrongAttempt
+from kcurate.records import AttemptOutcome, Environment, Outcome, Prompt, Speedup, Verdict, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 # The columns that most tables begin and end with.
@@ -58,6 +58,15 @@ PREFERENCE_COLUMNS: dict[str, Kind] = {
     **_PAIR,
     **floats("ratio", "ratio_low", "ratio_high"),
     **strings("device", "prompt_format"),
+}
+# Turns of one conversation: an attempt, the judge's words, the next attempt; the last one is the best.
+TRAJECTORY_COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "messages": _MESSAGES,
+    "attempts": "int64",
+    **_PAIR,
+    "speedup": "float64",
+    **_ORIGIN,
 }
 REPAIR_COLUMNS: dict[str, Kind] = {
     **_CHAT,
@@ -102,13 +111,14 @@ def tables(
             grpo_row(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.technique is None
         ],
         "explained": [
-            told
+            in_parts
             for row, lesson in answered
-            if (told := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
+            if (in_parts := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
         ],
         "write": list(_written(proved, by_id)),
         "preferences": list(_preferences(known.answers, by_id)),
         "repair": list(_repairs(known, proved, by_id, wrong)),
+        "trajectories": [*_climbs(known.answers, by_id), *_mended(known, by_id, wrong)],
     }
     return configs, known.untaught
 
@@ -201,6 +211,70 @@ def _preferences(
             )
 
 
+def _climbs(
+    answers: Iterable[Sequence[Answered]], rows: Mapping[str, Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """From answers to one prompt, slower ones first; what was measured stands between them."""
+    for group in answers:
+        climb: list[Answered] = []
+        for answered in reversed([each for each in group if each.answer is not None and each.of.interval]):
+            ratio = _least_ratio(answered.of, climb[-1].of) if climb else 2.0
+            if ratio is not None and ratio > 1:
+                climb.append(answered)
+        if len(climb) > 1:
+            attempts = [
+                (str(each.answer), "improve", measured_words(rows[each.of.pair.id])) for each in climb
+            ]
+            best = climb[-1].of
+            yield _trajectory(rows[best.pair.id], shown.request(best.pair, gpu=best.where), attempts)
+
+
+def _mended(
+    known: Lessons, rows: Mapping[str, Mapping[str, Any]], wrong: Iterable[WrongAttempt]
+) -> Iterator[dict[str, Any]]:
+    """For a pair with wrong answers: at most two of them with different outcomes, then the right one."""
+    facts: dict[str, list[WrongAttempt]] = {}
+    for fact in wrong:
+        facts.setdefault(fact.pair, []).append(fact)
+    for lesson in known.taught:
+        pair, attempts, outcomes = lesson.pair, [], dict[str, str]()
+        for fact in facts.get(pair.id, ()):
+            side = remade(pair, fact)
+            if side is None or fact.outcome in outcomes or len(outcomes) == 2:
+                continue
+            outcomes[fact.outcome] = fact.device
+            text = prompts.write_answer(shown.answer_of(side, pair.slow), pair.fast.language)
+            attempts.append((text, "repair", fact.findings))
+        if not attempts or lesson.answer is None or lesson.technique is not None:
+            continue
+        gpu = NO_GPU if EMULATOR in outcomes.values() else ""
+        yield _trajectory(rows[pair.id], shown.request(pair, gpu=gpu), [*attempts, (lesson.answer, "", "")])
+
+
+def measured_words(row: Mapping[str, Any]) -> str:
+    """What a model is told of the answer of a confirmed row."""
+    interval = (row["speedup_low"], row["speedup_high"], row["speedup_confidence"])
+    speedup = Speedup(row["speedup"], *interval, row["speedup_blocks"], row["speedup_margin"])
+    environment = Environment(row["backend"], row["device"])
+    verdict = Verdict(row["id"], row["key"], Outcome.CONFIRMED, environment, speedup=speedup)
+    return prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict)
+
+
+def _trajectory(
+    row: Mapping[str, Any], prompt: Prompt, attempts: Sequence[tuple[str, str, str]]
+) -> dict[str, Any]:
+    """`attempts`: answer, what to do about it, and what was found; nothing follows the last answer."""
+    messages = prompts.chat(prompt)
+    for answer, action, findings in attempts:
+        messages.append({"role": "assistant", "content": answer})
+        if answer != attempts[-1][0]:
+            messages.append({"role": "user", "content": prompts.go_on(action, findings)})
+    return {
+        name: {**row, "prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(attempts)}[name]
+        for name in TRAJECTORY_COLUMNS
+    }
+
+
 def _repairs(
     known: Lessons,
     proved: Iterable[Proved],
@@ -254,11 +328,11 @@ def explained_row(
     text = explained(row, lesson.pair, both, causes)
     if text is None:
         return None
-    given = list(measured(row, lesson.pair, both[0] if both else None))
+    lines = list(measured(row, lesson.pair, both[0] if both else None))
     return _row(
         EXPLAINED_COLUMNS,
         row,
-        prompt=prompts.asking_why(lesson.prompt, given, lesson.pair.fast.language),
+        prompt=prompts.asking_why(lesson.prompt, lines, lesson.pair.fast.language),
         completion=text,
         technique=lesson.technique,
         local_edit=lesson.local_edit,

@@ -217,11 +217,11 @@ def system(
 def rules(wants: Language = "cuda", kind: Kind = "rewrite") -> str:
     """The rules alone."""
     role, contract = (_TRITON_ROLE, _TRITON_CONTRACT) if wants == "triton" else (_ROLE, _CONTRACT)
-    given, asked, plan = (_AS_A_SIDE, _OTHER_SIDE, _PLAN_KEPT)
+    shown_as, wanted, plan = (_AS_A_SIDE, _OTHER_SIDE, _PLAN_KEPT)
     if kind == "write":
-        given, asked, plan = (_IN_WORDS, _FIRST_SIDE, _PLAN_WRITTEN)
+        shown_as, wanted, plan = (_IN_WORDS, _FIRST_SIDE, _PLAN_WRITTEN)
     names = _COMMENTED if kind == "explain" else _NAMES
-    return "".join((role, given, plans(wants), _DATA, asked, contract, plan, names))
+    return "".join((role, shown_as, plans(wants), _DATA, wanted, contract, plan, names))
 
 
 def _goal(material: Material, technique: Technique | None) -> str:

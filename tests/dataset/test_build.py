@@ -44,7 +44,12 @@ def test_every_pair_has_one_outcome_and_rows_come_back(tmp_path: Path) -> None:
         name: load_dataset(str(space.dataset), name, split="train", cache_dir=str(tmp_path / "cache"))
         for name in parquet.CONFIGS
         if name
-        not in ("preferences", "repair", "profiles")  # two answers to a prompt; facts of built-in pairs
+        not in (
+            "preferences",
+            "repair",
+            "trajectories",
+            "profiles",
+        )  # two answers to a prompt; facts of built-in pairs
     }
     assert loaded["pairs"].column_names == list(COLUMNS)
     assert loaded["pairs"]["id"] == ["demo/a", "demo/b"]
