@@ -54,8 +54,10 @@ def on_file() -> Mapping[str, Any]:
 
 
 def least_work(family: str, problem: Problem) -> LeastWork | None:
-    """The least work of a family that is on file; None for others, and for composed problems of the family,
-    whose sizes and types differ (only these have a reference)."""
+    """The least work of a family that is on file; None for others, and for other problems of its name.
+
+    Composed problems of a family have other types (only these have a reference), a stranger's other sizes.
+    """
     facts = on_file()["families"].get(family)
     if facts is None or problem.reference is not None:
         return None
@@ -68,7 +70,7 @@ def least_work(family: str, problem: Problem) -> LeastWork | None:
             {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
         )
     except ProblemError:
-        return None  # somebody's problem of other sizes, in a family of the same name
+        return None
 
 
 def target(problem: Problem, family: str, device: str) -> str:

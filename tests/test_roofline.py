@@ -14,7 +14,7 @@ from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.core import resources, store
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import Call, Environment, Problem, Reference
+from kcurate.records import BenchSize, Call, Environment, Problem, Reference, Sizes
 
 PROBLEMS: dict[str, Problem] = {}
 for _folder in store.find_candidates(resources.pairs_dir()):
@@ -67,7 +67,9 @@ def test_the_longest_time_limits() -> None:
     assert roofline.least_work("no such family", next(iter(PROBLEMS.values()))) is None
     family, problem = next(iter(PROBLEMS.items()))
     composed = replace(problem, reference=Reference("", Call("Model", (), ())))
-    assert roofline.least_work(family, composed) is None, "its sizes and types are others"
+    assert roofline.least_work(family, composed) is None, "its types are others"
+    named_alike = replace(problem, sizes=Sizes(({"m": 1},), (BenchSize("s", {"m": 1}),)))
+    assert roofline.least_work(family, named_alike) is None, "a stranger's problem"
 
 
 @pytest.mark.parametrize(("stated", "counts"), [(0.9, 0.9), (1.15, 1.15), (2.24, None), (None, None)])

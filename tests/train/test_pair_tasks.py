@@ -12,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import scaled
 
-from kcurate.core import store
+from kcurate.core import resources, store
 from kcurate.cuda_source.compare.similarity import fingerprint
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
+from kcurate.problem.neutral import neutral
 from kcurate.prompts import Answer, read_reply
 from kcurate.records import Outcome, View
 from kcurate.reward import pair_tasks, splits
+from kcurate.reward.answers import Readable, Refused, read
 from kcurate.reward.task import Task
 
 
@@ -220,3 +222,12 @@ def test_a_fraction_is_a_fraction() -> None:
 
 
 FEW = [unlike(k) for k in range(1, 7)]
+
+
+def test_an_answer_in_triton_is_asked_for_and_read_as_such() -> None:
+    triton = neutral(store.read_candidate(resources.pairs_dir() / "deep-learning/softmax-triton"))
+    task = pair_tasks.task_of(triton)
+    assert task.prompt.system.startswith("You write Triton modules") and task.answer is not None
+    readable = read(task, task.answer)
+    assert isinstance(readable, Readable) and readable.candidate.fast.language == "triton"
+    assert isinstance(read(task, task.answer.replace("```python", "```cuda")), Refused)
