@@ -41,12 +41,13 @@ def tidied(lines: Sequence[str], places: Iterable[str], loads: Iterable[tuple[st
     `places`: texts of indices; `loads`: texts of elements that may be read wherever the line stands, each
     with the name of its array.
     """
-    text = _whole(list(lines))
+    text = list(lines)
     for load, array in sorted(loads):
         text = _shared(text, load, f"{array}_value", rf"(?<![\w.]){re.escape(load)}(?![\w(\[.])")
     for place in sorted(places, key=len, reverse=True):
         if not _WORD.fullmatch(place):
             text = _shared(text, place, "at", rf"(?:(?<=\w\[)|(?<=\w \+ )){re.escape(place)}(?=[\],)])")
+    text = _whole(text)
     while (shorter := _step(text)) is not None:
         text = shorter
     return _renumbered(text)

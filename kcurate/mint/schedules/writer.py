@@ -120,11 +120,14 @@ class Writer:
         self.folds_done = False
         self.uniform = dict[str, str]()
         self.axis_names = dict[str, str]()
+        self.standing: Position | None = None
+        needs.locals |= {self.local(fold.name) for fold in self.operator.folds}
         if position is not None:
             self.stand(position)
 
     def stand(self, position: Position) -> None:
         """Take the index along each axis from a place in the node's array."""
+        self.standing = position
         for axis, span in spans_of(self.operator.out, len(self.binding.rest)):
             if axis != REST or self.binding.rest:
                 text = position.at(*span, self.size_text)
@@ -267,7 +270,9 @@ class Writer:
             return self.values[operand]
         linear = self.linear if axes == self.operator.axes else ""
         if operand in self.inlined:
-            return self._computed(operand, self.position(linear, axes))
+            same = self.standing is not None and axes == self.operator.out
+            place = self.standing if same and self.standing else self.position(linear, axes)
+            return self._computed(operand, place)
         text = self._read(operand, linear or self.place(axes))
         self.needs.loads.add((text, operand))
         return text
