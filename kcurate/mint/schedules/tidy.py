@@ -44,7 +44,7 @@ def tidied(lines: Sequence[str], places: Iterable[str], loads: Iterable[tuple[st
     text = list(lines)
     for load, array in sorted(loads):
         text = _shared(text, load, f"{array}_value", rf"(?<![\w.]){re.escape(load)}(?![\w(\[.])")
-    for place in sorted(places, key=len, reverse=True):
+    for place in sorted(places, key=lambda text: (-len(text), text)):
         if not _WORD.fullmatch(place):
             text = _shared(text, place, "at", rf"(?:(?<=\w\[)|(?<=\w \+ )){re.escape(place)}(?=[\],)])")
     text = _whole(text)
