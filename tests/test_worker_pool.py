@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,8 @@ def act(task: object) -> object:
         os.kill(os.getpid(), signal.SIGSEGV)
     if task == "hang":
         time.sleep(60)
+    if task == "compute":
+        subprocess.run(["sh", "-c", "while :; do :; done"], check=False, env={"ENDLESS": "1"})
     if task == "raise":
         raise ValueError("our own fault")
     if task == "refuse":
@@ -34,6 +38,28 @@ def test_every_task_has_exactly_one_result_whatever_happens_to_its_worker() -> N
         isinstance(results[1], Failure) and results[1].kind == "crashed" and "signal 11" in results[1].detail
     )
     assert isinstance(results[3], Failure) and results[3].kind == "timeout"
+
+
+def test_a_task_has_a_budget_of_cpu_time_with_the_processes_that_it_starts() -> None:
+    with Pool(2) as pool:
+        started_s = time.monotonic()
+        results = dict(pool.run(act, ["compute", 1], timeout_s=600, cpu_s=0.5))
+    assert results[0] == Failure("timeout", "it used up its CPU time")
+    assert results[1][0] == 1
+    assert time.monotonic() - started_s < 60
+    assert not any(map(endless, Path("/proc").glob("[0-9]*/environ")))
+
+
+def endless(environment: Path) -> bool:
+    try:
+        return b"ENDLESS=1" in environment.read_bytes()
+    except OSError:
+        return False
+
+
+def test_waiting_does_not_use_up_cpu_time() -> None:
+    with Pool(2) as pool:
+        assert len(dict(pool.run(time.sleep, [1.5, 0.1], timeout_s=60, cpu_s=1.0))) == 2
 
 
 def test_a_bug_in_a_worker_is_raised() -> None:

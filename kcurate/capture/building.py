@@ -19,7 +19,7 @@ import platformdirs
 
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
-from kcurate.core import time_limits
+from kcurate.core import compile_cache, time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 
 NATIVE = Path(__file__).with_name("native")
@@ -125,7 +125,7 @@ def _compile(command: list[str], library: Path, texts: Mapping[str, str]) -> Non
         if done.returncode:
             log = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
             raise BackendError(f"the recorder does not compile: {log[:1000]}", where=library.name)
-        if not toolchain.keep(library, (folder / library.name).read_bytes()):
+        if not compile_cache.keep(library, (folder / library.name).read_bytes()):
             raise MissingDependencyError(
                 "cannot write the cache",
                 where=str(library.parent),

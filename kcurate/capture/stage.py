@@ -153,7 +153,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, str]]]:
     """The extracted kernels by name; `note` receives messages about unreadable ones."""
     kernels: dict[str, list[tuple[Kernel, str]]] = {}
-    for path in sorted(workspace.kernels.rglob("kernel.json")):
+    for path in store.find(workspace.kernels, "kernel.json"):
         try:
             kernel = store.read_json(path, Kernel)
             code = store.read_kernel_code(path.parent)

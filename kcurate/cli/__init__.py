@@ -13,6 +13,7 @@ imports happen inside the commands, so that `kcurate --help` stays fast.
 | `train`, `evaluate` | commands on models |
 | `listing`, `show`, `doctor`, `configuration` | commands that only read |
 | `demo` | the whole pipeline on what ships with kcurate |
+| `packing` | commands that pack a workspace into shards and back |
 | `completing` | what a shell offers for ids, outcomes and suites |
 | `output` | tables, summaries and notes |
 | `ending` | the object of `--json`, and the command that goes on after an interrupt |

@@ -101,9 +101,11 @@ def _extracted(config: DeoptConfig) -> DeoptConfig:
 
 
 def _has_records(path: Path) -> bool:
-    if path.is_file():
+    from kcurate.core import store
+
+    if store.exists(path):
         return path.name in ("pair.json", "kernel.json")
-    return any(next(path.rglob(name), None) is not None for name in ("pair.json", "kernel.json"))
+    return next(store.find(path, "pair.json", "kernel.json"), None) is not None
 
 
 def _show_preview(config: DeoptConfig, *, as_json: bool) -> None:

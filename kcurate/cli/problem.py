@@ -61,10 +61,10 @@ def check(
 
 def _form(file: Path, workspace: Path) -> Path:
     """A draft's file, also by its folder or the name of its kernel."""
-    from kcurate.core import names
+    from kcurate.core import names, store
     from kcurate.core.workspace import Workspace
 
-    if file.is_file() or file.suffix == ".toml":
+    if store.exists(file) or file.suffix == ".toml":
         return file
     return names.one(str(file), Workspace(workspace), (names.KERNEL,)) / FORM_NAME
 

@@ -37,11 +37,13 @@ def some(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> P
         InputError: nothing has that name, or several do.
     """
     path = Path(name)
-    if path.exists():
+    if path.exists() or store.exists(path) or store.is_folder(path):
         return path
     stays_inside = not path.is_absolute() and ".." not in path.parts
     folders = [root / path for root in _roots(workspace, records)] if stays_inside else []
-    return next((folder for folder in folders if folder.is_dir()), None) or one(name, workspace, records)
+    return next((folder for folder in folders if store.is_folder(folder)), None) or one(
+        name, workspace, records
+    )
 
 
 def pairs(texts: Iterable[str], workspace: Workspace) -> list[Path]:
@@ -61,7 +63,7 @@ def ids(workspace: Workspace, records: Sequence[str] = RECORDS) -> Iterator[str]
     """Every name that `one` finds, as places below the workspace's folders and that of the built-in pairs."""
     for root in _roots(workspace, records):
         for record in records:
-            yield from (path.parent.relative_to(root).as_posix() for path in root.rglob(record))
+            yield from (path.parent.relative_to(root).as_posix() for path in store.find(root, record))
 
 
 def _roots(workspace: Workspace, records: Sequence[str]) -> list[Path]:
@@ -78,14 +80,14 @@ def _at_path(path: Path, records: Sequence[str]) -> Path | None:
         if path.name in (*RECORDS, "slow.cu", "fast.cu", "kernel.cu", "slow.py", "fast.py", "kernel.py")
         else path
     )
-    return folder if any((folder / record).is_file() for record in records) else None
+    return folder if any(store.exists(folder / record) for record in records) else None
 
 
 def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
     by_root: dict[Path, dict[str, Path]] = {}
     ids: dict[Path, list[tuple[str, Path]]] = {}
     for root in _roots(workspace, records):
-        folders_below = (path.parent for record in records for path in sorted(root.rglob(record)))
+        folders_below = (path.parent for record in records for path in store.find(root, record))
         by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in folders_below}
         matches = [folders[name]] if name in folders else _ending(name, folders.items())
         if not matches:  # a record whose id differs from the path of its folder
@@ -123,7 +125,7 @@ def _beginning(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
 
 def _id(folder: Path, records: Sequence[str]) -> str | None:
     """The id in a record; the record need not be valid."""
-    path = next(folder / record for record in records if (folder / record).exists())
+    path = next(folder / record for record in records if store.exists(folder / record))
     try:
         data = codec.parse(own_files.read(path), where=str(path))
     except InputError:

@@ -71,6 +71,9 @@ WorkspaceOption = Annotated[
 ]
 # Called from Python, a stage uses the default of its own field.
 JobsOption = Annotated[int, Option("Worker processes; 0: one per core.", "--jobs -j", "N", min=0, default=0)]
+PackOption = Annotated[
+    bool, Option("Make the workspace a packed one: records in Parquet shards (kcurate pack).")
+]
 RAY = Option("A Ray cluster that judges instead of this machine.", metavar="ADDRESS", default=None)
 RayOption = Annotated[str | None, RAY]
 JsonOption = Annotated[bool, Option("Print one JSON object and nothing else.")]

@@ -1,6 +1,6 @@
 """Reads files of a workspace that may come from somebody else: within size limits, not through links outside.
 
-Not covered: the content of the files (`kcurate.core.store`).
+Not covered: the content of the files (`kcurate.core.store`), those in shards (`kcurate.core.packs`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import stat
 from pathlib import Path
 
+from kcurate.core import packs
 from kcurate.errors import InputError, RecordError
 
 # The longest record that is read; in a file of lines, longer lines are skipped.
@@ -30,6 +31,10 @@ def read(path: Path) -> bytes:
             raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
         check_size(path)
         return path.read_bytes()
+    except FileNotFoundError as error:
+        if (content := packs.read(path)) is not None:
+            return content
+        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
 

@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate.core import codec, store
+from kcurate.core import codec, packing, store
 from kcurate.core.config import DEFAULT_WORKSPACE
 from kcurate.core.json_text import shown
 from kcurate.core.notes import Note, silent
@@ -72,6 +72,8 @@ class Run:
         if settings is not None:
             data = {"stage": self.stage, **_plain(settings), **_plain(more)}
             store.write_bytes(self.folder / "config.json", store.pretty_json(data))
+        if getattr(settings, "pack", False):
+            packing.start(self.workspace)
         self._begun = True
         self.log("started")
 
@@ -88,7 +90,7 @@ class Run:
     ) -> None:
         """Add one input to the results; `then`: the command to run next, without `kcurate` and `-w`."""
         next_command = self.command(*then) if then and not passed else None
-        existing = str(file) if file is not None and file.exists() else None
+        existing = str(file) if file is not None and store.exists(file) else None
         self.add(Item(kind, name, str(outcome), passed, why, existing, next_command))
 
     def add(self, item: Item) -> None:
@@ -111,8 +113,10 @@ class Run:
         run = shown(str(self.folder)) if self._begun else None
         return Summary(self.stage, counts, wall_s, shown(str(self.workspace)), tuple(self._results), run)
 
-    def finish(self, counts: Mapping[str, Mapping[str, int]]) -> Summary:
-        """Write `summary.json`, which only a finished run has."""
+    def finish(self, counts: Mapping[str, Mapping[str, int]], *, pack: bool = True) -> Summary:
+        """Write `summary.json`, which only a finished run has; `pack` the files of a packed workspace."""
+        if pack and packing.is_packed(self.workspace):
+            packing.pack(self.workspace)
         summary = self.summary(counts)
         path = self.folder / SUMMARY
         data = plain(summary)

@@ -1,7 +1,8 @@
 """The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
 
-Not covered: the layout of a workspace (`kcurate.core.workspace`), records as plain data
-(`kcurate.core.codec`)."""
+A record is a file, or a row of a shard in a packed workspace: whoever asks for one by its path need not know.
+Not covered: shards (`kcurate.core.packs`), the layout of a workspace (`kcurate.core.workspace`), records as
+plain data (`kcurate.core.codec`)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kcurate.core import codec, json_text, own_files, resources
+from kcurate.core import codec, json_text, own_files, packing, packs, resources
+from kcurate.core.packs import exists as exists
+from kcurate.core.packs import find as find
+from kcurate.core.packs import is_folder as is_folder
+from kcurate.core.packs import remove as remove
 from kcurate.errors import InputError, RecordError
 from kcurate.records import SIDES, BenchSize, Candidate, Language, Problem, SideName, Sizes, Verdict
 
@@ -49,6 +54,12 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
         InputError: the folder cannot be written (read-only, full disk, a file in its place), or `path` is not
             a regular file (a folder, a device, a pipe).
     """
+    with packs.writing(path):
+        _replace(path, data, durable=durable)
+    packing.after_writing(path)
+
+
+def _replace(path: Path, data: bytes, *, durable: bool) -> None:
     try:
         handle, name = _temporary(path)
     except OSError as error:
@@ -178,7 +189,11 @@ def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
 def put_aside(path: Path) -> Path:
     """Rename a record that cannot be read, so that its content is not lost; returns the new path."""
     aside = path.with_name(f"{path.name}.damaged")
-    path.rename(aside)
+    if path.is_file() or path.is_symlink():
+        path.rename(aside)
+    else:
+        write_bytes(aside, own_files.read(path))
+    remove(path)
     return aside
 
 
@@ -201,7 +216,11 @@ def append_line(path: Path, text: str, *, durable: bool = True) -> int:
     Raises:
         InputError: it cannot be written completely (a full disk); the file is unchanged.
     """
-    line = text.encode() + b"\n"
+    with packs.writing(path):
+        return _append(path, text.encode() + b"\n", durable=durable)
+
+
+def _append(path: Path, line: bytes, *, durable: bool) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -237,16 +256,14 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
     Raises:
         RecordError: the file is too large to be read.
     """
-    if not path.exists():
-        return
-    own_files.check_size(path, own_files.MAX_LINES_BYTES)
-    with path.open("rb") as file:
-        while line := file.readline(own_files.MAX_RECORD_BYTES):
-            try:
-                record = codec.from_data(cls, codec.parse(line, where=str(path)))
-            except RecordError:
-                continue
-            yield record
+    if path.exists():
+        own_files.check_size(path, own_files.MAX_LINES_BYTES)
+    for line in packs.lines(path):
+        try:
+            record = codec.from_data(cls, codec.parse(line, where=str(path)))
+        except RecordError:
+            continue
+        yield record
 
 
 @contextmanager
@@ -301,7 +318,7 @@ def read_candidate(folder: Path) -> Candidate:
 def read_kernel_code(folder: Path) -> str:
     """The code of an extracted kernel: `kernel.cu`, or `kernel.py` in Triton; `InputError` if unreadable."""
     path = folder / "kernel.py"
-    return own_files.read(path if path.is_file() else folder / "kernel.cu").decode("utf-8", "replace")
+    return own_files.read(path if exists(path) else folder / "kernel.cu").decode("utf-8", "replace")
 
 
 def find_candidates(root: Path) -> list[Path]:
@@ -310,13 +327,13 @@ def find_candidates(root: Path) -> list[Path]:
     Raises:
         InputError: `root` does not exist, or is a file that does not belong to a pair.
     """
-    if not root.exists():
-        raise InputError("no such file or folder", where=str(root), hint="check the path")
-    if not root.is_dir():
-        if root.name not in _PAIR_FILES or not (root.parent / "pair.json").is_file():
+    if not is_folder(root):
+        if not root.exists() and not exists(root):
+            raise InputError("no such file or folder", where=str(root), hint="check the path")
+        if root.name not in _PAIR_FILES or not exists(root.parent / "pair.json"):
             raise InputError("not a file of a pair", where=str(root), hint="name the folder of a pair.json")
         return [root.parent]
-    return sorted(path.parent for path in root.rglob("pair.json"))
+    return [path.parent for path in find(root, "pair.json")]
 
 
 # The fields of a record that are judged, and so part of a verdict's key; of other records all fields are.
@@ -391,4 +408,4 @@ def write_verdict(folder: Path, verdict: Verdict) -> None:
 
 def read_verdicts(folder: Path) -> tuple[Verdict, ...]:
     """All verdicts in a pair folder."""
-    return tuple(read_json(path, Verdict) for path in sorted((folder / "verdicts").glob("*.json")))
+    return tuple(read_json(path, Verdict) for path in find(folder / "verdicts", "*.json"))

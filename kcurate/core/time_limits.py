@@ -20,9 +20,13 @@ COMPILE_TRITON_S = 60.0
 COMPILE_FOR_EMULATOR_S = 60.0
 # The recorder of captures, once per machine: 9 s of CPU time, over a minute when many compilers run.
 COMPILE_RECORDER_S = 600.0
-# One extracted kernel: 200 times the slowest of the 148 kernels of Parboil and Rodinia.
+# CPU time of one extracted kernel: 200 times the slowest of the 148 kernels of Parboil and Rodinia.
 COMPILE_EXTRACTED_S = 120.0
-# Parsing source trees, which runs at megabytes per second: if it takes longer, it hangs.
+# One task of a stage, on a clock that goes on while others use the machine; CPU time has its own limits.
+STAGE_TASK_S = 3600.0
+# CPU time of drafting one kernel, with all its runs on the emulator.
+DRAFT_CPU_S = 300.0
+# Parsing source trees (of a unit, CPU time), at megabytes per second: if it takes longer, it hangs.
 SCAN_FILES_S = 300.0
 READ_UNIT_S = 300.0
 # One row of published answers: a dozen runs and builds; the slowest of 250 takes minutes.

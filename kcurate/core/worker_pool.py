@@ -6,6 +6,7 @@ process, unless `isolate` requires a separate worker.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -15,11 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, TypeVar
 
 from kcurate.errors import BackendError, KcurateError
 
 T = TypeVar("T")
+# How often the CPU time of busy workers is looked at.
+LOOK_S = 1.0
 R = TypeVar("R")
 
 
@@ -37,6 +41,7 @@ class _Worker:
     connection: Connection
     index: int | None = None
     deadline_s: float = 0.0
+    most_cpu_s: float = float("inf")
     served: int = 0
 
 
@@ -103,9 +108,18 @@ class Pool:
         self.workers = []
 
     def run(
-        self, function: Callable[[T], R], tasks: Sequence[T], *, timeout_s: float, isolate: bool = False
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        *,
+        timeout_s: float,
+        cpu_s: float = float("inf"),
+        isolate: bool = False,
     ) -> Iterator[tuple[int, R | Failure]]:
         """Apply a module-level function to every task; yields (index, result or failure) in any order.
+
+        A task has `timeout_s` seconds, and `cpu_s` seconds of CPU time with all processes that it starts,
+        which a busy machine does not shorten.
 
         Raises:
             KcurateError: raised by `function` itself.
@@ -118,7 +132,7 @@ class Pool:
         while len(self.workers) < min(self.jobs, len(tasks)):
             self.workers.append(self._start())
         for worker in self.workers:
-            _next_task(worker, function, queue, timeout_s)
+            _next_task(worker, function, queue, timeout_s, cpu_s)
         while busy := [worker for worker in self.workers if worker.index is not None]:
             for worker in _ready(busy):
                 assert worker.index is not None
@@ -134,7 +148,7 @@ class Pool:
                     self.workers.remove(worker)
                     worker = self._start()
                     self.workers.append(worker)
-                _next_task(worker, function, queue, timeout_s)
+                _next_task(worker, function, queue, timeout_s, cpu_s)
                 yield index, result
 
     def _start(self) -> _Worker:
@@ -151,21 +165,54 @@ class Pool:
 
 
 def _next_task(
-    worker: _Worker, function: Callable[[T], Any], queue: Iterator[tuple[int, T]], timeout_s: float
+    worker: _Worker,
+    function: Callable[[T], Any],
+    queue: Iterator[tuple[int, T]],
+    timeout_s: float,
+    cpu_s: float,
 ) -> None:
     following = next(queue, None)
     worker.index = None if following is None else following[0]
     if following is not None:
         worker.deadline_s = time.monotonic() + timeout_s
+        if cpu_s < float("inf"):
+            worker.most_cpu_s = _cpu_s(worker.process.pid) + cpu_s
         worker.connection.send((function, following[1]))
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:
-    """The workers that answered, died or passed their deadline."""
-    patience_s = max(0.0, min(worker.deadline_s for worker in busy) - time.monotonic())
-    answered = wait([worker.connection for worker in busy], patience_s)
-    now = time.monotonic()
-    return [worker for worker in busy if worker.connection in answered or now >= worker.deadline_s]
+    """The workers that answered, died, passed their deadline or used up their CPU time."""
+    while True:
+        patience_s = max(0.0, min(worker.deadline_s for worker in busy) - time.monotonic())
+        if any(worker.most_cpu_s < float("inf") for worker in busy):
+            patience_s = min(patience_s, LOOK_S)
+        answered = wait([worker.connection for worker in busy], patience_s)
+        now = time.monotonic()
+        ready = [worker for worker in busy if worker.connection in answered or now >= worker.deadline_s]
+        ready = ready or [worker for worker in busy if _cpu_s(worker.process.pid) > worker.most_cpu_s]
+        if ready:
+            return ready
+
+
+def _with_children(pid: int | None) -> Iterator[int]:
+    """A process and all below it, as far as /proc tells."""
+    if pid is not None:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                for child in children.read_text().split():
+                    yield from _with_children(int(child))
+        yield pid
+
+
+def _cpu_s(pid: int | None) -> float:
+    """CPU time of a process and of all below it, those that have ended included; 0 without Linux's /proc."""
+    ticks = 0
+    for each in _with_children(pid):
+        with contextlib.suppress(OSError):
+            # proc(5): after the name in parentheses, which may hold anything, fields 14 to 17 are the times.
+            status = Path(f"/proc/{each}/stat").read_text(errors="replace")
+            ticks += sum(map(int, status.rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _result(worker: _Worker) -> Any:
@@ -182,12 +229,17 @@ def _result(worker: _Worker) -> Any:
                 ) from None
             worker.connection.close()
             return Failure("crashed", f"the worker was killed by signal {-code}")
+    within = time.monotonic() < worker.deadline_s
     _stop(worker)
-    return Failure("timeout", "no result within the time limit")
+    return Failure("timeout", "it used up its CPU time" if within else "no result within the time limit")
 
 
 def _stop(worker: _Worker) -> None:
     if worker.index is not None:
-        worker.process.kill()  # before closing its connection, or it would print an error
+        for pid in _with_children(
+            worker.process.pid
+        ):  # before closing its connection, or it would print an error
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     worker.connection.close()
     worker.process.join()

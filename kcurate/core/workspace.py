@@ -5,6 +5,7 @@ history/<repository>-<content>/, history/<repository>-<settings>.jsonl
 captures/<program>/<id>.json   verdicts/<device>.jsonl   profiles/<device>.jsonl
 transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
 runs/<stage>-<time>/{config.json,summary.json,log}   .kcurate-workspace
+packs/*.parquet   kernels, pairs and verdicts, if the workspace is packed (`kcurate.core.packs`)
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kcurate.core import store
+from kcurate.core.packs import MARKER as MARKER
 from kcurate.errors import InputError
-
-# Marks a workspace, so that `extract` does not read its own output as a source tree.
-MARKER = ".kcurate-workspace"
 
 
 class _Rooted(Protocol):

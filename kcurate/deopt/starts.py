@@ -60,10 +60,10 @@ def starts(
     """
     count, broken = 0, list[InputError]()
     for path in paths or (workspace.kernels,):
-        if paths and not path.exists():
+        if paths and not (store.exists(path) or store.is_folder(path)):
             raise InputError("no such file or folder", where=str(path), hint="check the path")
-        folder = path.parent if path.is_file() else path
-        for record in sorted([*folder.rglob("kernel.json"), *folder.rglob("pair.json")]):
+        folder = path.parent if store.exists(path) else path
+        for record in store.find(folder, "kernel.json", "pair.json"):
             try:
                 if record.name == "kernel.json":
                     start: Start | None = _of_kernel(record, workspace, made, note)
@@ -91,7 +91,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     described: ProblemOrigin = "known"
     if (problem_beside := own_problem(record.parent, code)) is not None:
         problem, described = problem_beside, problem_beside.source or "drafted"
-    elif (path := record.with_name(PROBLEM_NAME)).is_file():
+    elif store.exists(path := record.with_name(PROBLEM_NAME)):
         note(f"{path}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = (
         problem.sides[kernel.variant or ""].side(code)

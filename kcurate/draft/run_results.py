@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from kcurate.core import store
 from kcurate.core.runs import Run
 from kcurate.draft.for_pairs.other_kernel import FORM_NAME
 from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome
@@ -21,7 +22,7 @@ def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str) -> No
     single = f"; {SECOND if 'recorded' in line else FIXED}" if outcome == SINGLE_SIZE else ""
     run.note(f"{name}: {line}{single}")
     form = record.with_name(FORM_NAME)
-    passed = outcome == "known" or record.with_name(RECORD_NAME).is_file()
+    passed = outcome == "known" or store.exists(record.with_name(RECORD_NAME))
     run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))
 
 

@@ -12,6 +12,7 @@ from kcurate.core.options import (
     Argument,
     EffortOption,
     GpuOption,
+    JobsOption,
     MaxTokensOption,
     Option,
     PriceOption,
@@ -59,3 +60,4 @@ class DraftConfig:
     effort: EffortOption = None
     timeout_s: TimeoutOption = None
     gpu: GpuOption = "auto"
+    jobs: JobsOption = 1

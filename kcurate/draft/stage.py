@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
-from kcurate.core import progress, store
+from kcurate.core import progress, store, time_limits
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import recorded
+from kcurate.core.worker_pool import Failure, Pool
 from kcurate.core.workspace import Workspace
 from kcurate.cuda_source.text.demangled_names import Demangled
 from kcurate.draft import run_results
@@ -33,7 +34,7 @@ from kcurate.draft.sketch import Reason
 from kcurate.draft.trying.completed_files import RECORD_NAME, AdmittingJudge
 from kcurate.draft.trying.draft_choice import Complete, Settled, Settling
 from kcurate.draft.trying.model_proposals import Proposing
-from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
+from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError, ProblemError
 from kcurate.evaluation.local_client import client_of
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
@@ -73,14 +74,11 @@ def draft(
         record.begin(config)
         with contextlib.closing(AdmittingJudge.on(config.gpu)) as judge:
             captures = Captures(workspace, record.note)
-            for path in progress.each(paths, "problem draft", unit="kernel"):
-                name = str(path)
-                try:
-                    kernel = store.read_json(path, Kernel)
-                    name = kernel.id
-                    outcome, why, line = _one(path, kernel, config, places, judge, complete, captures)
-                except Exception as error:  # noqa: BLE001 - raised after the summary of all
-                    outcome, why, line = _broken(error, failed)
+            drafted = _all(paths, config, places, judge, captures)
+            for path, draft in progress.each(drafted, "problem draft", len(paths), "kernel"):
+                draft = _completed(path, draft, judge, complete)
+                name, (outcome, why, line) = draft.name, draft.settled
+                failed += [draft.error] if draft.error is not None else []
                 counts["kernels"][outcome] += 1
                 if why:
                     counts[outcome][why] += 1
@@ -136,7 +134,7 @@ def _asked(
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
     """Every selected `kernel.json`, sorted, without duplicates."""
     if not kernels:
-        written = sorted(workspace.kernels.rglob("kernel.json"))
+        written = list(store.find(workspace.kernels, "kernel.json"))
         if not written:
             raise InputError(
                 "no kernels", where=str(workspace.kernels), hint="run kcurate extract TREE first"
@@ -146,14 +144,18 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
     seen: set[Path] = set()
     for name in kernels:
         # An id is often a path in the source tree too, which has no records.
-        paths = [path for path in (Path(name), workspace.kernels / name) if path.exists()]
+        paths = [
+            path
+            for path in (Path(name), workspace.kernels / name)
+            if store.exists(path) or store.is_folder(path)
+        ]
         if not paths:
             raise InputError(
                 "no such kernel or folder", where=name, hint=f"ids are paths below {workspace.kernels}"
             )
-        folders = (path.parent if path.is_file() else path for path in paths)
+        folders = (path.parent if store.exists(path) else path for path in paths)
         records = next(
-            (written for folder in folders if (written := sorted(folder.rglob("kernel.json")))), []
+            (written for folder in folders if (written := list(store.find(folder, "kernel.json")))), []
         )
         if not records:
             raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
@@ -161,14 +163,114 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
         seen |= set(records)
 
 
-def _broken(error: Exception, failed: list[Exception]) -> Settled:
-    """The outcome of a kernel on which drafting breaks down; the error goes to `failed`."""
-    if isinstance(error, ProblemError):
-        return Settled("refused", str(Outcome.MALFORMED), error.what)
-    if isinstance(error, (MissingDependencyError, BackendError)):
-        raise error
-    failed.append(error)
-    return Settled("failed", "", f"{type(error).__name__}: {error}")
+@dataclass(frozen=True)
+class _Drafted:
+    """What became of a kernel (None: its record cannot be read); `error` is raised when all are drafted."""
+
+    name: str
+    settled: Settled
+    kernel: Kernel | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A kernel to draft in a worker process."""
+
+    record: Path
+    config: DraftConfig
+    places: Sequence[Path]
+
+
+def _all(
+    paths: Sequence[Path],
+    config: DraftConfig,
+    places: Sequence[Path],
+    judge: AdmittingJudge,
+    captures: Captures,
+) -> Iterator[tuple[Path, _Drafted]]:
+    """Every kernel with its draft, in order; in this process if `jobs` is 1, else in so many workers."""
+    if config.jobs == 1 or len(paths) < 2:
+        yield from ((path, _draft(path, config, places, judge, captures)) for path in paths)
+        return
+    tasks = [_Task(path, config, places) for path in paths]
+    early: dict[int, _Drafted] = {}
+    following = 0
+    with Pool(min(config.jobs or len(paths), len(paths)), (__name__,)) as pool:
+        results = pool.run(
+            _in_worker, tasks, timeout_s=time_limits.STAGE_TASK_S, cpu_s=time_limits.DRAFT_CPU_S
+        )
+        for index, result in results:
+            early[index] = result if isinstance(result, _Drafted) else _lost(paths[index], result)
+            while following in early:
+                yield paths[following], early.pop(following)
+                following += 1
+
+
+def _lost(record: Path, failure: Failure) -> _Drafted:
+    """A kernel that used up its CPU time, or killed the worker that drafted it."""
+    kernel = store.read_json(record, Kernel)
+    why = f"drafting it: {failure.kind}: {failure.detail}"
+    if failure.kind == "timeout":
+        return _Drafted(kernel.id, Settled("refused", str(Outcome.TIMEOUT), why), kernel)
+    error = BackendError(why, where=str(record))
+    return _Drafted(kernel.id, Settled("failed", "", why), kernel, error)
+
+
+def _in_worker(task: _Task) -> _Drafted:
+    config = task.config
+    return _draft(task.record, config, task.places, *_tools(config.workspace, config.gpu))
+
+
+@cache
+def _tools(workspace: Path, gpu: str) -> tuple[AdmittingJudge, Captures]:
+    """A worker's own judge, which dies with it, and the records."""
+    return AdmittingJudge.on(gpu), Captures(Workspace(workspace), silent)
+
+
+def _draft(
+    record: Path, config: DraftConfig, places: Sequence[Path], judge: AdmittingJudge, captures: Captures
+) -> _Drafted:
+    """Draft one kernel, which costs no other kernel anything.
+
+    Raises:
+        MissingDependencyError, BackendError: no kernel can be tried.
+    """
+    name, kernel = str(record), None
+    try:
+        kernel = store.read_json(record, Kernel)
+        name = kernel.id
+        return _Drafted(name, _one(record, kernel, config, places, judge, captures), kernel)
+    except ProblemError as error:
+        return _Drafted(name, Settled("refused", str(Outcome.MALFORMED), error.what), kernel)
+    except (MissingDependencyError, BackendError):
+        raise
+    except Exception as error:  # noqa: BLE001 - raised after the summary of all
+        what = f"{type(error).__name__}: {error}"
+        known = error if isinstance(error, KcurateError) or config.jobs == 1 else RuntimeError(what)
+        return _Drafted(name, Settled("failed", "", what), kernel, known)
+
+
+def _completed(record: Path, drafted: _Drafted, judge: AdmittingJudge, complete: Complete | None) -> _Drafted:
+    """The draft on file as completed by whoever completes drafts, if that is admitted."""
+    settled, kernel = drafted.settled, drafted.kernel
+    open_ones = settled.outcome in ("open", "refused", "kept")
+    if complete is None or kernel is None or not open_ones or drafted.error is not None:
+        return drafted
+    if store.exists(record.with_name(RECORD_NAME)) or not store.exists(record.with_name(FORM_NAME)):
+        return drafted
+    try:
+        code = store.read_kernel_code(record.parent)
+        done = Settling(record, kernel, code, judge).completed(complete)
+    except ProblemError as error:
+        done = Settled("refused", str(Outcome.MALFORMED), error.what)
+    except (MissingDependencyError, BackendError):
+        raise
+    except Exception as error:  # noqa: BLE001 - raised after the summary of all
+        return replace(
+            drafted, settled=Settled("failed", "", f"{type(error).__name__}: {error}"), error=error
+        )
+    return replace(drafted, settled=done) if done is not None else drafted
 
 
 def _one(
@@ -177,7 +279,6 @@ def _one(
     config: DraftConfig,
     places: Sequence[Path],
     judge: AdmittingJudge,
-    complete: Complete | None,
     captures: Captures,
 ) -> Settled:
     """Draft one kernel."""
@@ -185,24 +286,21 @@ def _one(
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
         return Settled("known", "", "its suite has a problem for it")
-    if path.exists() and not config.again:
-        kept = _kept(path, code)
-        if complete is None or kept.outcome != "kept" or (record.parent / RECORD_NAME).exists():
-            return kept
-        return Settling(record, kernel, code, judge, complete).completed() or kept
-    (record.parent / RECORD_NAME).unlink(missing_ok=True)
+    if store.exists(path) and not config.again:
+        return _kept(path, code)
+    store.remove(record.parent / RECORD_NAME)
     if kernel.language == "triton":
         capture = captures.of_triton(kernel)
         if capture is None:
             return Settled("open", str(Reason.NO_LAUNCH_SITE), "no launch was recorded: run kcurate capture")
         triton = partial(of_triton, kernel, code, capture, judge.most_elements)
-        return Settling(record, kernel, code, judge, complete).settle_recorded(triton)
+        return Settling(record, kernel, code, judge).settle_recorded(triton)
     units = host_files.hosts(kernel, places)
     capture = captures.of(kernel, code)
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
         template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
-    settling = Settling(record, kernel, code, judge, complete)
+    settling = Settling(record, kernel, code, judge)
     texts = from_code.drafts(kernel, code, units)
     if capture is not None:
         cuda = partial(of_capture, kernel, code, capture, texts[0], most_elements=judge.most_elements)
@@ -215,13 +313,13 @@ def _one(
 def _kept(path: Path, code: str) -> Settled:
     """Keep an existing file; a record that was admitted for different code is removed."""
     record = path.with_name(RECORD_NAME)
-    if record.exists():
+    if store.exists(record):
         current = is_of(store.read_json(record, KnownProblem), code)
     else:
         current = toml_reader.read(path).code_id in (None, store.content_id(code))
     if current:
         return Settled("kept", "", f"{path} exists (--again redrafts it)")
-    record.unlink(missing_ok=True)
+    store.remove(record)
     line = f"{path} was made for other code (problem check tries it, --again redrafts it)"
     return Settled("outdated", "", line)
 

@@ -63,7 +63,7 @@ def merged_with_earlier(place: Path, candidate: Candidate, note: Note) -> Candid
 
 def _earlier(folder: Path, note: Note) -> Candidate | None:
     path = folder / "pair.json"
-    if not path.exists():
+    if not store.exists(path):
         return None
     try:
         return store.read_candidate(folder)

@@ -5,14 +5,15 @@ Runs in worker processes: a compiler that crashes or hangs on hostile input take
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate.backends.cuda import cubin, nvrtc
-from kcurate.core import store
+from kcurate.core import codec, compile_cache, own_files, store
 from kcurate.core.notes import Note
-from kcurate.errors import BackendError, KcurateError, MissingDependencyError
+from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
 # Tried in this order: the record names the first that a kernel compiles for. Machine code is the same for
@@ -54,41 +55,48 @@ def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
     """Compile a standalone file with NVRTC and look up its kernel in the cubin.
 
     The record's `arch` is the one that the kernel needs: `sm_90`, or `sm_90a` if it compiles for no other. A
-    template without any instantiation produces no code; that counts as a failure.
+    template without any instantiation produces no code; that counts as a failure. Results are cached by the
+    code and the compiler, since trees hold many copies.
     """
+    key = compile_cache.key(nvrtc.identity(), ARCHS, code, kernel.name, kernel.instantiations)
+    place = compile_cache.folder("nvrtc") / f"kernel-{key}.json"
+    if (known := compile_cache.find(place)) is not None:
+        return codec.from_data(CompiledKernel, codec.parse(known, where=str(place)))
     plain, specific = ARCHS
-    compiled = _compile_for(plain, code, kernel)
-    return compiled if compiled.ok else _compile_for(specific, code, kernel)
+    try:
+        compiled = _compile_for(plain, code, kernel)
+        compiled = compiled if compiled.ok else _compile_for(specific, code, kernel)
+    except BackendError as error:  # NVRTC itself failed on this input
+        return CompiledKernel(False, specific, nvrtc.nvrtc_version(), log=str(error))
+    compile_cache.keep(place, json.dumps(codec.to_data(compiled)).encode())
+    return compiled
 
 
 def _compile_for(arch: str, code: bytes, kernel: Kernel) -> CompiledKernel:
     compiler = nvrtc.nvrtc_version()
-    try:
-        expressions = kernel.instantiations
-        result = nvrtc.compile_cubin(
-            code, name_expressions=expressions, arch=arch, options=("--ptxas-options=-v",)
-        )
-        if result.cubin is None:
-            return CompiledKernel(False, arch, compiler, log=result.log)
-        usage = {resources.kernel: resources for resources in cubin.read_kernels(result.cubin, result.log)}
-        symbol = next(iter(result.lowered.values()), None) or _symbol_of(kernel.name, usage)
-        if symbol not in usage:
-            log = f"{kernel.name} is not in the cubin, which holds: {', '.join(usage) or 'nothing'}"
-            return CompiledKernel(False, arch, compiler, log=log)
-        resources = usage[symbol]
-        return CompiledKernel(
-            ok=True,
-            arch=arch,
-            compiler=compiler,
-            symbol=symbol,
-            registers=resources.registers,
-            shared_bytes=resources.shared_bytes,
-            local_bytes=resources.local_bytes,
-            spill_bytes=resources.spill_bytes,
-            code_sha256=cubin.code_sha256(result.cubin, symbol),
-        )
-    except BackendError as error:  # NVRTC itself failed on this input
-        return CompiledKernel(False, arch, compiler, log=str(error))
+    expressions = kernel.instantiations
+    result = nvrtc.compile_cubin(
+        code, name_expressions=expressions, arch=arch, options=("--ptxas-options=-v",)
+    )
+    if result.cubin is None:
+        return CompiledKernel(False, arch, compiler, log=result.log)
+    usage = {resources.kernel: resources for resources in cubin.read_kernels(result.cubin, result.log)}
+    symbol = next(iter(result.lowered.values()), None) or _symbol_of(kernel.name, usage)
+    if symbol not in usage:
+        log = f"{kernel.name} is not in the cubin, which holds: {', '.join(usage) or 'nothing'}"
+        return CompiledKernel(False, arch, compiler, log=log)
+    resources = usage[symbol]
+    return CompiledKernel(
+        ok=True,
+        arch=arch,
+        compiler=compiler,
+        symbol=symbol,
+        registers=resources.registers,
+        shared_bytes=resources.shared_bytes,
+        local_bytes=resources.local_bytes,
+        spill_bytes=resources.spill_bytes,
+        code_sha256=cubin.code_sha256(result.cubin, symbol),
+    )
 
 
 def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
@@ -124,7 +132,7 @@ def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
     kernel = replace(task.kernel, compiled=compiled)
     path = task.folder / "kernel.json"
     if not _same_code(task):
-        path.unlink(missing_ok=True)
+        store.remove(path)
         store.write_bytes(_code_path(task), task.code, durable=False)
     if _read(path) != kernel:
         store.write_json(path, kernel, durable=False)
@@ -137,14 +145,14 @@ def _code_path(task: KernelTask) -> Path:
 
 def _same_code(task: KernelTask) -> bool:
     try:
-        return _code_path(task).read_bytes() == task.code
-    except OSError:
+        return own_files.read(_code_path(task)) == task.code
+    except InputError:
         return False
 
 
 def _read(path: Path) -> Kernel | None:
     """An earlier record; None if there is none or it is unusable."""
-    if not path.exists():
+    if not store.exists(path):
         return None
     try:
         return store.read_json(path, Kernel)

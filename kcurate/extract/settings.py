@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import Argument, JobsOption, LicenceOption, Option, WorkspaceOption
+from kcurate.core.options import Argument, JobsOption, LicenceOption, Option, PackOption, WorkspaceOption
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,4 @@ class ExtractConfig:
     root: Path | None = None
     pairs: bool = True
     licence: LicenceOption = None
+    pack: PackOption = False

@@ -181,7 +181,9 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
         tasks = [
             UnitTask(files.tree.root, folders, root, files.flags[root], files.located[root]) for root in roots
         ]
-        answers = pool.run(read_unit, tasks, timeout_s=time_limits.READ_UNIT_S)
+        answers = pool.run(
+            read_unit, tasks, timeout_s=time_limits.STAGE_TASK_S, cpu_s=time_limits.READ_UNIT_S
+        )
         for index, result in progress.each(answers, f"{files.tree.suite}: parse", len(tasks), "file"):
             if isinstance(result, Failure):
                 failed[roots[index]] = f"{result.kind}: {result.detail}"
@@ -232,7 +234,8 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
     answers = pool.run(
         compiling.finish_kernels,
         batches,
-        timeout_s=time_limits.COMPILE_EXTRACTED_S,
+        timeout_s=time_limits.STAGE_TASK_S,
+        cpu_s=time_limits.COMPILE_EXTRACTED_S,
         isolate=compiler is not None,
     )
     for index, result in progress.each(answers, f"{tree.tree.suite}: compile", len(batches), "kernel"):

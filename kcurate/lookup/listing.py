@@ -32,7 +32,7 @@ class Listed(NamedTuple):
 
 def kernels(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every extracted kernel, classified by compile result."""
-    for path in sorted(workspace.kernels.rglob("kernel.json")):
+    for path in store.find(workspace.kernels, "kernel.json"):
         try:
             kernel = store.read_json(path, Kernel)
         except InputError as error:
@@ -50,7 +50,9 @@ def kernel_item(kernel: Kernel, folder: Path, workspace: Workspace) -> Item:
         log = (kernel.compiled.log or "").splitlines()
         why = "" if kernel.compiled.ok else next((line for line in log if "error" in line), "")
     passed = outcome != "compile_error"
-    next_words = ("deopt", folder) if (folder / "problem.json").is_file() else ("problem", "draft", kernel.id)
+    next_words = (
+        ("deopt", folder) if store.exists(folder / "problem.json") else ("problem", "draft", kernel.id)
+    )
     next_command = command(workspace.root, *next_words) if passed else None
     return Item("kernels", kernel.id, outcome, passed, why.strip(), str(folder / "kernel.json"), next_command)
 
@@ -67,7 +69,7 @@ def pairs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
 
 def verdicts(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every verdict on file, oldest first on each device."""
-    for path in sorted(workspace.verdicts.glob("*.jsonl")):
+    for path in store.find(workspace.verdicts, "*.jsonl"):
         for verdict in store.read_jsonl(path, Verdict):
             row = item("verdicts", verdict.candidate, verdict, workspace.pairs / verdict.candidate, workspace)
             why = f"{verdict.environment.device}: {row.why}" if row.why else verdict.environment.device

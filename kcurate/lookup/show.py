@@ -46,7 +46,7 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
         InputError: nothing has that name, or several do.
     """
     folder = names.one(name, workspace)
-    if (folder / "pair.json").is_file():
+    if store.exists(folder / "pair.json"):
         ((candidate, verdicts),) = judged([folder], workspace)
         profiles = on_file.read(workspace)
         stale = any(profiles.stale(candidate, side) for side in SIDES)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import JobsOption, Option, WorkspaceOption
+from kcurate.core.options import JobsOption, Option, PackOption, WorkspaceOption
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,4 @@ class MintConfig:
         ),
     ] = None
     jobs: JobsOption = 0
+    pack: PackOption = False

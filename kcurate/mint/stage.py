@@ -91,7 +91,7 @@ class _Book:
         if line is None or line["key"] != minting.graph.key:
             return False
         folder = self.workspace.pairs / "minted" / minting.graph.key
-        if line["outcome"] == Admission.ADMITTED and not (folder / "plain" / "pair.json").exists():
+        if line["outcome"] == Admission.ADMITTED and not store.exists(folder / "plain" / "pair.json"):
             return False
         self._count(minting, str(line["outcome"]), str(line["why"]))
         return True

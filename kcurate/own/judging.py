@@ -233,9 +233,7 @@ class Judge:
         key = store.content_id(repr((half.half.code, draft.known.problem, draft.known.sides)))
         if (known := self._references.get(key)) is not None:
             return known, True
-        settling = Settling(
-            half.half.folder / "kernel.json", half.kernel, half.half.code, self._admitting, None
-        )
+        settling = Settling(half.half.folder / "kernel.json", half.kernel, half.half.code, self._admitting)
         settled = settling.settle_recorded(half.draft)
         self._note(f"{half.kernel.name}: {settled.line}")
         if settled.admitted and (known := half.half.known()) is not None:

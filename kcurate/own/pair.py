@@ -65,7 +65,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
                 outcome = give(pair, _with_launch(wanted[0]), _with_launch(wanted[1]), judge)
         finally:
             judge.close()
-        form = next((target.form for target in wanted if target.form.exists()), None)
+        form = next((target.form for target in wanted if store.exists(target.form)), None)
         record.item(
             "pairs", pair.id, outcome.outcome, outcome.why, passed=outcome.pair is not None, file=form
         )
@@ -99,7 +99,7 @@ def _candidate(config: PairConfig, slow: Own, fast: Own) -> tuple[Path, Candidat
         )
     folder = Workspace(config.workspace).pairs / SUITE / name
     ids = tuple(kernel.id for kernel in kernels)
-    if (folder / "pair.json").exists() and store.read_candidate(folder).origin.kernels != ids:
+    if store.exists(folder / "pair.json") and store.read_candidate(folder).origin.kernels != ids:
         raise InputError("is a pair of other kernels", where=str(folder), hint="choose another with --name")
     source = kernels[0].source
     return folder, Candidate(
@@ -121,7 +121,7 @@ def _failure(outcome: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
     if outcome.outcome is PairOutcome.NO_MATCH:
         hint = "give both kernels the same parameters: the same names, or the same types in the same order"
         return InputError(outcome.why, where=where, hint=hint)
-    forms = " or ".join(str(target.form) for target in wanted if target.form.exists())
+    forms = " or ".join(str(target.form) for target in wanted if store.exists(target.form))
     hint = f"correct the code, or the problem or launch in {forms}"
     if alone := next((target for target in wanted if launchless(target)), None):
         hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {launches.FORM}"

@@ -103,7 +103,7 @@ def _open(target: Wanted) -> int:
 def launchless(target: Wanted) -> bool:
     """Whether its draft has no plan, because nothing launches it."""
     try:
-        sides = tomllib.loads(target.form.read_text(encoding="utf-8"))["sides"]
+        sides = tomllib.loads(own_files.read(target.form).decode())["sides"]
         return not any(side.get("plan") for side in sides.values())
     except (OSError, ValueError, KeyError, AttributeError):
         return False
@@ -118,15 +118,15 @@ def _prepared(target: Wanted, workspace: Path, note: Note) -> tuple[bool, str | 
         return True, None
     record = target.form.with_name(PROBLEM_NAME)
     edited = (
-        record.exists()
-        and target.form.exists()
+        store.exists(record)
+        and store.exists(target.form)
         and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
     )
     if not edited and (target.known or _same_code(target.own, workspace)):
         return False, None
-    if not target.form.exists() or launchless(target):
+    if not store.exists(target.form) or launchless(target):
         _guess(target, workspace, note)
-        if not target.form.exists() or target.kernel.launch_sites:
+        if not store.exists(target.form) or target.kernel.launch_sites:
             return True, None
     try:
         check((target.form,), workspace)
@@ -157,7 +157,7 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         note(line)
 
     for target in wanted:
-        if target.form.exists():
+        if store.exists(target.form):
             target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
     # A launch that the kernel's own file does not have was given or guessed: no host code is asked.
     told = [target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites]
@@ -168,7 +168,7 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
             if some:
                 draft(DraftConfig(workspace, folders, trees), note=noted)
         except InputError:  # nothing launches one of them, as its file says
-            if not all(target.form.exists() for target in some):
+            if not all(store.exists(target.form) for target in some):
                 raise
     return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
 
@@ -176,7 +176,7 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
 def _same_code(kernel_file: Own, workspace: Path) -> bool:
     """Take over the admitted problem of the same kernel from elsewhere in the workspace, if there is one."""
     code_id = store.content_id(kernel_file.half.code)
-    for path in sorted(Workspace(workspace).kernels.rglob(PROBLEM_NAME)):
+    for path in store.find(Workspace(workspace).kernels, PROBLEM_NAME):
         try:
             if f'"{code_id}"'.encode() not in own_files.read(path):
                 continue
@@ -208,7 +208,7 @@ def _launched(target: Wanted) -> bool:
     record = launches.written(target.launch, target.own, target.option)
     store.write_json(target.own.half.folder / "kernel.json", record)
     beside, text = target.own.half.folder / LAUNCH_NAME, target.launch.encode()
-    if beside.exists() and own_files.read(beside) == text:
+    if store.exists(beside) and own_files.read(beside) == text:
         return False
     store.write_bytes(beside, text)
     return True
@@ -267,4 +267,4 @@ def _ask_fields(target: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
 
 
 def _text(target: Wanted) -> str:
-    return target.form.read_text(encoding="utf-8")
+    return own_files.read(target.form).decode()

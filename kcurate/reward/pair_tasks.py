@@ -117,7 +117,7 @@ def _proved(
 def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
     """The usable pairs of a folder tree, by the verdicts next to them and in the workspace."""
     workspace = Workspace(root)
-    pairs = workspace.pairs if workspace.pairs.is_dir() else root
+    pairs = workspace.pairs if store.is_folder(workspace.pairs) else root
     for candidate, verdicts in standing.judged(store.find_candidates(pairs), workspace):
         best = standing.best(standing.current(candidate, verdicts))
         if best is not None and best.outcome.value in outcomes:

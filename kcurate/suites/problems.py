@@ -48,7 +48,7 @@ def launched(plan: Iterable[Step]) -> Iterator[str]:
 def own_problem(folder: Path, code: str) -> KnownProblem | None:
     """The admitted problem beside a kernel; None if there is none, or it was made for other code."""
     path = folder / PROBLEM_NAME
-    problem = store.read_json(path, KnownProblem) if path.is_file() else None
+    problem = store.read_json(path, KnownProblem) if store.exists(path) else None
     return problem if problem is not None and is_of(problem, code) else None
 
 

@@ -125,7 +125,7 @@ def _listed(
     configurations: list[dict[str, int]] = []
     for name in candidate.origin.kernels if side.language == "triton" else ():
         path = workspace.kernels / name / "kernel.json"
-        if path.is_file():
+        if store.exists(path):
             configurations += listed(side, store.read_json(path, Kernel).configurations)
     if config.strategy == LISTED and not configurations:
         what = "no kernel in the workspace lists configurations for this side"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import kcurate.judge as judge
 from kcurate.backends.choice import choose
-from kcurate.core import names, progress
+from kcurate.core import names, progress, store
 from kcurate.core.notes import Note, silent
 from kcurate.core.runs import ordered, recorded
 from kcurate.core.workspace import Workspace
@@ -108,7 +108,7 @@ def _item(item: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     """The pair folders, each once."""
-    if not config.paths and not workspace.pairs.is_dir():
+    if not config.paths and not store.is_folder(workspace.pairs):
         raise InputError(
             "no pairs in the workspace",
             where=str(workspace.pairs),

@@ -22,7 +22,7 @@ def item(kind: str, name: str, verdict: Verdict, folder: Path, workspace: Worksp
     """The item of a pair in `folder`, called `name`, with this verdict."""
     device = verdict.environment.device
     places = (store.verdict_path(folder, device), workspace.ledger(device))
-    file = next((path for path in places if path.is_file()), folder / "pair.json")
+    file = next((path for path in places if store.exists(path)), folder / "pair.json")
     passed = verdict.outcome in PASSED
     why = f"{verdict.side} side: {verdict.detail}" if verdict.side and not passed else verdict.detail
     if verdict.speedup is not None and not why:

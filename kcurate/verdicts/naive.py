@@ -54,7 +54,7 @@ def _folders(candidate: Candidate, workspace: Workspace | None) -> Iterator[Path
     roots = [resources.pairs_dir(), *([workspace.pairs] if workspace else [])]
     inside = len(parent.parts) > 1 and not parent.is_absolute() and ".." not in parent.parts
     for root in roots:
-        if inside and (root / parent / "pair.json").is_file():
+        if inside and store.exists(root / parent / "pair.json"):
             yield from store.find_candidates((root / parent).parent)
     kernels = set(candidate.origin.kernels)
     if workspace is None or not kernels:

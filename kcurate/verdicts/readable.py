@@ -60,7 +60,7 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
 def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     """As `pair_folders`, but the list may be empty."""
     roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
-    return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+    return [folder for root in roots if store.is_folder(root) for folder in store.find_candidates(root)]
 
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | Unreadable]:

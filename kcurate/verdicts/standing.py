@@ -33,7 +33,7 @@ def judged(
     """
     ledger = [
         verdict
-        for path in (sorted(workspace.verdicts.glob("*.jsonl")) if workspace else ())
+        for path in (store.find(workspace.verdicts, "*.jsonl") if workspace else ())
         for verdict in store.read_jsonl(path, Verdict)
     ]
     places: dict[str, list[int]] = {}

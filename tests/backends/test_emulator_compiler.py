@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
@@ -13,6 +14,7 @@ from emulation import compile_side
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator import source, toolchain
 from kcurate.backends.emulator.compiler import EmulatorCompiler
+from kcurate.core import compile_cache
 from kcurate.errors import MissingDependencyError
 
 CODE = 'extern "C" __global__ void f(float *a) { a[threadIdx.x] = sinf(a[threadIdx.x]); }'
@@ -63,16 +65,27 @@ def test_concurrent_writers_leave_complete_files(cache: Path) -> None:
         thread.join()
     binaries = {answer.binary for answer in answers if isinstance(answer, Compiled)}
     kept = [path for path in cache.iterdir() if path.name.startswith("side-")]
-    assert len(answers) == 3 and len(kept) == 1 and kept[0].read_bytes() in binaries
+    assert len(answers) == 3 and len(kept) == 1 and compile_cache.find(kept[0]) in binaries
     assert not list(cache.glob(".part-*"))
 
 
-def test_the_oldest_files_are_dropped(cache: Path) -> None:
-    cache.mkdir()
+@pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 4), ("MAX_BYTES", 4 * 33)])
+def test_files_that_are_not_used_are_dropped(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(compile_cache, limit, most)
     for i in range(6):
-        (cache / f"side-{i}.so").write_text("x")
-    toolchain.prune(4)
-    assert len(list(cache.iterdir())) == 4
+        compile_cache.keep(cache / f"side-{i}.so", b"x")
+        os.utime(cache / f"side-{i}.so", (i, i))
+    assert compile_cache.find(cache / "side-0.so") == b"x"
+    compile_cache.prune(cache)
+    assert sorted(path.name for path in cache.iterdir()) == [f"side-{i}.so" for i in (0, 3, 4, 5)]
+
+
+def test_a_damaged_file_is_not_used(cache: Path) -> None:
+    compile_cache.keep(cache / "side-0.so", b"x")
+    (cache / "side-0.so").write_bytes(b"y" + (cache / "side-0.so").read_bytes()[1:])
+    assert compile_cache.find(cache / "side-0.so") is None
 
 
 def test_without_a_compiler_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

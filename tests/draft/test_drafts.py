@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
+
+from kcurate.core import own_files, store, time_limits
+from kcurate.draft.settings import DraftConfig
+from kcurate.draft.stage import draft
+from kcurate.extract.settings import ExtractConfig
+from kcurate.extract.stage import run as extract
 from kcurate.records import Init, Launch, Upload
 from tests.draft.conftest import Drafted
+from tests.draft.sources import write_tree
 
 
 def launch(drafted: Drafted, kernel: str) -> Launch:
@@ -71,3 +82,27 @@ def test_guesses_are_marked(drafted: Drafted) -> None:
         for line in drafted.form(kernel).splitlines():
             if line.startswith("init ="):
                 assert "# guess" in line
+
+
+def test_workers_and_a_packed_workspace_give_the_same_drafts(drafted: Drafted, tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "tree")
+    root, lines = tmp_path / "work", list[str]()
+    extract(ExtractConfig((tree,), root, compile=False, pack=True))
+    summary = draft(DraftConfig(root, jobs=2), note=lines.append)
+    assert summary.counts == drafted.summary.counts
+    assert [line.replace(str(root), str(drafted.root)) for line in lines] == list(drafted.lines)
+    assert not any((root / "kernels").iterdir())
+    folder = [path.relative_to(drafted.root) for path in store.find(drafted.root / "kernels", "*.*")]
+    assert [path.relative_to(root) for path in store.find(root / "kernels", "*.*")] == folder
+    for path in folder:  # what is wrong with a refused draft has addresses and random values
+        of_both = (own_files.read(each / path) for each in (root, drafted.root))
+        written, expected = (re.sub(rb"# refused before.*", b"", content) for content in of_both)
+        assert written == expected
+
+
+def test_a_kernel_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extract(ExtractConfig((write_tree(tmp_path / "tree"),), tmp_path / "work", compile=False))
+    monkeypatch.setattr(time_limits, "DRAFT_CPU_S", 0.0)
+    summary = draft(DraftConfig(tmp_path / "work", jobs=2))
+    assert summary.counts["refused"]["timeout"] > 0
+    assert sum(summary.counts["kernels"].values()) == 9

@@ -9,16 +9,18 @@ include paths (measured with 13.0.88), so untrusted code is checked for them fir
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import PackageNotFoundError, files, version
 from pathlib import Path
 from typing import Any
 
 from kcurate.backends.cuda.host_headers import HEADERS, INTERNAL
+from kcurate.core import compile_cache
 from kcurate.errors import BackendError, MissingDependencyError
 
 # The target on a machine without a GPU: Hopper with its chip-specific instructions (wgmma, setmaxnreg).
@@ -91,6 +93,21 @@ def nvrtc_version() -> str:
     """
     major, minor = _call(_nvrtc().nvrtcVersion)
     return f"nvrtc {major}.{minor}"
+
+
+@cache
+def identity() -> str:
+    """A hash of what all binaries depend on: the compiler and the headers.
+
+    Raises:
+        MissingDependencyError: NVRTC is not installed.
+    """
+    versions = []
+    for package in ("nvidia-cuda-nvrtc", *_HEADER_PACKAGES):
+        with contextlib.suppress(PackageNotFoundError):
+            versions.append((package, version(package)))
+    headers = [(str(place), place.stat().st_mtime_ns) for place in include_folders()]
+    return compile_cache.key(nvrtc_version(), versions, headers, HEADERS, INTERNAL)
 
 
 def target(arch: str) -> str:

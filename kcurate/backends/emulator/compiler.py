@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kcurate.backends.base import MAX_RAW_LOG_CHARS, SYSTEM_LIBRARIES, Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator import source, toolchain
+from kcurate.core import compile_cache
 from kcurate.records import Resources
 
 # The folders of the compiler's executables and of the linker.
@@ -42,7 +43,6 @@ class EmulatorCompiler:
 
     def __init__(self) -> None:
         self._tools = toolchain.find()
-        toolchain.prune()
         self._runtime = toolchain.runtime_object()
 
     def folders(self) -> tuple[Path, ...]:
@@ -78,9 +78,9 @@ class EmulatorCompiler:
         options = (*options, *toolchain.turns_options()) if turns else options
         layout = toolchain.LAYOUT.read_bytes()
         how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED, layout)
-        key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())
-        cached = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
-        binary = cached.read_bytes() if cached.is_file() else None
+        key = compile_cache.key(*how, _headers_sha256(), unit)
+        cached = toolchain.cache_folder() / f"side-{key}.so"
+        binary = compile_cache.find(cached)
         if binary is None:
             try:
                 built = self._build_any(code, entry_points, symbols, joined, options)
@@ -94,16 +94,8 @@ class EmulatorCompiler:
                     return CompileFailure("unsupported", f"{source.SOURCE_NAME}: error: {message}")
                 return CompileFailure("memory" if full else "error", built)
             binary = built
-            toolchain.keep(cached, binary)
-        return Compiled(
-            backend="emulator",
-            binary=binary,
-            sha256=hashlib.sha256(binary).hexdigest(),
-            lowered={e.expression: f"entry {i}" for i, e in enumerate(entry_points)}
-            | {name: f"symbol {i}" for i, name in enumerate(symbols)},
-            resources=tuple(Resources(entry.expression) for entry in entry_points),
-            compiler=self._tools.version,
-        )
+            compile_cache.keep(cached, binary)
+        return compiled_of(binary, entry_points, symbols)
 
     def _build_any(
         self,
@@ -140,6 +132,30 @@ class EmulatorCompiler:
             if lacking:
                 return f"error: declared and used, but not defined: {', '.join(lacking)}"
             return (folder / toolchain.SIDE_LIBRARY).read_bytes()
+
+
+def compiled_of(binary: bytes, entry_points: Sequence[EntryPoint], symbols: Sequence[str]) -> Compiled:
+    """What a side's shared object is to the judge."""
+    return Compiled(
+        backend="emulator",
+        binary=binary,
+        sha256=hashlib.sha256(binary).hexdigest(),
+        lowered={e.expression: f"entry {i}" for i, e in enumerate(entry_points)}
+        | {name: f"symbol {i}" for i, name in enumerate(symbols)},
+        resources=tuple(Resources(entry.expression) for entry in entry_points),
+        compiler=toolchain.find().version,
+    )
+
+
+@cache
+def identity() -> str:
+    """A hash of what all sides' binaries depend on: the compiler, our options, headers, runtime and code.
+
+    A sandboxed worker cannot read all of that.
+    """
+    ours = [Path(module).read_bytes() for module in (__file__, source.__file__, toolchain.__file__)]
+    layout = toolchain.LAYOUT.read_bytes()
+    return compile_cache.key(toolchain.find(), layout, _headers_sha256(), ours)
 
 
 def _joined(code: str, entry_points: Sequence[EntryPoint]) -> frozenset[str]:

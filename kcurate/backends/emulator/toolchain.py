@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import platformdirs
-
 from kcurate.backends.emulator.source import INCLUDE, declared
-from kcurate.core import time_limits
+from kcurate.core import compile_cache, time_limits
 from kcurate.errors import BackendError, MissingDependencyError
 
 RUNTIME = Path(__file__).with_name("runtime")
@@ -99,8 +97,6 @@ _DRIVER_FORM = {
 # Section types (System V ABI, "Sections"), and what compilers put in place of loops and assignments.
 _SYMTAB, _DYNSYM = 2, 11
 _COPIES = frozenset({"memcpy", "memmove", "memset", "memcmp"})
-# About 40 KB each.
-MAX_KEPT = 5000
 
 
 @dataclass(frozen=True)
@@ -177,15 +173,7 @@ def _machine_options() -> tuple[str, ...]:
 
 def cache_folder() -> Path:
     """The cache folder for compiled code."""
-    return Path(platformdirs.user_cache_dir("kcurate")) / "emulator"
-
-
-def prune(most: int = MAX_KEPT) -> None:
-    """Delete the oldest files of the cache beyond `most`; safe when others do the same concurrently."""
-    with contextlib.suppress(OSError):
-        files = sorted(cache_folder().iterdir(), key=lambda path: path.stat().st_mtime)
-        for path in files[: max(0, len(files) - most)]:
-            path.unlink(missing_ok=True)
+    return compile_cache.folder("emulator")
 
 
 def runtime_object() -> bytes:
@@ -196,8 +184,8 @@ def runtime_object() -> bytes:
     """
     tools = find()
     cached = cache_folder() / _runtime_name()
-    if cached.is_file():
-        return cached.read_bytes()
+    if (known := compile_cache.find(cached)) is not None:
+        return known
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
         output = Path(name) / "runtime.o"
         options = ("-std=gnu++17", "-O2", *COMMON, *tools.machine, "-c", str(RUNTIME / "runtime.cpp"))
@@ -207,7 +195,7 @@ def runtime_object() -> bytes:
                 f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
             )
         data = output.read_bytes()
-    keep(cached, data)
+    compile_cache.keep(cached, data)
     return data
 
 
@@ -217,7 +205,7 @@ def copy_runtime(home: Path) -> None:
     If the runtime cannot be built here, nothing is copied, and that process reports the reason.
     """
     with contextlib.suppress(MissingDependencyError, BackendError, subprocess.TimeoutExpired):
-        keep(home / ".cache" / "kcurate" / "emulator" / _runtime_name(), runtime_object())
+        compile_cache.keep(home / ".cache" / "kcurate" / "emulator" / _runtime_name(), runtime_object())
 
 
 def _runtime_name() -> str:
@@ -330,23 +318,6 @@ def _of_c() -> frozenset[str]:
         | frozenset(re.findall(r"\b__builtin_(\w+)", text))
         | frozenset(re.findall(r'__asm__\("(\w+)"\)', text))
     )
-
-
-def keep(path: Path, data: bytes) -> bool:
-    """Write a cache file atomically, safely for concurrent writers; False if it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(name).replace(path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError:
-        return False
-    return True
 
 
 def run(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate.core import store
+from kcurate.core import own_files, store
 from kcurate.deopt.models.targets import Target
 from kcurate.problem.shown import shown_code
 from kcurate.prompts import Example, Technique
@@ -66,10 +66,10 @@ class Examples:
 def _entries(root: Path) -> Iterator[_Entry]:
     """Every pair in CUDA with a verdict, from the raw `pair.json` (validated when the pair is read)."""
     for folder in store.find_candidates(root):
-        if not (folder / "verdicts").is_dir():
+        if not store.is_folder(folder / "verdicts"):
             continue
-        data = json.loads((folder / "pair.json").read_bytes())
+        data = json.loads(own_files.read(folder / "pair.json"))
         if any("language" in data[side] for side in SIDES):
             continue
-        size = sum((folder / name).stat().st_size for name in ("slow.cu", "fast.cu"))
+        size = sum(len(own_files.read(folder / name)) for name in ("slow.cu", "fast.cu"))
         yield _Entry(folder, data["family"], frozenset(data["techniques"]), size)

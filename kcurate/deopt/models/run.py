@@ -180,7 +180,7 @@ def _surroundings(
 ) -> Surroundings:
     def keep(candidate: Candidate, verdict: Verdict, *, again: bool) -> None:
         folder = workspace.pairs / candidate.id
-        if again and (folder / "pair.json").exists():
+        if again and store.exists(folder / "pair.json"):
             return
         store.write_candidate(folder, candidate)
         ledger.record(workspace, verdict, beside=folder)
@@ -227,9 +227,9 @@ def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName
     """Add existing variants: a pair's own side, and those on disk, made by rules or by any model."""
     if start.other is not None:
         variants.add(Known(start.id, None, fingerprint(start.other.code)))
-    for path in sorted(folder.glob("*/pair.json")):
+    for path in store.find(folder, "pair.json"):
         candidate = store.read_candidate(path.parent)
-        if candidate.origin.made == made:
+        if path.parent.parent == folder and candidate.origin.made == made:
             variants.add(known_of(candidate.id, candidate, getattr(candidate, made)))
 
 

@@ -63,8 +63,10 @@ def read(path: Path) -> Form:
         InputError: it cannot be read.
     """
     try:
-        own_files.check_size(path)
-        text = path.read_text(encoding="utf-8")
+        if path.exists():
+            own_files.check_size(path)
+        content = path.read_bytes() if path.exists() else own_files.read(path)
+        text = content.decode().replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
     except UnicodeDecodeError as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate.core import codec, store
+from kcurate.core import codec, own_files, store
 from kcurate.cuda_source import Item, parse
 from kcurate.draft.algebra import bracketed
 from kcurate.errors import KcurateError, ProblemError
@@ -81,7 +81,7 @@ class PairKernel:
     def unfinished_draft(self) -> PlacedProblem | None:
         """The same from an unfinished draft, for its launch; None if there is none."""
         try:
-            data = tomllib.loads((self.folder / FORM_NAME).read_text(encoding="utf-8"))
+            data = tomllib.loads(own_files.read(self.folder / FORM_NAME).decode())
             data.pop("draft", None)
             known = codec.from_data(KnownProblem, data, where=str(self.folder / FORM_NAME))
         except (OSError, ValueError, KcurateError):

@@ -115,7 +115,7 @@ def complete_pairs(
 ) -> list[tuple[str, Given]]:
     """Give every natural pair of these kernels (ids) that has no problem one; returns what became of each."""
     wanted, results = set(kernels), []
-    for path in sorted(workspace.pairs.rglob("pair.json")):
+    for path in store.find(workspace.pairs, "pair.json"):
         try:
             pair = store.read_candidate(path.parent)
         except InputError as error:
@@ -145,7 +145,7 @@ def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[PairKernel,
     kernels_here = [
         (store.read_json(folder / "kernel.json", Kernel), folder)
         for folder in folders
-        if (folder / "kernel.json").is_file()
+        if store.exists(folder / "kernel.json")
     ]
     if not kernels_here:
         return

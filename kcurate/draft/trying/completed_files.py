@@ -164,7 +164,7 @@ def _checked(form: toml_reader.Form, workspace: Workspace, judge: AdmittingJudge
         if not against:
             store.write_json(folder / RECORD_NAME, tied(form.known, code))
     if against:
-        (folder / RECORD_NAME).unlink(missing_ok=True)
+        store.remove(folder / RECORD_NAME)
     return against
 
 
@@ -179,7 +179,7 @@ def _advice(form: toml_reader.Form) -> str | None:
 def _folder(form: toml_reader.Form, workspace: Workspace) -> Path:
     """The folder of a file's kernel: the file's own folder, else found by name."""
     folder = form.path.parent
-    return folder if (folder / "kernel.json").is_file() else workspace.kernels / (form.kernel or "")
+    return folder if store.exists(folder / "kernel.json") else workspace.kernels / (form.kernel or "")
 
 
 def faults(form: toml_reader.Form, code: str, judge: AdmittingJudge) -> list[toml_reader.Fault]:

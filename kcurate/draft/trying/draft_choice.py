@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate.core import store
+from kcurate.core import own_files, store
 from kcurate.draft import run_results
 from kcurate.draft.captured.expression_choice import Trust
 from kcurate.draft.file import toml_reader, toml_writer
@@ -46,13 +46,12 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True)
 class Settling:
-    """Where one kernel's draft goes, and who tries and completes it."""
+    """Where one kernel's draft goes, and who tries it."""
 
     record: Path
     kernel: Kernel
     code: str
     judge: AdmittingJudge
-    complete: Complete | None
 
     @property
     def path(self) -> Path:
@@ -78,7 +77,7 @@ class Settling:
     def settle_texts(self, texts: Sequence[Draft], more: Sequence[str] = ()) -> Settled:
         """Settle what the text alone gives: of several launches that differ, those that work, the strictest.
 
-        If none does, the first counts, and whoever completes drafts is asked.
+        If none does, the first counts.
         """
         seen = [texts[0].known]
         settled, best = self._settle_text(texts[0], more), texts[0].known.problem
@@ -90,13 +89,13 @@ class Settling:
             if len(seen) == MAX_LAUNCHES:
                 break
             seen.append(text.known)
-            before = self.path.read_bytes()
+            before = own_files.read(self.path)
             outcome = self._settle_text(text, more)
             if outcome.admitted:
                 settled, best = outcome, text.known.problem
             else:
                 store.write_bytes(self.path, before)
-        return settled if settled.admitted else self.completed() or settled
+        return settled
 
     def _settle_text(self, text: Draft, more: Sequence[str]) -> Settled:
         """Settle one launch's draft: extents that it leaves open are those that a run reaches.
@@ -106,7 +105,7 @@ class Settling:
         settled = self.settle(measured_extents.measured(text, self.code, self.judge.reach), more)
         if settled.outcome == "refused" and BEYOND in settled.line:
             draft = measured_extents.measured(measured_extents.reopened(text), self.code, self.judge.reach)
-            before = self.path.read_bytes()
+            before = own_files.read(self.path)
             again = settled if draft.reasons else self.settle(draft, more)
             if not again.admitted and BEYOND in again.line:
                 store.write_bytes(self.path, before)
@@ -139,7 +138,7 @@ class Settling:
             if draft.known in tried or early or (draft.reasons and settled is not None):
                 continue
             tried.append(draft.known)
-            before = self.path.read_bytes() if settled is not None else b""
+            before = own_files.read(self.path) if settled is not None else b""
             outcome = self.settle(draft, (f"Source: {source}.",))
             outcome = outcome._replace(line=f"{outcome.line} ({source})")
             outcome = outcome._replace(why=source) if outcome.admitted else outcome
@@ -151,12 +150,10 @@ class Settling:
             else:
                 store.write_bytes(self.path, before)
         assert settled is not None, "the recorded size alone is a source"
-        return settled if settled.admitted else self.completed() or settled
+        return settled
 
-    def completed(self) -> Settled | None:
+    def completed(self, complete: Complete) -> Settled | None:
         """The draft on file as completed, if that is admitted; it decides nothing about where it belongs."""
-        if self.complete is None:
-            return None
         before = toml_reader.read(self.path)
         admitted: list[KnownProblem] = []
 
@@ -167,7 +164,7 @@ class Settling:
             admitted.append(known)
             return None
 
-        self.complete(before.text, self.code, attempt)
+        complete(before.text, self.code, attempt)
         if not admitted:
             return None
         (side,) = admitted[0].sides.values()

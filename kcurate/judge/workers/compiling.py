@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from kcurate.backends.base import PTX, Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.backends.cuda.ptxas import completed
+from kcurate.backends.emulator.compiler import compiled_of, identity
 from kcurate.backends.torch_module import compile_text
 from kcurate.backends.triton import installed
 from kcurate.backends.triton.installed import for_interpreter
-from kcurate.core import time_limits
+from kcurate.core import compile_cache, time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks.lexer import compiler_text
@@ -75,6 +77,16 @@ def _why(failure: CompileFailure) -> str:
     return f"{FAILED[failure.reason]}: line {first[0]}: {first[1]}" if first else FAILED[failure.reason]
 
 
+def _place(request: Compile) -> Path:
+    """Where a binary for the emulator is kept; workers have no access, so a key has what its text gave."""
+    return compile_cache.folder("emulator") / f"request-{compile_cache.key(identity(), request)}.so"
+
+
+def _kept(request: Compile) -> Compiled | None:
+    binary = compile_cache.find(_place(request))
+    return compiled_of(binary, request.entry_points, request.symbols) if binary is not None else None
+
+
 class CompileWorkers:
     """A few reused compile workers. Call `close` at the end."""
 
@@ -87,7 +99,8 @@ class CompileWorkers:
 
     def compile(self, requests: Sequence[Compile]) -> list[Compiled | CompileFailure]:
         """Compile in parallel, at most one request per worker; what Triton made is assembled. The last
-        `REMEMBERED` binaries are cached, since many candidates share a reference.
+        `REMEMBERED` binaries are cached, since many candidates share a reference, and those of the emulator
+        also in files that all runs share.
 
         Raises:
             BackendError: a compiler failed. MissingDependencyError: there is none.
@@ -96,6 +109,10 @@ class CompileWorkers:
         answers: dict[Compile, Compiled | CompileFailure] = {
             request: self._made[request] for request in requests if request not in new
         }
+        if self._role.backend == "emulator":
+            kept = {request: binary for request in new if (binary := _kept(request)) is not None}
+            answers |= kept
+            new = [request for request in new if request not in kept]
         answers |= zip(new, self._compile(new), strict=True)
         texts = {
             request: answer
@@ -111,6 +128,8 @@ class CompileWorkers:
         for request in requests:
             answer = answers[request]
             if isinstance(answer, Compiled):
+                if request in new and self._role.backend == "emulator":
+                    compile_cache.keep(_place(request), answer.binary)
                 self._made.pop(request, None)
                 self._made[request] = answer
         while len(self._made) > REMEMBERED:
