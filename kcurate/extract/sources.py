@@ -7,7 +7,7 @@ A unit is a translation unit: a source file with the local files that it include
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,14 +45,17 @@ _BEGUN = re.compile(rb"\b__global__\b|^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 _NAME = re.compile(rb"\b(?!__)(\w+)[}\s]*\(")
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
+# A tree of several repositories is read in parts of about so many files.
+BUNDLE_FILES = 2000
 # A kernel in a string that the program computes.
 COMPUTED_TEXT = "computed_text"
 
 
 @dataclass
 class TreeFiles:
-    """One tree: the files found in it, and the units to parse.
+    """One tree, or a part of one: the files found in it, and the units to parse.
 
+    `repository` gives the folder of the repository that a file is in.
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
@@ -63,6 +66,7 @@ class TreeFiles:
 
     tree: Tree
     found: list[Found] = field(default_factory=list)
+    repository: Callable[[str], str] = lambda path: ""
     roots: dict[str, list[str]] = field(default_factory=dict)
     launchers: list[str] = field(default_factory=list)
     flags: dict[str, Flags] = field(default_factory=dict)
@@ -219,11 +223,30 @@ def _scan(path: str, data: bytes) -> Scanned:
     return Scanned(path, None, local_includes(data), kernel, _marked(data), macros, len(marks_in(data)))
 
 
+def bundles(files: TreeFiles) -> Iterator[TreeFiles]:
+    """The files of a tree in parts that are read one after the other, so that memory does not grow with it.
+
+    A part has whole repositories, those in one folder at the top together (they are one benchmark). A tree
+    that is a single repository is one part.
+    """
+    suite = files.tree.manifest.layout.markers
+    repository = repositories(() if suite else (file.path for file in files.found))
+    by_top: dict[str, list[Found]] = {}
+    for file in files.found:
+        by_top.setdefault(repository(file.path).partition("/")[0], []).append(file)
+    part: list[Found] = []
+    for found in by_top.values():
+        if part and len(part) + len(found) > BUNDLE_FILES:
+            yield TreeFiles(files.tree, part, repository)
+            part = []
+        part = [*part, *found]
+    yield TreeFiles(files.tree, part, repository)
+
+
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
-    suite = files.tree.manifest.layout.markers
-    repository = repositories(() if suite else (file.path for file in files.found))
+    repository = files.repository
     reader.locate = by_ending((file.path for file in files.found if file.outcome is None), repository)
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
