@@ -31,6 +31,8 @@ LOST = (
     FileOutcome.UTF_16,
     FileOutcome.BROKEN_LINK,
     FileOutcome.READER_FAILED,
+    FileOutcome.NAME_TWICE,
+    FileOutcome.BAD_PATH,
 )
 UTF_16_HINT = "text in UTF-16 is not read: iconv -f UTF-16 -t UTF-8"
 # A kernel whose files contradict `--licence`, or restrict use.
@@ -76,6 +78,19 @@ class PartReport:
     refused: Mapping[str, int] = field(default_factory=dict)
     readers: tuple[str, ...] = ()
     marks_in_text: int = 0
+
+    def plus(self, other: PartReport) -> PartReport:
+        """Both together."""
+        counts, lines = {**self.counts, **other.counts}, {**self.lines, **other.lines}
+        return PartReport(
+            {name: Counter(self.counts.get(name)) + Counter(other.counts.get(name)) for name in counts},
+            self.items + other.items,
+            {name: self.lines.get(name, "") + other.lines.get(name, "") for name in lines},
+            self.reasons + other.reasons,
+            Counter(self.refused) + Counter(other.refused),
+            self.readers + other.readers,
+            self.marks_in_text + other.marks_in_text,
+        )
 
 
 class KernelOutcome(StrEnum):

@@ -19,7 +19,7 @@ from kcurate.errors import BackendError, InputError, OptionError
 from kcurate.extract.flags import FlagFinder, Flags
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
 from kcurate.extract.reasons import Lost
-from kcurate.extract.walk import FileOutcome, Filter, Found, Walker, read_source
+from kcurate.extract.walk import COPIES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.forms import readers
 from kcurate.forms.parts import Origin, Part, line_breaks, plain
 from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
@@ -247,7 +247,8 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
     repository = files.repository
-    reader.locate = by_ending((file.path for file in files.found if file.outcome is None), repository)
+    there = (file.path for file in files.found if file.outcome is None or file.outcome in COPIES)
+    reader.locate = by_ending(there, repository)
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
@@ -377,7 +378,7 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
         entries = Walker({}, Filter()).walk(folder, tree, detect=False) if deep else _neighbours(folder, tree)
         sources = (file.path for file in entries if readers.suffix_of(file.path) in SOURCE_SUFFIXES)
         result.update(path for path in sources if path not in known)
-    excluded = (file.path for file in files.found if file.outcome is FileOutcome.EXCLUDED)
+    excluded = (file.path for file in files.found if file.outcome in (FileOutcome.EXCLUDED, *COPIES))
     return sorted(result | set(excluded))
 
 

@@ -6,7 +6,7 @@ A rerun completes an interrupted run: parsing is repeated, compiled kernels are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from kcurate.extract.flags import FlagFinder, check_include, find_commands, give
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import UTF_16_HINT, KernelOutcome, Tally, part_report
-from kcurate.extract.rights import with_rights
+from kcurate.extract.rights import Stated, with_rights
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.sources import TreeFiles, bundles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
@@ -45,6 +45,12 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
 
     Raises: as `extract`, or as `history.run`.
     """
+    if config.shards:
+        from kcurate.extract import from_shards
+
+        return from_shards.run(config, note=note)
+    if not config.paths:
+        raise OptionError("nothing to extract", where="PATH", hint="kcurate extract PATH, or --from SHARDS")
     if config.history:
         from kcurate.extract import history
 
@@ -96,10 +102,16 @@ def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernel
         return record.finish(tally.nonzero())
 
 
-def read_part(files: TreeFiles, finder: FlagFinder, licence: str | None, pool: Pool) -> TreeKernels:
-    """The kernels of a part of a tree, with their rights."""
+def read_part(
+    files: TreeFiles,
+    finder: FlagFinder,
+    licence: str | None,
+    pool: Pool,
+    stated: Mapping[str, Stated] | None = None,
+) -> TreeKernels:
+    """The kernels of a part of a tree, with their rights; `stated` as in `with_rights`."""
     choose_units(files, pool, finder)
-    return with_rights(with_triton(files, _parse(files, pool), pool), licence, pool)
+    return with_rights(with_triton(files, _parse(files, pool), pool), licence, pool, stated)
 
 
 def write_part(
@@ -178,7 +190,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         compiling.finish_kernels,
         batches,
         timeout_s=time_limits.COMPILE_EXTRACTED_S,
-        isolate=compiler is not None,
+        isolate=compiler is not None and not pool.alone,
     )
     for index, result in progress.each(answers, f"{tree.tree.suite}: compile", len(batches), "kernel"):
         if isinstance(result, Failure):
