@@ -97,8 +97,8 @@ def plain_parse(shards: Path) -> tuple[float, int, int]:
     return time.process_time() - begun, rows, size
 
 
-def tree_memory(root: int) -> int:
-    """Resident bytes of a process and all below it, pages of files left out."""
+def observe(root: int, ticks: dict[int, int]) -> int:
+    """Resident bytes of a process and all below it, pages of files left out; `ticks`: CPU time of each."""
     total, waiting = 0, [root]
     while waiting:
         pid = waiting.pop()
@@ -106,6 +106,8 @@ def tree_memory(root: int) -> int:
             waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
             status = Path(f"/proc/{pid}/status").read_text()
             total += 1024 * sum(map(int, re.findall(r"(?:RssAnon|RssShmem):\s+(\d+)", status)))
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks[pid] = int(fields[11]) + int(fields[12])
         except (OSError, ProcessLookupError):
             continue
     return total
@@ -124,21 +126,21 @@ def measure(shards: Path, out: Path, jobs: int) -> None:
         "-j",
         str(jobs),
     ]
-    before, begun = os.times(), time.monotonic()
+    begun = time.monotonic()
     process = subprocess.Popen([*command, "-w", str(workspace), "--json"], stdout=subprocess.PIPE)
-    peak = [0]
+    peak, ticks = [0], dict[int, int]()
 
     def watch() -> None:
         while process.poll() is None:
-            peak[0] = max(peak[0], tree_memory(process.pid))
-            time.sleep(0.5)
+            peak[0] = max(peak[0], observe(process.pid, ticks))
+            time.sleep(0.2)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     text = process.communicate()[0]
     watcher.join()
-    wall_s, after = time.monotonic() - begun, os.times()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    wall_s = time.monotonic() - begun
+    cpu_s = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")  # workers are children of a server of forks
     counts = json.loads(text)["counts"]
     parse_s, rows, size = plain_parse(shards)
     line = {

@@ -13,12 +13,13 @@ import contextlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from kcurate import __version__
-from kcurate.core import codec, progress, store, time_limits
+from kcurate.core import cluster, codec, progress, store, time_limits
 from kcurate.core.json_text import shown
 from kcurate.core.licence_texts import canonical, joint
 from kcurate.core.notes import Note, silent
@@ -30,7 +31,7 @@ from kcurate.extract.copies import Copies, read_copies, write_copies
 from kcurate.extract.flags import FlagFinder, given_flags
 from kcurate.extract.merge import TreeKernels
 from kcurate.extract.naming import safe_part
-from kcurate.extract.reporting import FILES, Entry, PartReport, Tally, part_report
+from kcurate.extract.reporting import FILES, REFUSED, Entry, PartReport, Tally, part_report
 from kcurate.extract.rights import Stated
 from kcurate.extract.row_groups import (
     MARKS,
@@ -43,7 +44,7 @@ from kcurate.extract.row_groups import (
     read_shard,
 )
 from kcurate.extract.settings import ExtractConfig
-from kcurate.extract.shards import Shard, find_shards
+from kcurate.extract.shards import RowOutcome, Shard, find_shards
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.stage import PRELOAD, read_part, write_part
 from kcurate.extract.units import MAX_REASON
@@ -52,6 +53,8 @@ from kcurate.records import Sourced, Summary
 from kcurate.suites import Tree, load_manifests
 from kcurate.suites.manifest import GENERIC, Manifest
 
+T = TypeVar("T")
+R = TypeVar("R")
 # Rows of a group together: about a thousand files. Compressed shards are a fifth of their text.
 GROUP_BYTES = 8 * 1024 * 1024
 COMPRESSION = 5
@@ -84,6 +87,8 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         compiler = compiling.find_compiler(config.compile, record.note)
         shards = find_shards(config.shards)
         record.begin(config)
+        if config.ray is not None:  # nodes have other working folders
+            config = replace(config, workspace=config.workspace.absolute())
         folder = _state(config, shards, compiler)
         tally = Tally(record)
         tally.begin()
@@ -100,7 +105,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
             names = tuple(shard.name for shard in shards)
             tasks = [GroupTask(config, compiler, folder, chunks, names, group) for group in range(groups)]
             left = [task for task in tasks if _group_report(task) is None]
-            answers = pool.run(read_rows, left, timeout_s=time_limits.READ_GROUP_S, isolate=True)
+            answers = _everywhere(config, pool, read_rows, left, time_limits.READ_GROUP_S)
             for _ in progress.each(answers, "extract", len(left), "group"):
                 pass
         for task in tasks:
@@ -114,6 +119,15 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     with contextlib.suppress(OSError):  # other runs have theirs
         folder.parent.rmdir()
     return summary
+
+
+def _everywhere(
+    config: ExtractConfig, pool: Pool, function: Callable[[T], R], tasks: Sequence[T], timeout_s: float
+) -> Iterator[tuple[int, R | Failure]]:
+    """Run tasks on the cluster if there is one, else on this machine; what is finished is in files."""
+    if config.ray is None:
+        return pool.run(function, tasks, timeout_s=timeout_s, isolate=True)
+    return cluster.run(config.ray, function, tasks, timeout_s=timeout_s)
 
 
 def _check(config: ExtractConfig) -> None:
@@ -136,9 +150,9 @@ def _check(config: ExtractConfig) -> None:
 
 def _state(config: ExtractConfig, shards: Sequence[Shard], compiler: str | None) -> Path:
     """The folder of what is known so far: another for other shards or settings."""
-    settings = replace(config, workspace=Path(), jobs=1)
+    settings = replace(config, workspace=Path(), jobs=1, ray=None)
     key = store.content_id(repr((settings, tuple(shards), compiler, __version__)))
-    return config.workspace / "shards" / key
+    return config.workspace.absolute() / "shards" / key
 
 
 def _group_count(shards: Sequence[Shard]) -> int:
@@ -156,7 +170,7 @@ def _read_shards(
     every = [ShardTask(shard, number, config.column, groups, folder) for number, shard in enumerate(shards)]
     left = [task for task in every if read_report(folder, task.number) is None]
     lost: dict[int, str] = {}
-    answers = pool.run(read_shard, left, timeout_s=time_limits.READ_SHARD_S, isolate=True)
+    answers = _everywhere(config, pool, read_shard, left, time_limits.READ_SHARD_S)
     for index, answer in progress.each(answers, "read", len(left), "shard"):
         if isinstance(answer, Failure):
             lost[left[index].number] = f"reading it {answer.kind}: {answer.detail}"
@@ -174,12 +188,12 @@ def _shard_part(shards: Sequence[Shard], reports: Sequence[ShardReport]) -> Part
         rows.update(report.rows)
         name = shown(shard.name)
         if report.refused:
-            items.append(Entry("shards", name, "refused", report.refused, False, FILES))
+            items.append(Entry("shards", name, REFUSED, report.refused, False, FILES))
         for bad in report.bad:
             place = f"{name}:{bad.number}" + (f"-{bad.number + bad.rows - 1}" if bad.rows > 1 else "")
             items.append(Entry("rows", place, bad.outcome, bad.why, False, FILES))
     refused = sum(report.refused is not None for report in reports)
-    counts = {"read": len(reports) - refused, **({"refused": refused} if refused else {})}
+    counts = {str(RowOutcome.READ): len(reports) - refused, **({REFUSED: refused} if refused else {})}
     return PartReport({"shards": counts, "rows": rows}, tuple(items))
 
 

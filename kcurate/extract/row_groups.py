@@ -23,7 +23,7 @@ from kcurate.core import codec, store
 from kcurate.cuda_source import normalised_tokens
 from kcurate.cuda_source.compare import minhash
 from kcurate.errors import InputError
-from kcurate.extract.shards import BadRow, Row, Shard, rows
+from kcurate.extract.shards import BadRow, Row, RowOutcome, Shard, rows
 
 # A file with neither defines no kernel: only such rows are compared with others.
 MARKS = b"__global__", b"triton"
@@ -122,7 +122,7 @@ def read_shard(task: ShardTask) -> ShardReport:
             counts[row.outcome] += row.rows
             bad += [row] if len(bad) < MAX_LISTED else []
             continue
-        counts["read"] += 1
+        counts[RowOutcome.READ] += 1
         waiting.append(row)
         waiting_bytes += len(row.content)
         if waiting_bytes > CHUNK_BYTES:

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,16 @@ COLUMNS = {
 READ_BYTES = 16 * 1024 * 1024
 # A line of JSON with the largest content; a sign may take six bytes, which large files never do.
 MAX_LINE_BYTES = 2 * MAX_FILE_BYTES
+
+
+class RowOutcome(StrEnum):
+    """What became of a row when its shard was read."""
+
+    READ = "read"
+    CORRUPT = "corrupt"
+    TOO_LARGE = "too_large"
+    NOT_JSON = "not_json"
+    NO_CONTENT = "no_content"
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class BadRow:
     """A row, or (`rows`) several beginning with it, that cannot be read."""
 
     number: int
-    outcome: str
+    outcome: RowOutcome
     why: str
     rows: int = 1
 
@@ -193,7 +204,7 @@ def _parquet_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> It
                     yield _row(number, {role: column[at].as_py() for role, column in roles.items()})
                     number += 1
         except (OSError, pa.ArrowException) as error:
-            yield BadRow(number, "corrupt", f"row group {index}: {_line(error)}", end - number)
+            yield BadRow(number, RowOutcome.CORRUPT, f"row group {index}: {_line(error)}", end - number)
         number = end
 
 
@@ -209,23 +220,22 @@ def _json_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Itera
         try:
             line = lines.readline(MAX_LINE_BYTES)
         except (OSError, EOFError) as error:
-            yield BadRow(number, "corrupt", f"the rest cannot be read: {_line(error)}")
+            yield BadRow(number, RowOutcome.CORRUPT, f"the rest cannot be read: {_line(error)}")
             return
         if not line:
             return
         if not line.endswith(b"\n") and len(line) >= MAX_LINE_BYTES:
             while line and not line.endswith(b"\n"):
                 line = lines.readline(MAX_LINE_BYTES)
-            yield BadRow(number, "too_large", f"a line of more than {MAX_LINE_BYTES} bytes")
+            yield BadRow(number, RowOutcome.TOO_LARGE, f"a line of more than {MAX_LINE_BYTES} bytes")
         elif line.strip():
             try:
                 data = json.loads(line)
             except (ValueError, RecursionError) as error:
                 data = error
             if not isinstance(data, dict):
-                yield BadRow(
-                    number, "not_json", _line(data) if isinstance(data, Exception) else "not an object"
-                )
+                why = _line(data) if isinstance(data, Exception) else "not an object"
+                yield BadRow(number, RowOutcome.NOT_JSON, why)
             else:
                 chosen = chosen or _chosen(shard, list(data), given)
                 yield _row(number, {role: data.get(name) for role, name in chosen.items()})
@@ -237,9 +247,9 @@ def _row(number: int, values: Mapping[str, Any]) -> Row | BadRow:
     if isinstance(content, str):
         content = content.encode("utf-8", "replace")
     if not isinstance(content, bytes):
-        return BadRow(number, "no_content", "the content is not text")
+        return BadRow(number, RowOutcome.NO_CONTENT, "the content is not text")
     if len(content) > MAX_FILE_BYTES:
-        return BadRow(number, "too_large", f"{len(content)} bytes")
+        return BadRow(number, RowOutcome.TOO_LARGE, f"{len(content)} bytes")
     return Row(number, content, *(_text(values.get(role)) for role in list(COLUMNS)[1:]))
 
 

@@ -16,9 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dataset.hub_server import serving
+from dataset.hub_state import Repository
 
 from kcurate.core import store, time_limits
-from kcurate.errors import InputError, OptionError
+from kcurate.errors import InputError, OptionError, RemoteError
 from kcurate.extract import row_groups, shards, stage
 from kcurate.extract.settings import ExtractConfig
 from kcurate.records import Kernel, Summary
@@ -268,3 +270,26 @@ def test_chunks_and_groups_hold_every_row_once(tmp_path: Path, monkeypatch: pyte
     assert all(
         len({g for g in range(7) for each in groups[g] if each.repository == f"o/{n}"}) == 1 for n in range(5)
     )
+
+
+def test_a_dataset_on_the_hub_is_read_as_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = write(tmp_path / "s.parquet", [row(PLAIN % (f"k{n}", n), f"{n}.cu", "o/r") for n in range(6)])
+    lines = write(tmp_path / "s.jsonl.gz", [row(PLAIN % ("line", 7), "l.cu", "o/l")])
+    files = {"data/a.parquet": shard.read_bytes(), "b.jsonl.gz": lines.read_bytes(), "README.md": b""}
+    with serving() as hub:
+        hub.repos["me/code"] = Repository(False)
+        hub.repos["me/code"].add(files)
+        template = "{endpoint}/{repo_id}/resolve/{revision}/{filename}".replace("{endpoint}", hub.url)
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        listed = shards.find_shards(["me/code"])
+        contents = [list(shards.rows(shard)) for shard in listed]
+        with pytest.raises(InputError, match="no such file"):
+            shards.find_shards(["no such name"])
+        with pytest.raises(RemoteError):
+            shards.find_shards(["me/nothing"])
+    assert [each.name.rpartition("/")[2] for each in listed] == ["b.jsonl.gz", "a.parquet"]
+    assert [len(each) for each in contents] == [1, 6]
+    assert not [path for path in tmp_path.rglob("*") if path.name == "a.parquet"]
