@@ -2,7 +2,6 @@
 
 | module | what |
 |---|---|
-| `cluster` | connects to a Ray cluster, and runs tasks on it as in a pool |
 | `codec` | records to plain JSON data and back |
 | `config` | the settings file `kcurate.toml` and the names of the variables |
 | `headers` | the headers that a side may include, that extract keeps, that the emulator has |

@@ -13,13 +13,12 @@ import contextlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 from kcurate import __version__
-from kcurate.core import cluster, codec, progress, store, time_limits
+from kcurate.core import codec, progress, store, time_limits
 from kcurate.core.json_text import shown
 from kcurate.core.licence_texts import canonical, joint
 from kcurate.core.notes import Note, silent
@@ -53,8 +52,6 @@ from kcurate.records import Sourced, Summary
 from kcurate.suites import Tree, load_manifests
 from kcurate.suites.manifest import GENERIC, Manifest
 
-T = TypeVar("T")
-R = TypeVar("R")
 # Rows of a group together: about a thousand files. Compressed shards are a fifth of their text.
 GROUP_BYTES = 8 * 1024 * 1024
 COMPRESSION = 5
@@ -87,8 +84,6 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         compiler = compiling.find_compiler(config.compile, record.note)
         shards = find_shards(config.shards)
         record.begin(config)
-        if config.ray is not None:  # nodes have other working folders
-            config = replace(config, workspace=config.workspace.absolute())
         folder = _state(config, shards, compiler)
         tally = Tally(record)
         tally.begin()
@@ -105,7 +100,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
             names = tuple(shard.name for shard in shards)
             tasks = [GroupTask(config, compiler, folder, chunks, names, group) for group in range(groups)]
             left = [task for task in tasks if _group_report(task) is None]
-            answers = _everywhere(config, pool, read_rows, left, time_limits.READ_GROUP_S)
+            answers = pool.run(read_rows, left, timeout_s=time_limits.READ_GROUP_S, isolate=True)
             for _ in progress.each(answers, "extract", len(left), "group"):
                 pass
         for task in tasks:
@@ -119,15 +114,6 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     with contextlib.suppress(OSError):  # other runs have theirs
         folder.parent.rmdir()
     return summary
-
-
-def _everywhere(
-    config: ExtractConfig, pool: Pool, function: Callable[[T], R], tasks: Sequence[T], timeout_s: float
-) -> Iterator[tuple[int, R | Failure]]:
-    """Run tasks on the cluster if there is one, else on this machine; what is finished is in files."""
-    if config.ray is None:
-        return pool.run(function, tasks, timeout_s=timeout_s, isolate=True)
-    return cluster.run(config.ray, function, tasks, timeout_s=timeout_s)
 
 
 def _check(config: ExtractConfig) -> None:
@@ -150,7 +136,7 @@ def _check(config: ExtractConfig) -> None:
 
 def _state(config: ExtractConfig, shards: Sequence[Shard], compiler: str | None) -> Path:
     """The folder of what is known so far: another for other shards or settings."""
-    settings = replace(config, workspace=Path(), jobs=1, ray=None)
+    settings = replace(config, workspace=Path(), jobs=1)
     key = store.content_id(repr((settings, tuple(shards), compiler, __version__)))
     return config.workspace.absolute() / "shards" / key
 
@@ -170,7 +156,7 @@ def _read_shards(
     every = [ShardTask(shard, number, config.column, groups, folder) for number, shard in enumerate(shards)]
     left = [task for task in every if read_report(folder, task.number) is None]
     lost: dict[int, str] = {}
-    answers = _everywhere(config, pool, read_shard, left, time_limits.READ_SHARD_S)
+    answers = pool.run(read_shard, left, timeout_s=time_limits.READ_SHARD_S, isolate=True)
     for index, answer in progress.each(answers, "read", len(left), "shard"):
         if isinstance(answer, Failure):
             lost[left[index].number] = f"reading it {answer.kind}: {answer.detail}"

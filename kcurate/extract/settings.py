@@ -92,14 +92,6 @@ class ExtractConfig:
             check="kcurate.extract.shards:check_columns",
         ),
     ] = ()
-    ray: Annotated[
-        str | None,
-        Option(
-            "With --from: a Ray cluster that reads; its nodes share the workspace's and the shards' folders.",
-            metavar="ADDRESS",
-            default=None,
-        ),
-    ] = None
     root: Path | None = None
     pairs: bool = True
     licence: LicenceOption = None
