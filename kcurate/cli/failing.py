@@ -43,6 +43,7 @@ OUTCOMES: Mapping[str, tuple[str, ...]] = {
         "kcurate.extract.history:RepositoryOutcome",
         "kcurate.extract.commit_changes:CommitOutcome",
         "kcurate.extract.commit_changes:ChangeOutcome",
+        "kcurate.extract.shards:RowOutcome",
         "unevaluated",
     ),
     "deopt": (

@@ -29,6 +29,10 @@ DRAFT_CPU_S = 300.0
 # Parsing source trees (of a unit, CPU time), at megabytes per second: if it takes longer, it hangs.
 SCAN_FILES_S = 300.0
 READ_UNIT_S = 300.0
+# One shard of a dataset, read and written by repository: gigabytes from a slow disk or the Hub.
+READ_SHARD_S = 7200.0
+# The kernels of a group of repositories, about 1,000 files; with a file at fault it is read again by file.
+READ_GROUP_S = 1800.0
 # One row of published answers: a dozen runs and builds; the slowest of 250 takes minutes.
 READ_ANSWER_S = 1800.0
 # One command of git on a repository: listing the 7,169 commits of the largest measured takes 2 s.

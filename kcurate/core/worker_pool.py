@@ -89,10 +89,14 @@ class Pool:
 
     `preload`: the modules with the functions to run, imported once for all workers. `serves`: how many tasks
     a worker does before another takes its place (0: no limit), for functions that leave something behind.
+    `alone`: this is a worker itself, whose death is one task's failure: callers ask for no further processes.
     """
 
-    def __init__(self, jobs: int, preload: Sequence[str] = (), *, serves: int = 0) -> None:
+    def __init__(
+        self, jobs: int, preload: Sequence[str] = (), *, serves: int = 0, alone: bool = False
+    ) -> None:
         self.jobs = _count(jobs)
+        self.alone = alone
         self.serves = serves
         self.context = _context(preload)
         self.workers: list[_Worker] = []

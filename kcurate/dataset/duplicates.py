@@ -10,27 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from hashlib import shake_128
+from functools import lru_cache
 from typing import Any
-from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 from kcurate.core import store
 from kcurate.cuda_source import normalised_tokens
+from kcurate.cuda_source.compare.minhash import (
+    PERMUTATIONS,
+    Hashes,
+    rows_of_a_band,
+    shingles,
+    signature,
+    similarity,
+)
 from kcurate.dataset.settings import NEAR
 
-SHINGLE = 5
-PERMUTATIONS = 128
-# MinHash misses less than this share of the pairs that are exactly at the similarity limit.
-MISSED = 1e-6
 # This bit is set in hashes of code and clear in hashes of plans.
 _CODE = np.uint64(1)
-
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -46,36 +44,9 @@ class Sketch:
 def sketch(code: str, plan: str) -> Sketch:
     """The sketch of a side: shingles of `SHINGLE` normalised tokens of its code and plan."""
     tokens = normalised_tokens(code.encode())
-    of_plan = _shingles(normalised_tokens(plan.encode()))
-    hashes = np.unique(np.concatenate([_shingles(tokens) | _CODE, of_plan & ~_CODE]))
-    factors, shifts = _constants(b"permutations", 2 * PERMUTATIONS).reshape(2, PERMUTATIONS)
-    least = (hashes[:, None] * factors + shifts >> np.uint64(32)).min(axis=0)
-    return Sketch(store.content_id(b" ".join(tokens)), hashes, least)
-
-
-def _shingles(tokens: Sequence[bytes]) -> Hashes:
-    numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
-    runs = sliding_window_view(np.pad(numbers, (0, max(0, SHINGLE - len(tokens)))), SHINGLE)
-    mixed: Hashes = (runs * _constants(b"shingles", SHINGLE)).sum(axis=1)
-    return mixed ^ mixed >> np.uint64(29)
-
-
-@cache
-def _constants(seed: bytes, count: int) -> Hashes:
-    """Fixed pseudo-random odd 64-bit numbers; arithmetic with them is modulo 2**64."""
-    return np.frombuffer(shake_128(seed).digest(8 * count), np.uint64) | np.uint64(1)
-
-
-def rows_of_a_band(limit: float) -> int:
-    """Rows per LSH band, so that sides with similarity `limit` are still found."""
-    fits = (n for n in range(PERMUTATIONS, 1, -1) if (1 - limit**n) ** (PERMUTATIONS // n) < MISSED)
-    return next(fits, 1)
-
-
-def similarity(first: Hashes, second: Hashes) -> float:
-    """The Jaccard similarity of two sets of hashes, 0 to 1."""
-    shared = len(np.intersect1d(first, second, assume_unique=True))
-    return shared / (len(first) + len(second) - shared)
+    of_plan = shingles(normalised_tokens(plan.encode()))
+    hashes = np.unique(np.concatenate([shingles(tokens) | _CODE, of_plan & ~_CODE]))
+    return Sketch(store.content_id(b" ".join(tokens)), hashes, signature(hashes))
 
 
 class Seen:

@@ -16,6 +16,8 @@
 | `candidates` | writes natural pairs as candidates |
 | `history`, `commit_changes` | pairs from the commits of a repository: the stage, and one commit |
 | `git_objects`, `snapshots` | reads git repositories; what of a revision is written to read a kernel |
+| `from_shards` | rows of a dataset instead of trees: the stage |
+| `shards`, `row_groups`, `copies` | rows of Parquet and JSON lines; grouped by repository; which are copies |
 | `rights` | the licence and copyright holders of a kernel, and what states them |
 | `reasons`, `reporting` | why a file gives no kernel; outcomes and their counts |
 | `settings` | the settings of `kcurate extract` |

@@ -143,7 +143,7 @@ def by_ending(
             every = ending_with.get((inside, _ending(short)), ())
             fitting = (path for path in every if f"/{path}".endswith(f"/{short}"))
             for path in sorted(fitting, key=lambda path: (path.count("/"), path)):
-                for folder in _around(path):
+                for folder in folders_around(path):
                     if len(paths_here := table.setdefault(folder, [])) < 2:
                         paths_here.append(path)
             nearest[inside, short] = table
@@ -154,7 +154,7 @@ def by_ending(
         while short.startswith("../"):
             short = short[3:]
         table = below(repository(includer), short)
-        places = (path for folder in _around(includer) for path in table.get(folder, ()))
+        places = (path for folder in folders_around(includer) for path in table.get(folder, ()))
         return next((path for path in places if path != includer), None)
 
     return locate
@@ -164,7 +164,7 @@ def _ending(path: str) -> str:
     return "/".join(path.rsplit("/", 2)[-2:])
 
 
-def _around(path: str) -> Iterator[str]:
+def folders_around(path: str) -> Iterator[str]:
     """The folders around a path, the innermost first, the tree's root last."""
     while path:
         path = posixpath.dirname(path)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kcurate.core.json_text import shown
 from kcurate.cuda_source import KernelSource, UnitReport
 from kcurate.extract.flags import NO_FLAGS
-from kcurate.extract.includes import Reader
+from kcurate.extract.includes import Reader, folders_around
 from kcurate.extract.naming import kernel_id, unique
 from kcurate.extract.reasons import Lost, Reason, reasons
 from kcurate.extract.sources import COMPUTED_TEXT, TreeFiles
@@ -20,8 +20,12 @@ from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
 NamedSite = tuple[str, LaunchSite]
+# The launches of one name in a benchmark's variant: by folder, those of files in or below it.
+SitesBelow = dict[str, dict[NamedSite, None]]
 Placed = TypeVar("Placed", LaunchSite, Condition)
 
+# So many launches in other units are kept of a kernel that its own unit does not launch.
+MAX_SITES = 64
 # What became of every `__global__` in a file that no unit could be read with.
 NOT_PARSED = "not_parsed"
 
@@ -140,13 +144,13 @@ def _record(
     id_: str,
     source: KernelSource,
     unit: UnitReport,
-    sites: Mapping[str, Sequence[NamedSite]],
+    sites: Mapping[str, SitesBelow],
 ) -> Kernel:
     """A kernel in its place; launches from other units if its own has none."""
     tree = files.tree
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
-    launches = source.launch_sites or tuple(dict.fromkeys(_sites_of(source.qualified, sites)))
+    launches = source.launch_sites or tuple(_nearest_sites(source.qualified, source.span.path, sites))
     return Kernel(
         id=id_,
         source=tree.source(benchmark, source.span.path),
@@ -175,24 +179,37 @@ def _placed(files: TreeFiles, record: Placed) -> Placed:
     return replace(record, path=shown(path), line=line)
 
 
-def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:
-    """The launches that name a kernel by its qualified name or a suffix of it."""
-    for name, site in sites.get(qualified.rpartition("::")[2], ()):
-        if f"::{qualified}".endswith(f"::{name.removeprefix('::')}"):
-            yield site
+def _nearest_sites(qualified: str, path: str, sites: Mapping[str, SitesBelow]) -> dict[LaunchSite, None]:
+    """The launches that name a kernel by its qualified name or a suffix, in the nearest folder with any.
+
+    A corpus has thousands of kernels of one name, each with its own launch beside it.
+    """
+    below = sites.get(qualified.rpartition("::")[2], {})
+    for folder in folders_around(path):
+        named = [
+            site
+            for name, site in below.get(folder, ())
+            if f"::{qualified}".endswith(f"::{name.removeprefix('::')}")
+        ]
+        if named:
+            return dict.fromkeys(named)
+    return {}
 
 
-def _launches(
-    files: TreeFiles, results: Mapping[str, UnitReport]
-) -> dict[VariantKey, dict[str, list[NamedSite]]]:
-    """The launches in each benchmark's variant by unqualified name, without duplicates, in file order."""
-    sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
+def _launches(files: TreeFiles, results: Mapping[str, UnitReport]) -> dict[VariantKey, dict[str, SitesBelow]]:
+    """The launches in each benchmark's variant by unqualified name and folder, in file order.
+
+    A folder has the first `MAX_SITES` of each name in or below it.
+    """
+    sites: dict[VariantKey, dict[str, SitesBelow]] = defaultdict(lambda: defaultdict(dict))
     for root, result in sorted(results.items()):
         place = files.place(root)
         if place is not None:
             known = sites[(place.benchmark, place.variant)]
             for name, site in result.launches:
-                last = known[name.rpartition("::")[2]]
-                if (name, site) not in last:
-                    last.append((name, site))
+                below = known[name.rpartition("::")[2]]
+                for folder in folders_around(site.path):
+                    here = below.setdefault(folder, {})
+                    if len(here) < MAX_SITES:
+                        here[name, site] = None
     return sites

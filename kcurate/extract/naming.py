@@ -39,13 +39,15 @@ def kernel_id(suite: str, place: Place, kernel: str) -> str:
 
 def unique(names: Iterable[str]) -> list[str]:
     """The names in order; repeated ones get the suffix `-2`, `-3`, ..."""
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     result: list[str] = []
     for name in names:
-        candidate, count = name, 1
+        candidate, count = name, taken.get(name, 1)
         while candidate in taken:
             count += 1
             candidate = f"{name}-{count}"
-        taken.add(candidate)
+        # A name that comes a thousand times is not counted up from 2 a thousand times.
+        taken[name] = count
+        taken.setdefault(candidate, 1)
         result.append(candidate)
     return result

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import repeat
 from typing import Any
@@ -15,6 +16,7 @@ from kcurate.extract.merge import TreeKernels
 from kcurate.extract.pairs import Match, PairOutcome
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.walk import FileOutcome
+from kcurate.forms import readers
 from kcurate.records import Kernel
 
 # Files that were to be read and could not be.
@@ -29,12 +31,66 @@ LOST = (
     FileOutcome.UTF_16,
     FileOutcome.BROKEN_LINK,
     FileOutcome.READER_FAILED,
+    FileOutcome.NAME_TWICE,
+    FileOutcome.BAD_PATH,
 )
 UTF_16_HINT = "text in UTF-16 is not read: iconv -f UTF-16 -t UTF-8"
 # A kernel whose files contradict `--licence`, or restrict use.
 REFUSED = "refused"
 # So many includes that were not found are named with a kernel that does not compile.
 MAX_NAMES = 4
+
+
+# So many files without kernels are named on stderr, and so many reasons where there is no kernel at all.
+MAX_LINES, MAX_REASONS = 20, 3
+# So many kernels, files and pairs are listed in a summary; the run's folder has a line for each.
+MAX_ITEMS = 100_000
+REPORTS = "files", "pairs", "conditions"
+FILES, PAIRS, KERNEL = "files.jsonl", "pairs.jsonl", "kernel.json"
+_RARE = frozenset({"__global__", "@triton.jit", "same_named_files"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An item of the summary (`Run.item`); `file` is a report of the run, or that of the kernel."""
+
+    kind: str
+    name: str
+    outcome: str
+    why: str
+    passed: bool
+    file: str
+    then: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """What became of the files, kernels and pairs of one part of a tree.
+
+    `lines` are those of the run's reports. `reasons`: why a file gave no kernel, and whether something is
+    lost. `refused` counts kernels by why they are. `readers`: why a reader failed on a file.
+    """
+
+    counts: Mapping[str, Mapping[str, int]]
+    items: tuple[Entry, ...] = ()
+    lines: Mapping[str, str] = field(default_factory=dict)
+    reasons: tuple[tuple[str, bool], ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    readers: tuple[str, ...] = ()
+    marks_in_text: int = 0
+
+    def plus(self, other: PartReport) -> PartReport:
+        """Both together."""
+        counts, lines = {**self.counts, **other.counts}, {**self.lines, **other.lines}
+        return PartReport(
+            {name: Counter(self.counts.get(name)) + Counter(other.counts.get(name)) for name in counts},
+            self.items + other.items,
+            {name: self.lines.get(name, "") + other.lines.get(name, "") for name in lines},
+            self.reasons + other.reasons,
+            Counter(self.refused) + Counter(other.refused),
+            self.readers + other.readers,
+            self.marks_in_text + other.marks_in_text,
+        )
 
 
 class KernelOutcome(StrEnum):
@@ -84,44 +140,22 @@ def _kernel_outcomes(tree: TreeKernels) -> Iterator[str]:
     yield from (kernel.outcome for lost in tree.lost.values() for kernel in lost)
 
 
-def count_items(
-    trees: Sequence[TreeKernels],
-    outcomes: Sequence[Mapping[str, FileOutcome]],
-    matches: Sequence[Sequence[Match]],
+def _counts(
+    tree: TreeKernels, outcomes: Mapping[str, FileOutcome], matches: Sequence[Match]
 ) -> dict[str, dict[str, int]]:
-    """Counts per outcome; `same_named_files` counts the pairs under a layout's first rule."""
-    same_named: Counter[PairOutcome] = Counter()
-    for tree, matched in zip(trees, matches, strict=True):
-        first = next(iter(tree.tree.manifest.layout.pairs), None)
-        same_named.update(m.outcome for m in matched if m.by == "file" and m.rule == first)
-    items = {
-        "files": _counted(outcome for each in outcomes for outcome in each.values()),
-        "kernels": _counted(outcome for tree in trees for outcome in _kernel_outcomes(tree)),
-        "pairs": _counted(match.outcome for each in matches for match in each),
+    """Counts per outcome; `same_named_files` counts the pairs under the layout's first rule."""
+    first = next(iter(tree.tree.manifest.layout.pairs), None)
+    unevaluated = len(tree.unevaluated)
+    return {
+        "files": _counted(outcomes.values()),
+        "kernels": _counted(_kernel_outcomes(tree)),
+        "pairs": _counted(match.outcome for match in matches),
+        "conditions": {"evaluated": tree.conditions - unevaluated, "unevaluated": unevaluated},
+        "__global__": _counted(Counter(tree.marks).elements()),
+        "@triton.jit": _counted(Counter(tree.jit).elements()),
+        "same_named_files": _counted(m.outcome for m in matches if m.by == "file" and m.rule == first),
+        "licences": _counted(map(_licence, tree.kernels)),
     }
-    asked, unevaluated = sum(t.conditions for t in trees), sum(len(t.unevaluated) for t in trees)
-    items["conditions"] = {"evaluated": asked - unevaluated, "unevaluated": unevaluated}
-    for name, counts in (
-        ("__global__", [tree.marks for tree in trees]),
-        ("@triton.jit", [t.jit for t in trees]),
-    ):
-        if total := sum(map(Counter, counts), Counter[str]()):  # without zeros
-            items[name] = dict(sorted(total.items()))
-    if same_named:
-        items["same_named_files"] = _counted(same_named.elements())
-    items["licences"] = _counted(_licence(kernel) for tree in trees for kernel in tree.kernels)
-    return items
-
-
-def marks_line(trees: Sequence[TreeKernels]) -> str | None:
-    """One line that holds the count of `__global__` by outcome to that of the text; None: there is none."""
-    marks = sum((Counter(tree.marks) for tree in trees), Counter[str]())
-    in_text, counted = sum(tree.marks_in_text for tree in trees), marks.total()
-    if not in_text:
-        return None
-    by_outcome = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in marks.most_common())
-    agree = "all accounted for" if counted == in_text else f"{counted} accounted for"
-    return f"{in_text} __global__ in the text, {agree}: {by_outcome}"
 
 
 def _counted(outcomes: Iterable[str]) -> dict[str, int]:
@@ -129,48 +163,73 @@ def _counted(outcomes: Iterable[str]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def add_results(
-    record: Run,
-    trees: Sequence[TreeKernels],
-    outcomes: Sequence[Mapping[str, FileOutcome]],
-    matches: Sequence[Sequence[Match]],
-) -> None:
-    """Add every kernel, pair, and file from which something was expected; `files.jsonl` has all files."""
-    listed = record.folder / "files.jsonl"
-    for tree, by_path, matched in zip(trees, outcomes, matches, strict=True):
-        for path, outcome in sorted(by_path.items()):
-            reason = tree.reasons.get(path)
-            if outcome in LOST or (reason is not None and reason.hint is not None):
-                plain = UTF_16_HINT if outcome is FileOutcome.UTF_16 else f"{outcome}".replace("_", " ")
-                why = reason.line(shown(path)) if reason else plain
-                record.item("files", shown(path), outcome, why, passed=False, file=listed)
-        for path, lost in sorted(tree.lost.items()):
-            for lost_kernel in lost:
-                where = f"{shown(path)}:{lost_kernel.line} {lost_kernel.name}"
-                record.item("kernels", where, lost_kernel.outcome, lost_kernel.why, passed=False, file=listed)
-        for kernel in tree.kernels:
-            compiled = _kernel_outcome(kernel)
-            failed = compiled is KernelOutcome.COMPILE_ERROR
-            log = first_error((kernel.compiled.log if failed and kernel.compiled else "") or "")
-            if failed and (absent := tree.not_found.get(kernel.root)):
-                log += f"; include not found: {', '.join(map(shown, absent[:MAX_NAMES]))}"
-            file = record.workspace / "kernels" / kernel.id / "kernel.json"
-            record.item(
-                "kernels",
-                kernel.id,
-                compiled,
-                log,
-                passed=not failed,
-                file=file,
-                then=("show", kernel.id),
-            )
-            if kernel.rights and kernel.rights.refused:
-                record.item("licences", kernel.id, REFUSED, kernel.rights.refused, passed=False, file=file)
-        for match in matched:
-            passed = match.outcome is PairOutcome.PAIR
-            why = "" if passed else f"{match.outcome}".replace("_", " ")
-            name = f"{tree.tree.suite}/{match.benchmark}/{match.name}"
-            record.item("pairs", name, match.outcome, why, passed=passed, file=record.folder / "pairs.jsonl")
+def part_report(
+    files: TreeFiles, tree: TreeKernels, matches: Sequence[Match], least: float | None
+) -> PartReport:
+    """What became of everything in a part; `least` is the least share of device code (None: the suite's)."""
+    outcomes = file_outcomes(files, tree, least)
+    return PartReport(
+        counts=_counts(tree, outcomes, matches),
+        items=tuple(_items(tree, outcomes, matches)),
+        lines={
+            "files": _lines(_file_lines(tree, outcomes)),
+            "pairs": _lines(_pair_lines(tree, matches)),
+            "conditions": _lines(
+                {"suite": tree.tree.suite, "unit": shown(root), **codec.to_data(condition)}
+                for root, condition in tree.unevaluated
+            ),
+        },
+        reasons=tuple(
+            (reason.line(shown(path)), reason.hint is not None)
+            for path, reason in sorted(tree.reasons.items())
+        ),
+        refused=_counted(
+            kernel.rights.refused for kernel in tree.kernels if kernel.rights and kernel.rights.refused
+        ),
+        readers=tuple(_failed_readers(files)),
+        marks_in_text=tree.marks_in_text,
+    )
+
+
+def _failed_readers(files: TreeFiles) -> Iterator[str]:
+    """A line for each file on which a reader failed, with the reason."""
+    for file in files.found:
+        if file.outcome is FileOutcome.READER_FAILED:
+            path = files.tree.root / file.path
+            try:
+                deque(readers.parts(path.name, readers.text_of(path, path.read_bytes())), maxlen=0)
+            except (readers.ReaderFailed, OSError) as error:
+                yield f"{shown(file.path)}: {error}"
+
+
+def _items(
+    tree: TreeKernels, outcomes: Mapping[str, FileOutcome], matches: Sequence[Match]
+) -> Iterator[Entry]:
+    """Every kernel, pair, and file from which something was expected; `files.jsonl` has all files."""
+    for path, outcome in sorted(outcomes.items()):
+        reason = tree.reasons.get(path)
+        if outcome in LOST or (reason is not None and reason.hint is not None):
+            plain = UTF_16_HINT if outcome is FileOutcome.UTF_16 else f"{outcome}".replace("_", " ")
+            why = reason.line(shown(path)) if reason else plain
+            yield Entry("files", shown(path), outcome, why, False, FILES)
+    for path, lost in sorted(tree.lost.items()):
+        for lost_kernel in lost:
+            where = f"{shown(path)}:{lost_kernel.line} {lost_kernel.name}"
+            yield Entry("kernels", where, lost_kernel.outcome, lost_kernel.why, False, FILES)
+    for kernel in tree.kernels:
+        compiled = _kernel_outcome(kernel)
+        failed = compiled is KernelOutcome.COMPILE_ERROR
+        log = first_error((kernel.compiled.log if failed and kernel.compiled else "") or "")
+        if failed and (absent := tree.not_found.get(kernel.root)):
+            log += f"; include not found: {', '.join(map(shown, absent[:MAX_NAMES]))}"
+        yield Entry("kernels", kernel.id, compiled, log, not failed, KERNEL, ("show", kernel.id))
+        if kernel.rights and kernel.rights.refused:
+            yield Entry("licences", kernel.id, REFUSED, kernel.rights.refused, False, KERNEL)
+    for match in matches:
+        passed = match.outcome is PairOutcome.PAIR
+        why = "" if passed else f"{match.outcome}".replace("_", " ")
+        name = f"{tree.tree.suite}/{match.benchmark}/{match.name}"
+        yield Entry("pairs", name, match.outcome, why, passed, PAIRS)
 
 
 def first_error(log: str) -> str:
@@ -179,44 +238,128 @@ def first_error(log: str) -> str:
     return next((line for line in lines if "error" in line), lines[0] if lines else "")
 
 
-def write_reports(
-    log: Run,
-    trees: Sequence[TreeKernels],
-    outcomes: Sequence[Mapping[str, FileOutcome]],
-    matches: Sequence[Sequence[Match]],
-) -> None:
-    """Write one JSON line per file, pair and unevaluated condition to the run's folder."""
-    files, pairs, conditions = [], [], []
-    for tree, by_path, matched in zip(trees, outcomes, matches, strict=True):
-        for path, outcome in sorted(by_path.items()):
-            fraction = tree.device_fractions.get(path)
-            line: dict[str, Any] = {"suite": tree.tree.suite, "path": shown(path), "outcome": str(outcome)}
-            if fraction is not None:
-                line["device_fraction"] = fraction
-            if reason := tree.reasons.get(path):
-                line["why"] = reason.why
-                if reason.hint:
-                    line["hint"] = reason.hint
-            if path in tree.lost:
-                line["lost"] = [codec.to_data(kernel) for kernel in tree.lost[path]]
-            if path in tree.unread:
-                line["unread_kernels"] = tree.unread[path]
-            files.append(line)
-        for root, condition in tree.unevaluated:
-            line = {"suite": tree.tree.suite, "unit": shown(root), **codec.to_data(condition)}
-            conditions.append(line)
-        for match in matched:
-            sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
-            pairs.append(
-                {
-                    "suite": tree.tree.suite,
-                    "benchmark": match.benchmark,
-                    "name": match.name,
-                    "by": match.by,
-                    **sides,
-                    "outcome": str(match.outcome),
-                }
-            )
-    for name, lines in (("files", files), ("pairs", pairs), ("conditions", conditions)):
-        data = b"".join(codec.canonical_json(line) + b"\n" for line in lines)
-        store.write_bytes(log.folder / f"{name}.jsonl", data)
+def _file_lines(tree: TreeKernels, outcomes: Mapping[str, FileOutcome]) -> Iterator[dict[str, Any]]:
+    for path, outcome in sorted(outcomes.items()):
+        fraction = tree.device_fractions.get(path)
+        line: dict[str, Any] = {"suite": tree.tree.suite, "path": shown(path), "outcome": str(outcome)}
+        if fraction is not None:
+            line["device_fraction"] = fraction
+        if reason := tree.reasons.get(path):
+            line["why"] = reason.why
+            if reason.hint:
+                line["hint"] = reason.hint
+        if path in tree.lost:
+            line["lost"] = [codec.to_data(kernel) for kernel in tree.lost[path]]
+        if path in tree.unread:
+            line["unread_kernels"] = tree.unread[path]
+        yield line
+
+
+def _pair_lines(tree: TreeKernels, matches: Sequence[Match]) -> Iterator[dict[str, Any]]:
+    for match in matches:
+        sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
+        pair = {"benchmark": match.benchmark, "name": match.name, "by": match.by}
+        yield {"suite": tree.tree.suite, **pair, **sides, "outcome": str(match.outcome)}
+
+
+def _lines(lines: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(codec.canonical_json(line).decode() + "\n" for line in lines)
+
+
+class Tally:
+    """What became of everything so far: counts in memory, one line each in the run's folder."""
+
+    def __init__(self, record: Run) -> None:
+        self.record = record
+        self.counts: dict[str, Counter[str]] = {}
+        self.reasons: list[str] = []
+        self._listed = 0
+        self._hinted: list[str] = []
+        self._hints = 0
+        self._refused: Counter[str] = Counter()
+        self._readers: list[str] = []
+        self._marks = 0
+        self._waiting: list[PartReport] | None = []
+
+    def begin(self) -> None:
+        """The run's folder is there: write what was added before, and everything else at once."""
+        waiting, self._waiting = self._waiting or [], None
+        for name in REPORTS:
+            store.write_bytes(self.record.folder / f"{name}.jsonl", b"", durable=False)
+        for report in waiting:
+            self._write(report)
+
+    def add(self, report: PartReport) -> None:
+        """Add a part."""
+        for name, counts in report.counts.items():
+            self.counts.setdefault(name, Counter()).update(counts)
+        self.reasons = sorted([*self.reasons, *(line for line, _ in report.reasons)])[:MAX_REASONS]
+        hinted = [line for line, hint in report.reasons if hint]
+        self._hinted += hinted[: MAX_LINES - len(self._hinted)]
+        self._hints += len(hinted)
+        self._refused.update(report.refused)
+        self._readers += report.readers[: MAX_LINES - len(self._readers)]
+        self._marks += report.marks_in_text
+        if self._waiting is None:
+            self._write(report)
+        else:  # few: nothing is written as long as there is no kernel
+            self._waiting.append(report)
+
+    def _write(self, report: PartReport) -> None:
+        for name, lines in report.lines.items():
+            if lines:
+                path = self.record.folder / f"{name}.jsonl"
+                store.append_line(path, lines.removesuffix("\n"), durable=False)
+        for entry in report.items:
+            self._listed += 1
+            if self._listed <= MAX_ITEMS:
+                in_kernel = self.record.workspace / "kernels" / entry.name / "kernel.json"
+                file = in_kernel if entry.file == KERNEL else self.record.folder / entry.file
+                self.record.item(
+                    entry.kind,
+                    entry.name,
+                    entry.outcome,
+                    entry.why,
+                    passed=entry.passed,
+                    file=file,
+                    then=entry.then,
+                )
+
+    def nonzero(self) -> dict[str, dict[str, int]]:
+        """The counts, without kinds that are rare and did not occur."""
+        items = {name: dict(sorted(counts.items())) for name, counts in self.counts.items()}
+        return {name: counts for name, counts in items.items() if counts or name not in _RARE}
+
+    def tell(self, *, pairs: bool) -> None:
+        """Note what is worth a line; `pairs`: whether pairs were looked for."""
+        note, files = self.record.note, self.record.folder / FILES
+        if dropped := self.counts["files"][FileOutcome.BELOW_DEVICE_FRACTION]:
+            note(f"{dropped} files are below the device fraction; their kernels are kept: {files}")
+        for line in self._hinted:
+            note(line)
+        if self._hints > len(self._hinted):
+            note(f"{self._hints - len(self._hinted)} more files gave no kernel: {files}")
+        for line in self._readers:
+            note(line)
+        for why, count in self._refused.most_common(MAX_LINES):
+            note(f"{count} kernel{'s' if count > 1 else ''} refused: {why}")
+        if len(self._refused) > MAX_LINES:
+            note(f"kernels refused for {len(self._refused) - MAX_LINES} more reasons")
+        if pairs and self._marks:  # not for kernels that are named
+            note(self._accounted())
+        if unread := self.counts["kernels"][KernelOutcome.UNREAD]:
+            note(f"{unread} kernels were not extracted (macros define or hide them): {files}")
+        if unevaluated := self.counts["conditions"]["unevaluated"]:
+            left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
+            note(f"{left}: {self.record.folder / 'conditions.jsonl'}")
+        if self._listed > MAX_ITEMS:
+            note(f"the summary lists {MAX_ITEMS} of {self._listed} kernels, files and pairs: {files}")
+
+    def _accounted(self) -> str:
+        """One line that holds the count of `__global__` by outcome to that of the text."""
+        marks = self.counts["__global__"]
+        by_outcome = ", ".join(
+            f"{count} {outcome.replace('_', ' ')}" for outcome, count in marks.most_common()
+        )
+        agree = "all accounted for" if marks.total() == self._marks else f"{marks.total()} accounted for"
+        return f"{self._marks} __global__ in the text, {agree}: {by_outcome}"

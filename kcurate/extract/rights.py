@@ -24,6 +24,9 @@ from kcurate.suites import Tree
 
 OPTION = "--licence"
 READ_TOGETHER = 64
+SILENT = Notices()
+# The licence that a row and each of its copies states; None: it states none that SPDX knows.
+Stated = tuple[Sourced | None, ...]
 MAX_LICENCE_BYTES = 1_000_000
 MAX_HOLDERS = 20
 # Texts of licences; those of third parties are about other files.
@@ -35,10 +38,14 @@ _LICENCE_FILE = re.compile(
 
 @dataclass(frozen=True)
 class RightsTask:
-    """Files whose rights are wanted: the tree's root and paths in it."""
+    """Files whose rights are wanted: the tree's root and paths in it.
+
+    `stated`: what the row of a path and the rows of its copies state (None: a tree without rows).
+    """
 
     root: Path
     paths: tuple[str, ...]
+    stated: Mapping[str, Stated] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,17 +61,37 @@ class FileRights:
 
 def read_rights(task: RightsTask) -> list[FileRights]:
     """Read files, and the licence files nearest to them, in a worker."""
-    top = next((each for each in (task.root, *task.root.parents) if (each / ".git").exists()), task.root)
     nearest: dict[Path, Notices] = {}
+    if (stated := task.stated) is not None:
+        return [_row_rights(task.root, path, nearest, stated.get(path, ())) for path in task.paths]
+    top = next((each for each in (task.root, *task.root.parents) if (each / ".git").exists()), task.root)
     return [_file_rights(task.root, path, top, nearest) for path in task.paths]
 
 
-def _file_rights(root: Path, path: str, top: Path, nearest: dict[Path, Notices]) -> FileRights:
+def _row_rights(root: Path, path: str, nearest: dict[Path, Notices], stated: Stated) -> FileRights:
+    """A row's rights: its own words or licence file together with what its copies' rows state.
+
+    The strictest counts: each of these licences holds, and where a row with no words of its own has a copy
+    under an unknown licence, its licence is unknown.
+    """
+    known = [licence for licence in stated if licence is not None]
+    columns = Notices(_joined(known)) if known and len(known) == len(stated) else Notices()
+    file = _file_rights(root, path, root, nearest, columns)
+    if file.license is None:
+        return file
+    return replace(file, license=_joined([file.license, *known]))
+
+
+def _file_rights(
+    root: Path, path: str, top: Path, nearest: dict[Path, Notices], otherwise: Notices = SILENT
+) -> FileRights:
+    """`otherwise`: what counts where there is no licence file."""
     data = read_source(root / path)
     if not isinstance(data, bytes):
         return FileRights(path, barrier=Sourced("cannot be read", path))
     notices = of_source(data.decode("utf-8", "replace"), path)
     around = _nearest((root / path).parent, root, top, nearest)
+    around = otherwise if around.silent else around
     license, barrier = notices.license, notices.barrier
     if license is None and (barrier is None or (around.license and explained(notices, around.license.value))):
         license, barrier = around.license, around.barrier
@@ -127,11 +154,16 @@ def place(stated: Sourced) -> str:
     return f"{stated.where}:{stated.line}" if stated.line else stated.where
 
 
-def with_rights(tree: TreeKernels, licence: str | None, pool: Pool) -> TreeKernels:
-    """The kernels with licence and holders; `licence` is the value of `--licence` (None: not given)."""
+def with_rights(
+    tree: TreeKernels, licence: str | None, pool: Pool, stated: Mapping[str, Stated] | None = None
+) -> TreeKernels:
+    """The kernels with licence and holders; `licence` is the value of `--licence` (None: not given).
+
+    `stated`: for rows of a dataset, what the row of a path and each copy of it state.
+    """
     paths = sorted({path for kernel in tree.kernels for path in _paths(kernel)})
     tasks = [
-        RightsTask(tree.tree.root, tuple(paths[at : at + READ_TOGETHER]))
+        RightsTask(tree.tree.root, tuple(paths[at : at + READ_TOGETHER]), stated)
         for at in range(0, len(paths), READ_TOGETHER)
     ]
     files: dict[str, FileRights] = {}

@@ -20,8 +20,8 @@ class ExtractConfig:
     """
 
     paths: Annotated[
-        tuple[Path, ...], Argument("Source trees, folders in them, or single files.", metavar="PATH")
-    ]
+        tuple[Path, ...], Argument("Source trees, folders in them, or single files.", metavar="[PATH...]")
+    ] = ()
     workspace: WorkspaceOption = DEFAULT_WORKSPACE
     suite: Annotated[
         str,
@@ -75,6 +75,23 @@ class ExtractConfig:
         str | None,
         Option("With --history: only commits after this revision, or this date (2025-01-31).", metavar="REV"),
     ] = None
+    shards: Annotated[
+        tuple[str, ...],
+        Option(
+            "Instead of PATHs: Parquet or JSON lines (.gz, .zst) with a file a row; files, a glob, a folder, "
+            "USER/NAME on the Hub.",
+            "--shards --from",
+            metavar="SHARDS",
+        ),
+    ] = ()
+    column: Annotated[
+        tuple[str, ...],
+        Option(
+            "With --from: the column of content, path, repository, revision or licence; may be repeated.",
+            metavar="ROLE=NAME",
+            check="kcurate.extract.shards:check_columns",
+        ),
+    ] = ()
     root: Path | None = None
     pairs: bool = True
     licence: LicenceOption = None

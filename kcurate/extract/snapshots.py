@@ -19,7 +19,7 @@ from kcurate.extract.git_objects import Repository
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable
 from kcurate.extract.merge import merge
 from kcurate.extract.rights import with_rights
-from kcurate.extract.sources import choose_units, find_files
+from kcurate.extract.sources import bundles, choose_units, find_files
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.walk import Filter
 from kcurate.forms.readers import SOURCE_SUFFIXES, suffix_of
@@ -96,7 +96,7 @@ def kernels_of(
     root: Path, path: str, define: tuple[str, ...], licence: str | None
 ) -> tuple[tuple[Kernel, bytes], ...]:
     """The kernels of one file of a snapshot and their standalone codes, launches in its other files known."""
-    (files,) = find_files((root,), GENERIC, Filter())
+    ((files,),) = map(bundles, find_files((root,), GENERIC, Filter()))
     with Pool(1) as pool:
         choose_units(files, pool, FlagFinder(root, given_flags(define, (), root), {}))
         files.roots = {path: files.roots.get(path, [])}

@@ -7,7 +7,7 @@ A unit is a translation unit: a source file with the local files that it include
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kcurate.errors import BackendError, InputError, OptionError
 from kcurate.extract.flags import FlagFinder, Flags
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
 from kcurate.extract.reasons import Lost
-from kcurate.extract.walk import FileOutcome, Filter, Found, Walker, read_source
+from kcurate.extract.walk import COPIES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.forms import readers
 from kcurate.forms.parts import Origin, Part, line_breaks, plain
 from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
@@ -45,14 +45,17 @@ _BEGUN = re.compile(rb"\b__global__\b|^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 _NAME = re.compile(rb"\b(?!__)(\w+)[}\s]*\(")
 _TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
+# A tree of several repositories is read in parts of about so many files.
+BUNDLE_FILES = 2000
 # A kernel in a string that the program computes.
 COMPUTED_TEXT = "computed_text"
 
 
 @dataclass
 class TreeFiles:
-    """One tree: the files found in it, and the units to parse.
+    """One tree, or a part of one: the files found in it, and the units to parse.
 
+    `repository` gives the folder of the repository that a file is in.
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
@@ -63,6 +66,7 @@ class TreeFiles:
 
     tree: Tree
     found: list[Found] = field(default_factory=list)
+    repository: Callable[[str], str] = lambda path: ""
     roots: dict[str, list[str]] = field(default_factory=dict)
     launchers: list[str] = field(default_factory=list)
     flags: dict[str, Flags] = field(default_factory=dict)
@@ -219,12 +223,32 @@ def _scan(path: str, data: bytes) -> Scanned:
     return Scanned(path, None, local_includes(data), kernel, _marked(data), macros, len(marks_in(data)))
 
 
+def bundles(files: TreeFiles) -> Iterator[TreeFiles]:
+    """The files of a tree in parts that are read one after the other, so that memory does not grow with it.
+
+    A part has whole repositories, those in one folder at the top together (they are one benchmark). A tree
+    that is a single repository is one part.
+    """
+    suite = files.tree.manifest.layout.markers
+    repository = repositories(() if suite else (file.path for file in files.found))
+    by_top: dict[str, list[Found]] = {}
+    for file in files.found:
+        by_top.setdefault(repository(file.path).partition("/")[0], []).append(file)
+    part: list[Found] = []
+    for found in by_top.values():
+        if part and len(part) + len(found) > BUNDLE_FILES:
+            yield TreeFiles(files.tree, part, repository)
+            part = []
+        part = [*part, *found]
+    yield TreeFiles(files.tree, part, repository)
+
+
 def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
-    suite = files.tree.manifest.layout.markers
-    repository = repositories(() if suite else (file.path for file in files.found))
-    reader.locate = by_ending((file.path for file in files.found if file.outcome is None), repository)
+    repository = files.repository
+    there = (file.path for file in files.found if file.outcome is None or file.outcome in COPIES)
+    reader.locate = by_ending(there, repository)
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
@@ -354,7 +378,7 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
         entries = Walker({}, Filter()).walk(folder, tree, detect=False) if deep else _neighbours(folder, tree)
         sources = (file.path for file in entries if readers.suffix_of(file.path) in SOURCE_SUFFIXES)
         result.update(path for path in sources if path not in known)
-    excluded = (file.path for file in files.found if file.outcome is FileOutcome.EXCLUDED)
+    excluded = (file.path for file in files.found if file.outcome in (FileOutcome.EXCLUDED, *COPIES))
     return sorted(result | set(excluded))
 
 

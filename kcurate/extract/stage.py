@@ -5,8 +5,8 @@ A rerun completes an interrupted run: parsing is repeated, compiled kernels are 
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,17 +23,10 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.reporting import (
-    UTF_16_HINT,
-    add_results,
-    count_items,
-    file_outcomes,
-    marks_line,
-    write_reports,
-)
-from kcurate.extract.rights import with_rights
+from kcurate.extract.reporting import UTF_16_HINT, KernelOutcome, Tally, part_report
+from kcurate.extract.rights import Stated, with_rights
 from kcurate.extract.settings import ExtractConfig
-from kcurate.extract.sources import TreeFiles, choose_units, find_files
+from kcurate.extract.sources import TreeFiles, bundles, choose_units, find_files
 from kcurate.extract.triton_files import with_triton
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.versions import match_versions
@@ -45,8 +38,6 @@ PRELOAD = tuple(
     f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files", "rights")
 )
 WRITTEN_TOGETHER = 16
-# So many files without kernels are named on stderr.
-MAX_LINES = 20
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
@@ -54,17 +45,23 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
 
     Raises: as `extract`, or as `history.run`.
     """
+    if config.shards:
+        from kcurate.extract import from_shards
+
+        return from_shards.run(config, note=note)
+    if not config.paths:
+        raise OptionError("nothing to extract", where="PATH", hint="kcurate extract PATH, or --from SHARDS")
     if config.history:
         from kcurate.extract import history
 
         return history.run(config, note=note)
     if config.since is not None:
         raise OptionError("needs --history", where="--since", hint="kcurate extract REPOSITORY --history")
-    return extract(config, note=note)[0]
+    return extract(config, note=note)
 
 
-def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, list[TreeKernels]]:
-    """The summary, and the kernels of every tree.
+def extract(config: ExtractConfig, *, note: Note = silent, keep: list[TreeKernels] | None = None) -> Summary:
+    """The summary; the kernels of every tree are added to `keep`.
 
     Raises:
         InputError: a path cannot be read, the suite is unknown, or there is no kernel anywhere.
@@ -74,6 +71,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         compiler = compiling.find_compiler(config.compile, record.note)
         for line in readers.refused():
             record.note(line)
+        tally = Tally(record)
+        begun = False
         with Pool(config.jobs, PRELOAD) as pool:
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
@@ -81,41 +80,47 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
                 if (known := files.tree.another_revision) is not None:
                     have = f"{files.tree.suite}: {files.tree.root} is at {files.tree.revision}"
                     record.note(f"{have}; its problems and verdicts are of {known}: run git checkout {known}")
-            finders = zip(trees, _finders(config, trees, record.note), strict=True)
-            for files, finder in progress.each(finders, "scan", len(trees), "tree"):
-                choose_units(files, pool, finder)
-            extracted = [
-                with_rights(with_triton(files, _parse(files, pool), pool), config.licence, pool)
-                for files in trees
+            finders = _finders(config, trees, record.note)
+            parts = [
+                (part, finder)
+                for files, finder in zip(trees, finders, strict=True)
+                for part in bundles(files)
             ]
-            _require_kernels(config, trees, extracted)
-            workspace = Workspace(config.workspace)
-            record.begin(config, paths=[path.resolve() for path in config.paths])
-            finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
-        matches = [_pairs(tree, workspace.pairs, record.note) if config.pairs else [] for tree in finished]
-        outcomes = [
-            file_outcomes(files, tree, config.min_device_fraction)
-            for files, tree in zip(trees, finished, strict=True)
-        ]
-        listed = record.folder / "files.jsonl"
-        write_reports(record, finished, outcomes, matches)
-        add_results(record, finished, outcomes, matches)
-        dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
-        if dropped:
-            record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
-        _note_reasons(finished, record.note, listed)
-        _note_readers(trees, record.note)
-        _note_refused(finished, record.note)
-        if config.pairs and (accounted := marks_line(finished)) is not None:  # not for kernels that are named
-            record.note(accounted)
-        unread = sum(sum(tree.unread.values()) for tree in finished)
-        if unread:
-            record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
-        unevaluated = sum(len(tree.unevaluated) for tree in finished)
-        if unevaluated:
-            left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
-            record.note(f"{left}: {record.folder / 'conditions.jsonl'}")
-        return record.finish(count_items(finished, outcomes, matches)), finished
+            for files, finder in progress.each(parts, "extract", len(parts), "part"):
+                tree = read_part(files, finder, config.licence, pool)
+                if tree.kernels and not begun:  # nothing is written if there is no kernel anywhere
+                    record.begin(config, paths=[path.resolve() for path in config.paths])
+                    tally.begin()
+                    begun = True
+                tree, matches = write_part(config, tree, compiler, pool, record.note)
+                tally.add(part_report(files, tree, matches, config.min_device_fraction))
+                if keep is not None:
+                    keep.append(tree)
+        if not begun:
+            raise _no_kernel(config, tally)
+        tally.tell(pairs=config.pairs)
+        return record.finish(tally.nonzero())
+
+
+def read_part(
+    files: TreeFiles,
+    finder: FlagFinder,
+    licence: str | None,
+    pool: Pool,
+    stated: Mapping[str, Stated] | None = None,
+) -> TreeKernels:
+    """The kernels of a part of a tree, with their rights; `stated` as in `with_rights`."""
+    choose_units(files, pool, finder)
+    return with_rights(with_triton(files, _parse(files, pool), pool), licence, pool, stated)
+
+
+def write_part(
+    config: ExtractConfig, tree: TreeKernels, compiler: str | None, pool: Pool, note: Note
+) -> tuple[TreeKernels, list[Match]]:
+    """Compile and write the kernels and pairs of a part."""
+    workspace = Workspace(config.workspace)
+    tree = _finish(tree, workspace.kernels, compiler, pool)
+    return tree, _pairs(tree, workspace.pairs, note) if config.pairs else []
 
 
 def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> list[FlagFinder]:
@@ -126,46 +131,6 @@ def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> l
         flags = given_flags(config.define, config.include_dirs, root)
         finders.append(FlagFinder(root, flags, find_commands(root, config.compile_commands, note)))
     return finders
-
-
-def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> None:
-    """Say why files that contain `__global__` gave nothing, a line each, unless nothing is lost."""
-    lines = [
-        reason.line(shown(path))
-        for tree in trees
-        for path, reason in sorted(tree.reasons.items())
-        if reason.hint is not None
-    ]
-    for line in lines[:MAX_LINES]:
-        note(line)
-    if lines[MAX_LINES:]:
-        note(f"{len(lines) - MAX_LINES} more files gave no kernel: {listed}")
-
-
-def _note_refused(trees: Sequence[TreeKernels], note: Note) -> None:
-    """Say what kernels are refused for, a line each reason."""
-    whys = Counter(
-        kernel.rights.refused
-        for tree in trees
-        for kernel in tree.kernels
-        if kernel.rights and kernel.rights.refused
-    )
-    for why, count in whys.most_common(MAX_LINES):
-        note(f"{count} kernel{'s' if count > 1 else ''} refused: {why}")
-    if len(whys) > MAX_LINES:
-        note(f"kernels refused for {len(whys) - MAX_LINES} more reasons")
-
-
-def _note_readers(trees: Sequence[TreeFiles], note: Note) -> None:
-    """Say of each file on which a reader failed why it did."""
-    for files in trees:
-        for file in files.found:
-            if file.outcome is FileOutcome.READER_FAILED:
-                path = files.tree.root / file.path
-                try:
-                    deque(readers.parts(path.name, readers.text_of(path, path.read_bytes())), maxlen=0)
-                except (readers.ReaderFailed, OSError) as error:
-                    note(f"{shown(file.path)}: {error}")
 
 
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
@@ -197,28 +162,20 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     return merge(files, results, failed)
 
 
-def _require_kernels(
-    config: ExtractConfig, trees: Sequence[TreeFiles], extracted: Sequence[TreeKernels]
-) -> None:
-    if any(tree.kernels for tree in extracted):
-        return
-    counts = Counter(
-        outcome
-        for files, tree in zip(trees, extracted, strict=True)
-        for outcome in file_outcomes(files, tree, config.min_device_fraction).values()
-    )
+def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
+    counts = tally.counts.get("files", Counter())
     seen = (
         ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
     )
     what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
     if counts[FileOutcome.UTF_16]:
         hint = f"{hint}; {UTF_16_HINT}"
-    if any(tree.unread for tree in extracted):
+    if tally.counts.get("kernels", Counter())[KernelOutcome.UNREAD]:
         what = "no CUDA kernel could be extracted"
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
-    elif why := [reason.line(shown(path)) for tree in extracted for path, reason in tree.reasons.items()]:
-        what, hint = "no CUDA kernel could be extracted", "; ".join(sorted(why)[:3])
-    raise InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
+    elif tally.reasons:
+        what, hint = "no CUDA kernel could be extracted", "; ".join(tally.reasons)
+    return InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
 
 
 def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:
@@ -236,7 +193,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         batches,
         timeout_s=time_limits.STAGE_TASK_S,
         cpu_s=time_limits.COMPILE_EXTRACTED_S,
-        isolate=compiler is not None,
+        isolate=compiler is not None and not pool.alone,
     )
     for index, result in progress.each(answers, f"{tree.tree.suite}: compile", len(batches), "kernel"):
         if isinstance(result, Failure):

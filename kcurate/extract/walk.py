@@ -54,7 +54,15 @@ class FileOutcome(StrEnum):
     TOO_LARGE = "too_large"
     BINARY = "binary"
     READER_FAILED = "reader_failed"
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    NAME_TWICE = "name_twice"
+    BAD_PATH = "bad_path"
     UTF_16 = "utf_16"
+
+
+# Rows of a dataset whose kernels are those of another row; other files may include them.
+COPIES = (FileOutcome.DUPLICATE, FileOutcome.NEAR_DUPLICATE)
 
 
 @dataclass(frozen=True)

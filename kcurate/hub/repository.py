@@ -13,11 +13,13 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, cast
 
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
 
 TIMEOUT_S = 20
+# How a file of a dataset on the Hub is named: hf://datasets/USER/NAME@REVISION/PATH.
+SCHEME = "hf://datasets/"
 
 
 def check_name(repo: str) -> None:
@@ -188,6 +190,38 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
             raise RemoteError(
                 line(error), where=repo, hint="check the name, the network, HF_TOKEN"
             ) from error
+
+
+def dataset_files(repo: str) -> tuple[str, dict[str, int]]:
+    """The head commit of a dataset, and the size in bytes of each of its files.
+
+    Raises:
+        RemoteError: no such dataset, or the Hub is unreachable.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+    api = HfApi(library_name="kcurate")
+    try:
+        revision = str(api.repo_info(repo, repo_type="dataset", timeout=TIMEOUT_S).sha)
+        entries = list(api.list_repo_tree(repo, repo_type="dataset", recursive=True, revision=revision))
+    except failures() as error:
+        raise RemoteError(line(error), where=repo, hint="check the name, the network, HF_TOKEN") from error
+    return revision, {entry.path: entry.size for entry in entries if isinstance(entry, RepoFile)}
+
+
+def open_file(name: str) -> IO[bytes]:
+    """A file of a dataset (`SCHEME`), read as it is asked for: nothing is downloaded as a whole.
+
+    Raises:
+        RemoteError: it is not there, or the Hub is unreachable.
+    """
+    from huggingface_hub import HfFileSystem
+
+    try:
+        return cast(IO[bytes], HfFileSystem().open(name, "rb"))
+    except failures() as error:
+        raise RemoteError(line(error), where=name, hint="check the network, HF_TOKEN") from error
 
 
 def check_model(name: str, revision: str | None) -> None:

@@ -15,6 +15,7 @@ from kcurate.core.notes import Note, silent
 from kcurate.core.workspace import Workspace
 from kcurate.draft.for_pairs.other_kernel import PairKernel
 from kcurate.errors import InputError
+from kcurate.extract.merge import TreeKernels
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.stage import extract
 from kcurate.judge.workers.own_lines import first_error
@@ -51,7 +52,8 @@ def find_kernels(
     wanted = [_split(text) for text in names]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, names, strict=True)}
     config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data), pairs=False)
-    _, trees = extract(replace(config, compile=compile, licence=licence), note=note)
+    trees: list[TreeKernels] = []
+    extract(replace(config, compile=compile, licence=licence), note=note, keep=trees)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[PairKernel]] = {}
     for tree in trees:

@@ -23,13 +23,15 @@ MIN_KNOWN_BENCHMARKS = 3
 class Tree:
     """A root folder under one manifest.
 
-    `facts`: whether the manifest's URL, revision, licence and domains apply here.
+    `facts`: whether the manifest's URL, revision, licence and domains apply here. `url`: where a tree of no
+    suite is from.
     """
 
     root: Path
     manifest: Manifest
     facts: bool
     revision: str | None = None
+    url: str | None = None
 
     @property
     def suite(self) -> str:
@@ -56,7 +58,7 @@ class Tree:
     def source(self, benchmark: str, path: str) -> Source:
         """The provenance of a file; its licence is what the manifest says."""
         if self.benchmark(benchmark) is None:
-            return Source(self.suite, revision=self.revision)
+            return Source(self.suite, self.url, self.revision)
         manifest = self.manifest
         license_ = manifest.license_of(benchmark, path)
         return Source(self.suite, manifest.url, self.revision or manifest.revision, license_)

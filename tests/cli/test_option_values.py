@@ -45,7 +45,17 @@ LATER = {
     *("--recipe", "--report", "--set", "--since", "--suite", "--tasks", "--techniques", "--version"),
 }
 # Options that may have any text, and those that name something elsewhere that may be absent (exit code 1).
-ANY = {"--also", "--allow-licence", "--exclude", "--include", "--licence", "--row", "--url"}
+ANY = {
+    "--also",
+    "--allow-licence",
+    "--exclude",
+    "--shards",
+    "--column",
+    "--include",
+    "--licence",
+    "--row",
+    "--url",
+}
 NAMES = {"--adapter", "--dataset", "--ray", "--revision"}
 
 

@@ -3,5 +3,6 @@
 | module | owns |
 |---|---|
 | `similarity` | shingles of tokens, and a hash of a file that renaming keeps |
+| `minhash` | shingles as hashes, and MinHash signatures of them |
 | `containment` | which files hold a function of which others |
 """

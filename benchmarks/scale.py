@@ -1,0 +1,179 @@
+"""What a file costs in `kcurate extract --from`, beside a plain tree-sitter parse of the same shards.
+
+    python benchmarks/scale.py shards OUT N TREE...     N files of real trees, identifiers renamed, as shards
+    python benchmarks/scale.py measure SHARDS ROWS.jsonl  one line: seconds, peak memory, rows a second
+
+A shard has 1,000 rows; a copy of a tree has identifiers of its own, so copies are neither equal nor near
+duplicates. Nothing of a tree belongs into the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"}
+ROWS = 1000
+IDENTIFIER = re.compile(rb"\b[A-Za-z_]\w{2,}\b")
+DECLARED = re.compile(
+    rb"\b(?:int|float|double|void|auto|unsigned|size_t|char|bool|T|long)\b[\s*&]+(?:__restrict__\s+)?(\w{2,})"
+)
+KEPT = re.compile(rb"__\w+|main|operator")
+
+
+def renamed(data: bytes, salt: str) -> bytes:
+    """The text with the names that it declares renamed, all alike in one copy of a tree."""
+    names = {name for name in DECLARED.findall(data) if not KEPT.fullmatch(name)}
+    return IDENTIFIER.sub(lambda word: word[0] + salt.encode() if word[0] in names else word[0], data)
+
+
+def make(out: Path, count: int, trees: list[Path]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = [
+        (tree, path, path.read_bytes())
+        for tree in trees
+        for path in sorted(tree.rglob("*"))
+        if path.suffix in SUFFIXES
+        and path.is_file()
+        and not path.is_symlink()
+        and path.stat().st_size < 1_000_000
+    ]
+    groups: dict[tuple[Path, Path], list[tuple[Path, bytes]]] = {}
+    for tree, path, data in files:  # a repository: a folder of programs, at most two levels down
+        inside = path.relative_to(tree).parts[:-1][:3]
+        groups.setdefault((tree, tree.joinpath(*inside)), []).append((path, data))
+    chance, order = random.Random(1), list(groups)
+    out.mkdir(parents=True, exist_ok=True)
+    waiting: list[dict[str, Any]] = []
+    written = copy = 0
+    while written < count:
+        chance.shuffle(order)
+        for key in order:
+            for path, data in groups[key]:
+                name = f"{key[0].name}/{key[1].relative_to(key[0]).as_posix().replace('/', '-')}-{copy}"
+                row = {"content": renamed(data, f"_{copy:x}").decode("utf-8", "replace"), "repository": name}
+                waiting.append(
+                    {**row, "path": path.relative_to(key[0]).as_posix(), "revision": None, "licence": "MIT"}
+                )
+        copy += 1
+        chance.shuffle(waiting)  # rows of a repository lie in several shards
+        while len(waiting) >= ROWS or (waiting and written + len(waiting) >= count):
+            part, waiting = waiting[: min(ROWS, count - written)], waiting[ROWS:]
+            pq.write_table(
+                pa.Table.from_pylist(part), out / f"{written // ROWS:05}.parquet", compression="zstd"
+            )
+            written += len(part)
+            if written >= count:
+                return
+
+
+def plain_parse(shards: Path) -> tuple[float, int, int]:
+    """CPU seconds, rows and bytes of a parse of every row with tree-sitter in one process."""
+    import pyarrow.parquet as pq
+    import tree_sitter
+    import tree_sitter_cuda
+
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    begun, rows, size = time.process_time(), 0, 0
+    for path in sorted(shards.glob("*.parquet")):
+        for batch in pq.ParquetFile(path).iter_batches(256, columns=["content"]):
+            for content in batch.column(0):
+                data = content.as_py().encode()
+                parser.parse(data)
+                rows, size = rows + 1, size + len(data)
+    return time.process_time() - begun, rows, size
+
+
+def observe(root: int, ticks: dict[int, int]) -> int:
+    """Resident bytes of a process and all below it, pages of files left out; `ticks`: CPU time of each."""
+    total, waiting = 0, [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            status = Path(f"/proc/{pid}/status").read_text()
+            total += 1024 * sum(map(int, re.findall(r"(?:RssAnon|RssShmem):\s+(\d+)", status)))
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks[pid] = int(fields[11]) + int(fields[12])
+        except (OSError, ProcessLookupError):
+            continue
+    return total
+
+
+def measure(shards: Path, out: Path, jobs: int) -> None:
+    workspace = Path(tempfile.mkdtemp(prefix="kcurate-scale-", dir=shards.parent))
+    command = [
+        sys.executable,
+        "-m",
+        "kcurate",
+        "extract",
+        "--from",
+        str(shards),
+        "--no-compile",
+        "-j",
+        str(jobs),
+    ]
+    begun = time.monotonic()
+    process = subprocess.Popen([*command, "-w", str(workspace), "--json"], stdout=subprocess.PIPE)
+    peak, ticks = [0], dict[int, int]()
+
+    def watch() -> None:
+        while process.poll() is None:
+            peak[0] = max(peak[0], observe(process.pid, ticks))
+            time.sleep(0.2)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    text = process.communicate()[0]
+    watcher.join()
+    wall_s = time.monotonic() - begun
+    cpu_s = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")  # workers are children of a server of forks
+    counts = json.loads(text)["counts"]
+    parse_s, rows, size = plain_parse(shards)
+    line = {
+        "rows": rows, "bytes": size, "wall_s": round(wall_s, 1), "cpu_s": round(cpu_s, 1),
+        "ms_a_row_cpu": round(1000 * cpu_s / rows, 3), "peak_mb": peak[0] >> 20, "jobs": jobs,
+        "parse_cpu_s": round(parse_s, 1), "ratio_to_plain_parse": round(parse_s / cpu_s, 3),
+        "load": os.getloadavg()[0], "counts": {name: counts[name] for name in ("files", "kernels")},
+    }  # fmt: skip
+    with out.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(json.dumps(line))
+    shutil.rmtree(workspace)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("shards")
+    making.add_argument("out", type=Path)
+    making.add_argument("count", type=int)
+    making.add_argument("trees", type=Path, nargs="+")
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("shards", type=Path)
+    measuring.add_argument("out", type=Path)
+    measuring.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    if given.command == "shards":
+        make(given.out, given.count, given.trees)
+    else:
+        measure(given.shards, given.out, given.jobs)
+
+
+if __name__ == "__main__":
+    main()

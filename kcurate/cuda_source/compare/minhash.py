@@ -1,0 +1,55 @@
+"""MinHash over shingles of normalised tokens: candidates for near duplicates among very many files.
+
+Not covered: which of two near duplicates is kept (`kcurate.dataset.duplicates`, `kcurate.extract.copies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from hashlib import shake_128
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+SHINGLE = 5
+PERMUTATIONS = 128
+# MinHash misses less than this share of the pairs that are exactly at the similarity limit.
+MISSED = 1e-6
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def shingles(tokens: Sequence[bytes]) -> Hashes:
+    """The hashes of the runs of `SHINGLE` tokens, one a run; of shorter code, one."""
+    numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
+    runs = sliding_window_view(np.pad(numbers, (0, max(0, SHINGLE - len(tokens)))), SHINGLE)
+    mixed: Hashes = (runs * _constants(b"shingles", SHINGLE)).sum(axis=1)
+    return mixed ^ mixed >> np.uint64(29)
+
+
+def signature(hashes: Hashes) -> Hashes:
+    """The MinHash signature of a set of hashes: (PERMUTATIONS,), below 2**32."""
+    factors, shifts = _constants(b"permutations", 2 * PERMUTATIONS).reshape(2, PERMUTATIONS)
+    least: Hashes = (hashes[:, None] * factors + shifts >> np.uint64(32)).min(axis=0)
+    return least
+
+
+@cache
+def _constants(seed: bytes, count: int) -> Hashes:
+    """Fixed pseudo-random odd 64-bit numbers; arithmetic with them is modulo 2**64."""
+    return np.frombuffer(shake_128(seed).digest(8 * count), np.uint64) | np.uint64(1)
+
+
+def rows_of_a_band(limit: float) -> int:
+    """Rows per LSH band, so that sides with similarity `limit` are still found."""
+    fits = (n for n in range(PERMUTATIONS, 1, -1) if (1 - limit**n) ** (PERMUTATIONS // n) < MISSED)
+    return next(fits, 1)
+
+
+def similarity(first: Hashes, second: Hashes) -> float:
+    """The Jaccard similarity of two sets of hashes, 0 to 1."""
+    shared = len(np.intersect1d(first, second, assume_unique=True))
+    return shared / (len(first) + len(second) - shared)

@@ -1,0 +1,189 @@
+"""Copies among the rows of all shards: equal content, and near duplicates in different repositories.
+
+Of equal rows the first is kept; a row at least `NEAR` alike to a kept one of another repository is a near
+duplicate of it (versions of one kernel in one repository are kept: they may be pairs). Memory: about 60 bytes
+for each row that holds a kernel, whatever its size. Not covered: the hashes (`kcurate.extract.row_groups`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from kcurate.core import store
+from kcurate.cuda_source.compare.minhash import PERMUTATIONS
+from kcurate.extract.row_groups import BANDS, NEAR, Array, chunk_path
+
+COMPARED_TOGETHER = 4096
+_ROW_BYTES = 4 * PERMUTATIONS
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies among the rows of one group.
+
+    `dropped`: the row that a row is a copy of, and whether it is a near one, by ordinal. `licences`: what
+    the copies of a kept row state (None: nothing), by its ordinal.
+    """
+
+    dropped: Mapping[int, tuple[int, bool]] = field(default_factory=dict)
+    licences: Mapping[int, tuple[str | None, ...]] = field(default_factory=dict)
+
+
+def write_copies(folder: Path, chunks: Sequence[tuple[int, int]], groups: int) -> None:
+    """Find the copies and write them by group; nothing is done if that was done before."""
+    path = folder / "copies.arrow"
+    if path.exists():
+        return
+    rows = _Rows(folder, chunks)
+    kept_of, near = rows.exact(), np.zeros(rows.count, bool)
+    with (folder / "signatures").open("rb") as file:
+        while (found := rows.near(kept_of, file)).size:
+            kept_of[found[:, 0]], near[found[:, 0]] = found[:, 1], True
+    while (kept_of != (further := kept_of[kept_of])).any():  # copies of rows that are now copies themselves
+        kept_of = further
+    _write(path, rows, kept_of, near, groups)
+
+
+class _Rows:
+    """The hashes of all rows that hold a kernel, in the order of the shards; signatures stay on disk."""
+
+    def __init__(self, folder: Path, chunks: Sequence[tuple[int, int]]) -> None:
+        columns: dict[str, list[Array]] = defaultdict(list)
+        self.licences: list[str] = []
+        number_of: dict[str, int] = {}
+        with (folder / "signatures").open("wb") as signatures:
+            for number, chunk in chunks:
+                with np.load(chunk_path(folder, number, chunk).with_suffix(".npz")) as hashes:
+                    order = np.argsort(hashes["ordinal"])
+                    texts = [text.decode() for text in hashes["licences"].tolist()]
+                    numbers = np.array(
+                        [number_of.setdefault(text, len(number_of)) for text in texts], np.int32
+                    )
+                    columns["licence"].append(numbers[hashes["licence"][order]])
+                    for name in ("digest", "ordinal", "group", "repository"):
+                        columns[name].append(hashes[name][order])
+                    signatures.write(hashes["signature"][order].tobytes())
+        joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+        self.licences = list(number_of)
+        self.ordinal: Array = joined.get("ordinal", np.zeros(0, np.int64))
+        self.count = len(self.ordinal)
+        self.group: Array = joined.get("group", np.zeros(0, np.int32))
+        self.licence: Array = joined.get("licence", np.zeros(0, np.int32))
+        self.digest: Array = joined.get("digest", np.zeros((0, 2), np.uint64))
+        self.repository: Array = joined.get("repository", np.zeros((0, 2), np.uint64))[:, 0]
+        self._folder, self._chunks = folder, chunks
+
+    def exact(self) -> Array:
+        """For each row the first with its content."""
+        order = np.lexsort((np.arange(self.count), self.digest[:, 1], self.digest[:, 0]))
+        digests = self.digest[order]
+        begins = np.ones(self.count, bool)
+        begins[1:] = (digests[1:] != digests[:-1]).any(axis=1)
+        kept_of = np.empty(self.count, np.int64)
+        kept_of[order] = order[_starts(begins)]
+        return kept_of
+
+    def near(self, kept_of: Array, signatures: BinaryIO) -> Array:
+        """Rows kept so far that are near duplicates of an earlier one that stays: (row, that one)."""
+        kept = np.flatnonzero(kept_of == np.arange(self.count))
+        earlier: dict[int, list[int]] = defaultdict(list)
+        for band in range(BANDS):
+            for pairs in self._candidates(kept, self._band(band)[kept]):
+                new = [(late, early) for late, early in pairs.tolist() if early not in earlier.get(late, ())]
+                alike = _alike(np.array(new, np.int64).reshape(-1, 2), signatures)
+                for late, early in alike.tolist():
+                    earlier[late].append(early)
+        dropped: dict[int, int] = {}
+        for late in sorted(earlier):
+            stays = next((early for early in sorted(earlier[late]) if early not in dropped), None)
+            if stays is not None:
+                dropped[late] = stays
+        return np.array(sorted(dropped.items()), np.int64).reshape(-1, 2)
+
+    def _band(self, band: int) -> Array:
+        parts = [np.zeros(0, np.uint64)]
+        for number, chunk in self._chunks:
+            with np.load(chunk_path(self._folder, number, chunk).with_suffix(".npz")) as hashes:
+                parts.append(hashes["bands"][band][np.argsort(hashes["ordinal"])])
+        return np.concatenate(parts)
+
+    def _candidates(self, kept: Array, keys: Array) -> Iterator[Array]:
+        """Each row with the first of its band that is earlier and in another repository, in blocks."""
+        order = np.lexsort((kept, keys))
+        sorted_keys, members = keys[order], kept[order]
+        repository = self.repository[members]
+        begins = np.ones(len(members), bool)
+        begins[1:] = sorted_keys[1:] != sorted_keys[:-1]
+        starts = _starts(begins)
+        other = repository != repository[starts]
+        # The first row that is not of the repository of the first one.
+        places = np.where(other, np.arange(len(members)), len(members))
+        second = np.minimum.reduceat(places, np.flatnonzero(begins)) if len(members) else places
+        second = second[np.cumsum(begins) - 1] if len(members) else places
+        earlier = np.where(other, starts, second)
+        late = np.flatnonzero(earlier < np.arange(len(members)))
+        for at in range(0, len(late), COMPARED_TOGETHER):
+            block = late[at : at + COMPARED_TOGETHER]
+            yield np.stack([members[block], members[earlier[block]]], axis=1)
+
+
+def _starts(begins: Array) -> Array:
+    """For each place the place where its run begins."""
+    starts: Array = np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
+    return starts
+
+
+def _alike(pairs: Array, signatures: BinaryIO) -> Array:
+    """Those of the pairs whose signatures agree in a share of at least `NEAR`."""
+    needed, places = np.unique(pairs, return_inverse=True)
+    read = np.empty((len(needed), PERMUTATIONS), np.uint32)
+    for at, row in enumerate(needed.tolist()):
+        signatures.seek(row * _ROW_BYTES)
+        read[at] = np.frombuffer(signatures.read(_ROW_BYTES), np.uint32)
+    places = places.reshape(-1, 2)
+    agree = (read[places[:, 0]] == read[places[:, 1]]).mean(axis=1)
+    alike: Array = pairs[agree >= NEAR]
+    return alike
+
+
+def _write(path: Path, rows: _Rows, kept_of: Array, near: Array, groups: int) -> None:
+    import pyarrow as pa
+
+    dropped = np.flatnonzero(kept_of != np.arange(rows.count))
+    licences: dict[int, set[str]] = defaultdict(set)
+    for index in dropped.tolist():
+        licences[int(kept_of[index])].add(rows.licences[rows.licence[index]])
+    lines: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for index in dropped.tolist():
+        copy = {"ordinal": rows.ordinal[index], "of": rows.ordinal[kept_of[index]], "near": bool(near[index])}
+        lines[int(rows.group[index])].append(copy)
+    for index, texts in licences.items():
+        stated = [text or None for text in sorted(texts)]
+        lines[int(rows.group[index])].append({"ordinal": rows.ordinal[index], "licences": stated})
+    texts_type = pa.list_(pa.large_string())
+    schema = pa.schema(
+        [("ordinal", pa.int64()), ("of", pa.int64()), ("near", pa.bool_()), ("licences", texts_type)]
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for group in range(groups):
+            writer.write_batch(pa.RecordBatch.from_pylist(lines[group], schema))
+    store.write_bytes(path, sink.getvalue().to_pybytes(), durable=False)
+
+
+def read_copies(folder: Path, group: int) -> Copies:
+    """The copies among the rows of a group."""
+    import pyarrow as pa
+
+    with pa.memory_map(str(folder / "copies.arrow")) as file:
+        lines = pa.ipc.open_file(file).get_batch(group).to_pylist()
+    return Copies(
+        {line["ordinal"]: (line["of"], line["near"]) for line in lines if line["of"] is not None},
+        {line["ordinal"]: tuple(line["licences"]) for line in lines if line["licences"] is not None},
+    )

@@ -1,0 +1,369 @@
+"""`kcurate extract --from`: kernels of a dataset that has a file a row, in memory that does not grow with it.
+
+Shards are read once and grouped by repository (`row_groups`), copies are found (`copies`), then each group is
+read as ordinary trees, one a repository, so that includes never leave it. What is finished is kept in the
+workspace until all is: a killed run goes on with the next shard or group, and ends with the same bytes. One
+file that ends a worker costs itself: its group is read again with a process a file. Not covered: reading a
+tree (`stage`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from kcurate import __version__
+from kcurate.core import codec, progress, store, time_limits
+from kcurate.core.json_text import shown
+from kcurate.core.licence_texts import canonical, joint
+from kcurate.core.notes import Note, silent
+from kcurate.core.runs import recorded
+from kcurate.core.worker_pool import Failure, Pool
+from kcurate.errors import InputError, KcurateError, OptionError
+from kcurate.extract import compiling
+from kcurate.extract.copies import Copies, read_copies, write_copies
+from kcurate.extract.flags import FlagFinder, given_flags
+from kcurate.extract.merge import TreeKernels
+from kcurate.extract.naming import safe_part
+from kcurate.extract.reporting import FILES, REFUSED, Entry, PartReport, Tally, part_report
+from kcurate.extract.rights import Stated
+from kcurate.extract.row_groups import (
+    MARKS,
+    ROWS_OF_A_SHARD,
+    ShardReport,
+    ShardTask,
+    Stored,
+    read_group,
+    read_report,
+    read_shard,
+)
+from kcurate.extract.settings import ExtractConfig
+from kcurate.extract.shards import RowOutcome, Shard, find_shards
+from kcurate.extract.sources import TreeFiles
+from kcurate.extract.stage import PRELOAD, read_part, write_part
+from kcurate.extract.units import MAX_REASON
+from kcurate.extract.walk import FileOutcome, Filter, Found, Walker
+from kcurate.records import Sourced, Summary
+from kcurate.suites import Tree, load_manifests
+from kcurate.suites.manifest import GENERIC, Manifest
+
+# Rows of a group together: about a thousand files. Compressed shards are a fifth of their text.
+GROUP_BYTES = 8 * 1024 * 1024
+COMPRESSION = 5
+MAX_GROUPS = 4096
+# Names of files that a file system takes.
+MAX_PART_BYTES, MAX_PATH_BYTES = 200, 1000
+UNNAMED = "unnamed"
+
+
+@dataclass(frozen=True)
+class GroupTask:
+    """A group to read: the settings, the folder of what is known so far, its chunks (shard, chunk)."""
+
+    config: ExtractConfig
+    compiler: str | None
+    folder: Path
+    chunks: tuple[tuple[int, int], ...]
+    shards: tuple[str, ...]
+    group: int
+
+
+def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
+    """Extract the kernels and pairs of every row.
+
+    Raises:
+        InputError: there are no shards, none can be read, or the workspace cannot be written.
+    """
+    _check(config)
+    with recorded("extract", config.workspace, note=note) as record:
+        compiler = compiling.find_compiler(config.compile, record.note)
+        shards = find_shards(config.shards)
+        record.begin(config)
+        folder = _state(config, shards, compiler)
+        tally = Tally(record)
+        tally.begin()
+        groups = _group_count(shards)
+        with Pool(config.jobs, (*PRELOAD, __name__)) as pool:
+            reports = _read_shards(config, shards, folder, groups, pool)
+            tally.add(_shard_part(shards, reports))
+            if all(report.refused for report in reports):
+                raise InputError(f"no shard can be read: {reports[0].refused}", where=shown(shards[0].name))
+            chunks = tuple(
+                (number, chunk) for number, report in enumerate(reports) for chunk in range(report.chunks)
+            )
+            write_copies(folder, chunks, groups)
+            names = tuple(shard.name for shard in shards)
+            tasks = [GroupTask(config, compiler, folder, chunks, names, group) for group in range(groups)]
+            left = [task for task in tasks if _group_report(task) is None]
+            answers = pool.run(read_rows, left, timeout_s=time_limits.READ_GROUP_S, isolate=True)
+            for _ in progress.each(answers, "extract", len(left), "group"):
+                pass
+        for task in tasks:
+            if _group_report(task) is None:  # its worker died: a process a unit, so that one unit is lost
+                with Pool(max(2, config.jobs), PRELOAD) as pool:
+                    _read_group(task, pool)
+            tally.add(_group_report(task) or PartReport({}))
+        tally.tell(pairs=config.pairs)
+        summary = record.finish(tally.nonzero())
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other runs have theirs
+        folder.parent.rmdir()
+    return summary
+
+
+def _check(config: ExtractConfig) -> None:
+    """Refuse what does not go with rows.
+
+    Raises:
+        OptionError: a path, or an option that is about a tree on disk.
+    """
+    of_trees = {
+        "PATH": config.paths,
+        "--history": config.history,
+        "--since": config.since,
+        "--include-dir": config.include_dirs,
+        "--compile-commands": config.compile_commands,
+    }
+    for name, value in of_trees.items():
+        if value:
+            raise OptionError("is about a tree, not rows", where=name, hint="leave it out, or --from")
+
+
+def _state(config: ExtractConfig, shards: Sequence[Shard], compiler: str | None) -> Path:
+    """The folder of what is known so far: another for other shards or settings."""
+    settings = replace(config, workspace=Path(), jobs=1)
+    key = store.content_id(repr((settings, tuple(shards), compiler, __version__)))
+    return config.workspace.absolute() / "shards" / key
+
+
+def _group_count(shards: Sequence[Shard]) -> int:
+    text = sum(
+        shard.size_bytes * (1 if PurePosixPath(shard.name).suffix.startswith((".j", ".n")) else COMPRESSION)
+        for shard in shards
+    )
+    return min(MAX_GROUPS, text // GROUP_BYTES + 1)
+
+
+def _read_shards(
+    config: ExtractConfig, shards: Sequence[Shard], folder: Path, groups: int, pool: Pool
+) -> list[ShardReport]:
+    """Read the shards that no earlier run has read; a report for each."""
+    every = [ShardTask(shard, number, config.column, groups, folder) for number, shard in enumerate(shards)]
+    left = [task for task in every if read_report(folder, task.number) is None]
+    lost: dict[int, str] = {}
+    answers = pool.run(read_shard, left, timeout_s=time_limits.READ_SHARD_S, isolate=True)
+    for index, answer in progress.each(answers, "read", len(left), "shard"):
+        if isinstance(answer, Failure):
+            lost[left[index].number] = f"reading it {answer.kind}: {answer.detail}"
+    return [
+        read_report(folder, number) or ShardReport(refused=lost.get(number, "reading it failed"))
+        for number in range(len(shards))
+    ]
+
+
+def _shard_part(shards: Sequence[Shard], reports: Sequence[ShardReport]) -> PartReport:
+    """The shards, and the rows that cannot be read, as items."""
+    rows: Counter[str] = Counter()
+    items = []
+    for shard, report in zip(shards, reports, strict=True):
+        rows.update(report.rows)
+        name = shown(shard.name)
+        if report.refused:
+            items.append(Entry("shards", name, REFUSED, report.refused, False, FILES))
+        for bad in report.bad:
+            place = f"{name}:{bad.number}" + (f"-{bad.number + bad.rows - 1}" if bad.rows > 1 else "")
+            items.append(Entry("rows", place, bad.outcome, bad.why, False, FILES))
+    refused = sum(report.refused is not None for report in reports)
+    counts = {str(RowOutcome.READ): len(reports) - refused, **({REFUSED: refused} if refused else {})}
+    return PartReport({"shards": counts, "rows": rows}, tuple(items))
+
+
+def _group_path(task: GroupTask) -> Path:
+    return task.folder / "groups" / f"{task.group}.json"
+
+
+def _group_report(task: GroupTask) -> PartReport | None:
+    """What became of a group; None: it was not read to its end."""
+    try:
+        data = json.loads(_group_path(task).read_bytes())
+    except OSError:
+        return None
+    return codec.from_data(PartReport, data, where=str(_group_path(task)))
+
+
+def read_rows(task: GroupTask) -> None:
+    """Read a group in a worker, write its kernels, pairs and, last, its report.
+
+    Raises:
+        InputError: they cannot be written.
+    """
+    with Pool(1, alone=True) as pool:
+        _read_group(task, pool)
+
+
+def _read_group(task: GroupTask, pool: Pool) -> None:
+    trees = task.folder / "trees" / str(task.group)
+    shutil.rmtree(trees, ignore_errors=True)
+    copies = read_copies(task.folder, task.group)
+    stored = read_group(task.folder, task.chunks, task.group)
+    by_repository: dict[str, list[Stored]] = {}
+    for row in stored:
+        by_repository.setdefault(_suite(row), []).append(row)
+    manifest = load_manifests()[GENERIC]
+    total = PartReport({})
+    for suite, rows in sorted(by_repository.items()):
+        total = total.plus(_Repository(task, suite, rows, copies, trees / suite, manifest).report(pool))
+    shutil.rmtree(trees, ignore_errors=True)
+    data = json.dumps(codec.to_data(total)).encode()
+    store.write_bytes(_group_path(task), data, durable=False)
+
+
+def _suite(row: Stored) -> str:
+    """The folder of a repository at a revision: readable, and another for any other."""
+    if row.repository is None:
+        return f"{UNNAMED}-{store.content_id(row.content)}"
+    return f"{safe_part(row.repository)[:60]}-{store.content_id(row.repository, row.revision or '')[:8]}"
+
+
+@dataclass(frozen=True)
+class _Repository:
+    """The rows of one repository, and what is known of their copies."""
+
+    task: GroupTask
+    suite: str
+    rows: Sequence[Stored]
+    copies: Copies
+    root: Path
+    manifest: Manifest
+
+    def report(self, pool: Pool) -> PartReport:
+        """Read it as a tree; whatever goes wrong in reading it is its own outcome."""
+        try:
+            part = self._read(pool)
+            # Kernels that are well are counted; a million of them are no list for a reader.
+            failed_items = tuple(entry for entry in part.items if not entry.passed)
+            return replace(part, items=failed_items, lines={**part.lines, "copies": self._copy_lines()})
+        except KcurateError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary around code that reads whatever a row holds
+            why = f"{type(error).__name__}: {error}"[:MAX_REASON]
+            failed = Entry("files", self.suite, FileOutcome.PARSER_FAILED, why, False, FILES)
+            return PartReport({"files": {FileOutcome.PARSER_FAILED: len(self.rows)}}, (failed,))
+        finally:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def _copy_lines(self) -> str:
+        """A line for each row that is a copy: where it is, its licence, and the row that is kept."""
+        lines = []
+        for row in self.rows:
+            if (outcome := self._outcome(row)) is not None:
+                shard, number = divmod(self.copies.dropped[row.ordinal][0], ROWS_OF_A_SHARD)
+                line = {
+                    "repository": row.repository,
+                    "path": row.path,
+                    "revision": row.revision,
+                    "licence": row.licence,
+                    "outcome": str(outcome),
+                    "of": f"{shown(self.task.shards[shard])}:{number}",
+                }
+                lines.append(codec.canonical_json(line).decode() + "\n")
+        return "".join(lines)
+
+    def _read(self, pool: Pool) -> PartReport:
+        placed, refused = self._placed()
+        first = self.rows[0]
+        tree = Tree(
+            self.root,
+            replace(self.manifest, suite=self.suite),
+            False,
+            first.revision and shown(first.revision),
+            first.repository and shown(first.repository),
+        )
+        if not any(self._worth(row) for row in placed.values()):
+            there = [
+                Found(tree, path, self._outcome(row) or FileOutcome.NO_KERNEL) for path, row in placed.items()
+            ]
+            return _plain_report(tree, [*there, *refused(tree)])
+        for path, row in placed.items():
+            file = self.root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(row.content)
+        config = self.task.config
+        walked = Walker({}, Filter(config.include, config.exclude)).walk(self.root, tree, detect=False)
+        files = TreeFiles(tree, [self._found(file, placed) for file in walked])
+        finder = FlagFinder(self.root, given_flags(config.define, (), self.root), {})
+        stated = {path: self._stated(row) for path, row in placed.items()}
+        kernels = read_part(files, finder, config.licence, pool, stated)
+        kernels, matches = write_part(config, kernels, self.task.compiler, pool, silent)
+        files.found += refused(tree)
+        return part_report(files, kernels, matches, config.min_device_fraction)
+
+    def _found(self, file: Found, placed: Mapping[str, Stored]) -> Found:
+        return replace(file, outcome=file.outcome or self._outcome(placed[file.path]))
+
+    def _worth(self, row: Stored) -> bool:
+        """Whether it may hold kernels of its own."""
+        return row.ordinal not in self.copies.dropped and any(mark in row.content for mark in MARKS)
+
+    def _outcome(self, row: Stored) -> FileOutcome | None:
+        if row.ordinal not in self.copies.dropped:
+            return None
+        return FileOutcome.NEAR_DUPLICATE if self.copies.dropped[row.ordinal][1] else FileOutcome.DUPLICATE
+
+    def _placed(self) -> tuple[dict[str, Stored], Callable[[Tree], list[Found]]]:
+        """The rows by their place in the tree, and those that have none: a bad path, or one that is taken."""
+        placed: dict[str, Stored] = {}
+        folders: set[str] = set()
+        bad: list[tuple[str, FileOutcome]] = []
+        for row in self.rows:
+            number = row.ordinal % ROWS_OF_A_SHARD
+            path = _safe_path(row.path or f"row{number}.cu")
+            if path is None:
+                bad.append((f"{row.path} (row {number})", FileOutcome.BAD_PATH))
+                continue
+            above = [str(parent) for parent in PurePosixPath(path).parents][:-1]
+            if path in placed or path in folders or any(folder in placed for folder in above):
+                same = path in placed and placed[path].content == row.content
+                outcome = FileOutcome.DUPLICATE if same else FileOutcome.NAME_TWICE
+                bad.append((f"{path} (row {number})", outcome))
+                continue
+            placed[path] = row
+            folders.update(above)
+        return placed, lambda tree: [Found(tree, path, outcome) for path, outcome in bad]
+
+    def _stated(self, row: Stored) -> Stated:
+        """What the row states, and what its copies in other rows do."""
+        place = f"{shown(row.repository or UNNAMED)}: column licence"
+        others = self.copies.licences.get(row.ordinal, ())
+        return (
+            _licence(row.licence, place),
+            *(_licence(text, f"a copy of {shown(row.path or UNNAMED)}: column licence") for text in others),
+        )
+
+
+def _licence(text: str | None, where: str) -> Sourced | None:
+    """A column's licence, all of its lines together; None: it has none, or one that SPDX does not know."""
+    spelled = [canonical(line) for line in (text or "").splitlines()]
+    known = joint(each for each in spelled if each is not None)
+    return Sourced(known, where) if known and None not in spelled else None
+
+
+def _safe_path(path: str) -> str | None:
+    """A path inside the tree as a file system takes it; None: it is not one."""
+    parts = path.removeprefix("./").split("/")
+    fine = all(
+        part not in ("", ".", "..", ".git") and len(part.encode()) <= MAX_PART_BYTES and "\0" not in part
+        for part in parts
+    )
+    return "/".join(parts) if fine and len(path.encode()) <= MAX_PATH_BYTES else None
+
+
+def _plain_report(tree: Tree, found: Sequence[Found]) -> PartReport:
+    """The report of a repository without kernels of its own."""
+    empty = TreeKernels(tree, (), {}, {}, {}, (), {}, {}, 0, ())
+    return part_report(TreeFiles(tree, list(found)), empty, [], None)

@@ -1,0 +1,264 @@
+"""Shards of a dataset of files: which there are, and their rows, one at a time.
+
+A shard is a Parquet file or JSON lines, also as `.gz` or `.zst`, on this machine or on the Hub. Not covered:
+what becomes of a row (`kcurate.extract.row_groups`).
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+from kcurate.core.json_text import shown
+from kcurate.errors import InputError, OptionError, RemoteError
+from kcurate.forms.readers import MAX_FILE_BYTES
+from kcurate.hub import repository as hub
+
+PARQUET = ".parquet"
+LINES = (".jsonl", ".ndjson", ".json")
+COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
+SUFFIXES = (PARQUET, *(f"{suffix}{end}" for suffix in LINES for end in ("", *COMPRESSED)))
+# What a row says, and the names of its columns where `--column` gives none: ours, and those of The Stack.
+COLUMNS = {
+    "content": ("content", "text", "code"),
+    "path": ("path", "max_stars_repo_path", "file_path"),
+    "repository": ("repository", "repo_name", "max_stars_repo_name", "repo"),
+    "revision": ("revision", "revision_id", "max_stars_repo_head_hexsha", "commit"),
+    "licence": ("licence", "license", "licenses", "detected_licenses", "max_stars_repo_licenses"),
+}
+# So many bytes of content are decoded at once, if rows are of average size.
+READ_BYTES = 16 * 1024 * 1024
+# A line of JSON with the largest content; a sign may take six bytes, which large files never do.
+MAX_LINE_BYTES = 2 * MAX_FILE_BYTES
+
+
+class RowOutcome(StrEnum):
+    """What became of a row when its shard was read."""
+
+    READ = "read"
+    CORRUPT = "corrupt"
+    TOO_LARGE = "too_large"
+    NOT_JSON = "not_json"
+    NO_CONTENT = "no_content"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard: its path, or `hf://datasets/USER/NAME@REVISION/PATH`; `size_bytes` as stored."""
+
+    name: str
+    size_bytes: int
+    stamp: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One file of a dataset; `number` counts from 0. `licence`: as written, one a line."""
+
+    number: int
+    content: bytes
+    path: str | None
+    repository: str | None
+    revision: str | None
+    licence: str | None
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row, or (`rows`) several beginning with it, that cannot be read."""
+
+    number: int
+    outcome: RowOutcome
+    why: str
+    rows: int = 1
+
+
+def find_shards(sources: Sequence[str]) -> list[Shard]:
+    """The shards of `--from`: files, globs, folders, and datasets on the Hub (`USER/NAME`); each once.
+
+    Raises:
+        InputError: one of them is nothing of that kind. RemoteError: the Hub cannot be asked.
+    """
+    shards: dict[str, Shard] = {}
+    for source in sources:
+        for shard in _local(source) or _on_hub(source):
+            shards.setdefault(shard.name, shard)
+    return sorted(shards.values(), key=lambda shard: shard.name)
+
+
+def _local(source: str) -> list[Shard]:
+    names = [source] if Path(source).exists() else glob.glob(source, recursive=True)  # noqa: PTH207 - may be absolute
+    files: list[Path] = []
+    for name in names:
+        path = Path(name).resolve()
+        below = path.rglob("*") if path.is_dir() else [path]
+        files += (file for file in below if file.is_file() and (file == path or file.name.endswith(SUFFIXES)))
+    shards = []
+    for path in files:
+        if not path.name.endswith(SUFFIXES):
+            raise InputError("not a shard", where=shown(str(path)), hint=f"one of {', '.join(SUFFIXES)}")
+        status = path.stat()
+        shards.append(Shard(str(path), status.st_size, str(status.st_mtime_ns)))
+    return shards
+
+
+def _on_hub(source: str) -> list[Shard]:
+    where, hint = f"--from {source}", "a file, a folder, a glob in quotes, or USER/NAME on the Hub"
+    try:
+        hub.check_name(source)
+    except InputError as error:
+        raise InputError("no such file", where=where, hint=hint) from error
+    revision, sizes = hub.dataset_files(source)
+    shards = [
+        Shard(f"{hub.SCHEME}{source}@{revision}/{path}", size, revision)
+        for path, size in sizes.items()
+        if path.endswith(SUFFIXES)
+    ]
+    if not shards:
+        raise InputError("the dataset has no shards", where=where, hint=f"one of {', '.join(SUFFIXES)}")
+    return shards
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """Refuse what is not ROLE=NAME.
+
+    Raises:
+        OptionError: unknown role, or no name.
+    """
+    for column in columns:
+        role, _, name = column.partition("=")
+        if role not in COLUMNS or not name:
+            hint = f"ROLE=NAME; a role is one of {', '.join(COLUMNS)}"
+            raise OptionError(f"not a column: {column!r}", where="--column", hint=hint)
+
+
+def rows(shard: Shard, columns: Sequence[str] = ()) -> Iterator[Row | BadRow]:
+    """The rows of a shard in their order; `columns` are the values of `--column`.
+
+    Raises:
+        InputError: it cannot be opened, or has no such columns.
+    """
+    given = dict(column.split("=", 1) for column in columns)
+    try:
+        with _opened(shard.name) as file:
+            if shard.name.endswith(PARQUET):
+                yield from _parquet_rows(file, shard, given)
+            else:
+                yield from _json_rows(file, shard, given)
+    except RemoteError:
+        raise
+    except (OSError, ValueError, EOFError, RuntimeError) as error:
+        raise InputError(f"not a shard that can be read: {_line(error)}", where=shown(shard.name)) from error
+
+
+def _opened(name: str) -> IO[bytes]:
+    return hub.open_file(name) if name.startswith(hub.SCHEME) else Path(name).open("rb")
+
+
+def _chosen(shard: Shard, present: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """The column of each role.
+
+    Raises:
+        InputError: no content, or a column that `--column` names is missing.
+    """
+    chosen = {}
+    for role, names in COLUMNS.items():
+        wanted = (given[role],) if role in given else names
+        name = next((each for each in wanted if each in present), None)
+        if name is not None:
+            chosen[role] = name
+        elif role in given or role == "content":
+            have = ", ".join(map(shown, list(present)[:12])) or "none"
+            hint = f"it has {have}: --column {role}=NAME"
+            raise InputError(f"no column {wanted[0]!r}", where=shown(shard.name), hint=hint)
+    return chosen
+
+
+def _parquet_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Iterator[Row | BadRow]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+    chosen = _chosen(shard, parquet.schema_arrow.names, given)
+    number = 0
+    for index in range(parquet.num_row_groups):
+        group = parquet.metadata.row_group(index)
+        at_once = max(1, READ_BYTES * group.num_rows // max(1, group.total_byte_size))
+        end = number + group.num_rows
+        try:
+            for batch in parquet.iter_batches(
+                min(at_once, 4096), row_groups=[index], columns=list(chosen.values()), use_threads=False
+            ):
+                roles = {role: batch.column(name) for role, name in chosen.items()}
+                if pa.types.is_string(roles["content"].type) or pa.types.is_large_string(
+                    roles["content"].type
+                ):
+                    roles["content"] = roles["content"].cast(pa.large_binary())
+                for at in range(batch.num_rows):
+                    yield _row(number, {role: column[at].as_py() for role, column in roles.items()})
+                    number += 1
+        except (OSError, pa.ArrowException) as error:
+            yield BadRow(number, RowOutcome.CORRUPT, f"row group {index}: {_line(error)}", end - number)
+        number = end
+
+
+def _json_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Iterator[Row | BadRow]:
+    import pyarrow as pa
+
+    kind = next((kind for end, kind in COMPRESSED.items() if shard.name.endswith(end)), None)
+    plain: Any = pa.CompressedInputStream(pa.PythonFile(file, "r"), kind) if kind else file
+    lines = io.BufferedReader(plain, 1 << 20) if kind else plain
+    chosen: dict[str, str] | None = None
+    number = 0
+    while True:
+        try:
+            line = lines.readline(MAX_LINE_BYTES)
+        except (OSError, EOFError) as error:
+            yield BadRow(number, RowOutcome.CORRUPT, f"the rest cannot be read: {_line(error)}")
+            return
+        if not line:
+            return
+        if not line.endswith(b"\n") and len(line) >= MAX_LINE_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = lines.readline(MAX_LINE_BYTES)
+            yield BadRow(number, RowOutcome.TOO_LARGE, f"a line of more than {MAX_LINE_BYTES} bytes")
+        elif line.strip():
+            try:
+                data = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                data = error
+            if not isinstance(data, dict):
+                why = _line(data) if isinstance(data, Exception) else "not an object"
+                yield BadRow(number, RowOutcome.NOT_JSON, why)
+            else:
+                chosen = chosen or _chosen(shard, list(data), given)
+                yield _row(number, {role: data.get(name) for role, name in chosen.items()})
+        number += 1
+
+
+def _row(number: int, values: Mapping[str, Any]) -> Row | BadRow:
+    content = values["content"]
+    if isinstance(content, str):
+        content = content.encode("utf-8", "replace")
+    if not isinstance(content, bytes):
+        return BadRow(number, RowOutcome.NO_CONTENT, "the content is not text")
+    if len(content) > MAX_FILE_BYTES:
+        return BadRow(number, RowOutcome.TOO_LARGE, f"{len(content)} bytes")
+    return Row(number, content, *(_text(values.get(role)) for role in list(COLUMNS)[1:]))
+
+
+def _text(value: Any) -> str | None:
+    """A value as text; a list (of licences) as lines."""
+    if isinstance(value, list):
+        value = "\n".join(sorted({str(each) for each in value if each}))
+    return str(value).encode("utf-8", "replace").decode().strip() or None if value is not None else None
+
+
+def _line(error: BaseException) -> str:
+    return (" ".join(str(error).split()) or type(error).__name__)[:200]
