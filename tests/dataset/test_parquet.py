@@ -15,7 +15,7 @@ from dataset.making import a_row, pair
 
 from kcurate.dataset import parquet
 from kcurate.dataset.repairs import side_id
-from kcurate.dataset.rows import profile_rows
+from kcurate.dataset.rows import profile_rows, task_rows
 from kcurate.dataset.tuning import tables
 from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
@@ -39,6 +39,10 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     rows = [a_row(pair(f"demo/{number}", number)) for number in range(count)]
     if config == "pairs":
         return rows
+    if config == "tasks":
+        problems = [{**json.loads(row["problem"]), "statement": str(at)} for at, row in enumerate(rows)]
+        posed = [{**row, "problem": json.dumps(problem)} for row, problem in zip(rows, problems, strict=True)]
+        return list(task_rows(posed, ()))
     found = []
     if config == "profiles":
         pairs = [pair(f"demo/{number}", number) for number in range(count)]
