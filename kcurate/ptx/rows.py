@@ -130,30 +130,30 @@ ld [weak,relaxed,acquire,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* (v2,v4) T=%MEMO
 ld [weak] S=global [ca,cg,cs] nc [%CACHE]* T=%MEMORY | d [m:S] | @load_only<$T>($m)
 ld [weak] S=global [ca,cg,cs] nc [%CACHE]* (v2,v4) T=%MEMORY | {d} [m:S] | @load_all_only<$T>($m, {$d})
 ldu S=[global] T=%MEMORY                     | d [m:S]     | @load_only<$T>($m)
-st F=[weak,relaxed,release,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* T=%MEMORY
-    | [m:S] a | @after$F(), @store<$T>($m, $a)
-st F=[weak,relaxed,release,volatile] [%SCOPE] S=[%SPACE] [%CACHE]* (v2,v4) T=%MEMORY
-    | [m:S] {a} | @after$F(), @store_all<$T>($m, {$a})
+st F=[weak,relaxed,release,volatile] G=[%SCOPE] S=[%SPACE] [%CACHE]* T=%MEMORY
+    | [m:S] a | @after$F(@in$G()), @store<$T>($m, $a)
+st F=[weak,relaxed,release,volatile] G=[%SCOPE] S=[%SPACE] [%CACHE]* (v2,v4) T=%MEMORY
+    | [m:S] {a} | @after$F(@in$G()), @store_all<$T>($m, {$a})
 st async [weak] shared::cluster mbarrier::complete_tx::bytes T=b32,b64,%WORD,f32,f64
     | [m:shared] a [k:shared] | @store_and_tell<$T>($m, $a, $k)
 st async [weak] shared::cluster mbarrier::complete_tx::bytes (v2,v4) T=b32,b64,%WORD,f32,f64
     | [m:shared] {a} [k:shared] | @store_all_and_tell<$T>($m, {$a}, $k)
-atom F=[%ORDER] [%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,exch,inc,dec [noftz] [L2::cache_hint]
+atom F=[%ORDER] G=[%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,exch,inc,dec [noftz] [L2::cache_hint]
     T=b32,b64,u32,u64,s32,s64,f32,f64,%SHORT
-    | d [m:S] a | (@after$F(), @atomic_$O<$T>($m, $a))
-atom F=[%ORDER] [%SCOPE] S=[%SPACE] cas T=b16,b32,b64
-    | d [m:S] a b | (@after$F(), @atomic_cas<$T>($m, $a, $b))
-red F=[%ORDER] [%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,inc,dec [noftz] [L2::cache_hint]
+    | d [m:S] a | (@after$F(@in$G()), @atomic_$O<$T>($m, $a, @in$G()))
+atom F=[%ORDER] G=[%SCOPE] S=[%SPACE] cas T=b16,b32,b64
+    | d [m:S] a b | (@after$F(@in$G()), @atomic_cas<$T>($m, $a, $b, @in$G()))
+red F=[%ORDER] G=[%SCOPE] S=[%SPACE] O=add,min,max,and,or,xor,inc,dec [noftz] [L2::cache_hint]
     T=b32,b64,u32,u64,s32,s64,f32,f64,%SHORT
-    | [m:S] a | @after$F(), @atomic_$O<$T>($m, $a)
-red F=[%ORDER] [%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
-    | [m:S] {a} | @after$F(), @atomic_all_$O<$T>($m, {$a})
-red F=[%ORDER] [%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
-    | [m:S] {a} | @after$F(), @atomic_all_$O<$T>($m, {$a})
-atom F=[%ORDER] [%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
-    | {d} [m:S] {a} | @after$F(), @atomic_each_$O<$T>($m, {$d}, {$a})
-atom F=[%ORDER] [%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
-    | {d} [m:S] {a} | @after$F(), @atomic_each_$O<$T>($m, {$d}, {$a})
+    | [m:S] a | @after$F(@in$G()), @atomic_$O<$T>($m, $a, @in$G())
+red F=[%ORDER] G=[%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
+    | [m:S] {a} | @after$F(@in$G()), @atomic_all_$O<$T>($m, {$a}, @in$G())
+red F=[%ORDER] G=[%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
+    | [m:S] {a} | @after$F(@in$G()), @atomic_all_$O<$T>($m, {$a}, @in$G())
+atom F=[%ORDER] G=[%SCOPE] S=[global] O=add,min,max [noftz] [L2::cache_hint] (v2,v4,v8) T=f32,%SHORT
+    | {d} [m:S] {a} | @after$F(@in$G()), @atomic_each_$O<$T>($m, {$d}, {$a}, @in$G())
+atom F=[%ORDER] G=[%SCOPE] S=[global] (v2,v4,v8) T=f32,%SHORT [global] O=add,min,max [noftz] [L2::cache_hint]
+    | {d} [m:S] {a} | @after$F(@in$G()), @atomic_each_$O<$T>($m, {$d}, {$a}, @in$G())
 prefetch [global,local] (L1,L2,L2::evict_last,L2::evict_normal) | [m] |
 prefetch [const,param] tensormap             | [m]         |
 prefetchu L1                                 | [m]         |

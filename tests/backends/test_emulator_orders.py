@@ -144,6 +144,8 @@ OF_BLOCK = "cuda::atomic_ref<int, cuda::thread_scope_block>"
         ("for (int seen = *c, was; (was = atomicCAS_block(c, seen, seen + 1)) != seen; seen = was) ;", True),
         ("__nv_atomic_fetch_add(c, 1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_BLOCK);", True),
         (f"{OF_BLOCK}(*c).fetch_add(1);", True),
+        ('asm volatile("red.relaxed.cta.global.add.s32 [%0], 1;" ::"l"(c) : "memory");', True),
+        ('asm volatile("red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(c) : "memory");', False),
         ("cuda::atomic_ref<int, cuda::thread_scope_device>(*c).fetch_add(1);", False),
         ("atomicAdd_block(part, 1); __syncthreads(); if (t == 0) atomicAdd(c, *part);", False),
         (f"{OF_BLOCK}(*part).fetch_add(1); __syncthreads(); if (t == 0) atomicAdd(c, *part);", False),

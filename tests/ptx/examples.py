@@ -30,6 +30,7 @@ mad.lo.u32 r0, r1, r2, r3; mad.hi.s64 l0, l1, l2, l3; mad.wide.s32 l0, r1, r2, l
 mad.rn.f32 r0, r1, r2, r3; fma.rn.f32 r0, r1, r2, r3; fma.rn.ftz.sat.f32 r0, r1, r2, r3;
 fma.rn.f64 l0, l1, l2, l3; fma.rn.relu.f16x2 r0, r1, r2, r3; fma.rn.bf16 h0, h1, h2, h3; div.u32 r0, r1, 3;
 rem.s64 l0, l1, 7; div.rn.f32 r0, r1, r2; div.full.ftz.f32 r0, r1, r2; div.rn.f64 l0, l1, l2;
+div.approx.f32 r0, r1, r2;
 rcp.approx.ftz.f32 r0, r1; rcp.rn.f64 l0, l1; sqrt.approx.f32 r0, r1; sqrt.rn.f64 l0, l1;
 rsqrt.approx.ftz.f32 r0, r1; sin.approx.f32 r0, r1; cos.approx.f32 r0, r1; lg2.approx.ftz.f32 r0, r1;
 ex2.approx.ftz.f32 r0, r1; ex2.approx.f16x2 r0, r1; tanh.approx.f32 r0, r1; tanh.approx.bf16x2 r0, r1;

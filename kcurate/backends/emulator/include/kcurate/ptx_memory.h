@@ -37,9 +37,12 @@ template <class T> KCU_API T load_only(const char *from)
     KCU_IN_TURNS(kcu_read_only(from, sizeof(T)));
     return load<T>(from);
 }
-template <class T> KCU_API void put_back(char *to, T value)
+template <class T> KCU_API void put_back(char *to, T value, bool in_block)
 {
-    KCU_IN_TURNS(kcu_let_go(to, sizeof value));
+    if (in_block)
+        KCU_IN_TURNS(kcu_keep_back(to, sizeof value, true));
+    else
+        KCU_IN_TURNS(kcu_let_go(to, sizeof value));
     __builtin_memcpy(to, &value, sizeof value);
 }
 template <class T> KCU_API void store(char *to, T value)
@@ -66,11 +69,11 @@ template <class T, class R, int N> KCU_API void store_all(char *to, const R (&fr
 }
 
 #define KCU_PTX_ATOMIC(NAME, NEW)                                                                            \
-    template <class T> KCU_API T atomic_##NAME(char *place, T value)                                         \
+    template <class T> KCU_API T atomic_##NAME(char *place, T value, bool in_block)                          \
     {                                                                                                        \
         kcu_touch(place, sizeof(T));                                                                         \
         const T old = load<T>(place);                                                                        \
-        put_back<T>(place, T(NEW));                                                                          \
+        put_back<T>(place, T(NEW), in_block);                                                                \
         return old;                                                                                          \
     }
 KCU_PTX_ATOMIC(add, old + value)
@@ -82,39 +85,47 @@ KCU_PTX_ATOMIC(xor, old ^ value)
 KCU_PTX_ATOMIC(exch, value)
 KCU_PTX_ATOMIC(inc, old >= value ? 0 : old + 1)
 KCU_PTX_ATOMIC(dec, old == 0 || old > value ? value : old - 1)
-template <class T> KCU_API T atomic_cas(char *place, T compare, T value)
+template <class T> KCU_API T atomic_cas(char *place, T compare, T value, bool in_block)
 {
     kcu_touch(place, sizeof(T));
     const T old = load<T>(place);
-    if (old == compare) put_back(place, value);
+    if (old == compare) put_back(place, value, in_block);
     return old;
 }
 // Of a vector, each element by itself; its registers hold bits.
 #define KCU_PTX_ATOMICS(NAME)                                                                                \
-    template <class T, class R, int N> KCU_API void atomic_all_##NAME(char *place, const R (&values)[N])     \
+    template <class T, class R, int N>                                                                       \
+    KCU_API void atomic_all_##NAME(char *place, const R (&values)[N], bool in_block)                         \
     {                                                                                                        \
         aligned(place, sizeof(T) * N);                                                                       \
-        for (int i = 0; i < N; i++) atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]));               \
+        for (int i = 0; i < N; i++) atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]), in_block);     \
     }                                                                                                        \
     template <class T, class D, class R, int N>                                                              \
-    KCU_API void atomic_each_##NAME(char *place, D *const (&to)[N], const R (&values)[N])                    \
+    KCU_API void atomic_each_##NAME(char *place, D *const (&to)[N], const R (&values)[N], bool in_block)     \
     {                                                                                                        \
         aligned(place, sizeof(T) * N);                                                                       \
-        for (int i = 0; i < N; i++) put(*to[i], atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i])));  \
+        for (int i = 0; i < N; i++)                                                                          \
+            put(*to[i], atomic_##NAME<T>(place + i * sizeof(T), as<T>(values[i]), in_block));                \
     }
 KCU_PTX_ATOMICS(add)
 KCU_PTX_ATOMICS(min)
 KCU_PTX_ATOMICS(max)
 KCU_API void fence() { kcu_fence(); }
-// Before an access of this order: what was stored before a release is seen.
-KCU_API void after() {}
-KCU_API void afterweak() {}
-KCU_API void aftervolatile() {}
-KCU_API void afterrelaxed() {}
-KCU_API void afteracquire() {}
-KCU_API void afterrelease() { kcu_fence(); }
-KCU_API void afteracq_rel() { kcu_fence(); }
-KCU_API void aftersc() { kcu_fence(); }
+// Whether an access's scope is the block.
+KCU_API bool in() { return false; }
+KCU_API bool incta() { return true; }
+KCU_API bool incluster() { return false; }
+KCU_API bool ingpu() { return false; }
+KCU_API bool insys() { return false; }
+// Before an access of this order: what was stored before a release is seen, by other blocks if they are in its scope.
+KCU_API void after(bool) {}
+KCU_API void afterweak(bool) {}
+KCU_API void aftervolatile(bool) {}
+KCU_API void afterrelaxed(bool) {}
+KCU_API void afteracquire(bool) {}
+KCU_API void afterrelease(bool in_block) { in_block ? kcu_spin() : kcu_fence(); }
+KCU_API void afteracq_rel(bool in_block) { afterrelease(in_block); }
+KCU_API void aftersc(bool in_block) { afterrelease(in_block); }
 
 // The lanes of a warp.
 KCU_API unsigned warp_number()
