@@ -21,7 +21,7 @@ from kcurate.draft.host import host_files
 from kcurate.draft.settings import DraftConfig
 from kcurate.draft.stage import draft
 from kcurate.draft.trying.completed_files import check
-from kcurate.errors import InputError, OptionError
+from kcurate.errors import InputError, KcurateError, OptionError
 from kcurate.own import launches
 from kcurate.own.kernels import Own
 from kcurate.records import Kernel
@@ -105,8 +105,8 @@ def launchless(target: Wanted) -> bool:
     try:
         sides = tomllib.loads(own_files.read(target.form).decode())["sides"]
         return not any(side.get("plan") for side in sides.values())
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False
+    except (KcurateError, ValueError, KeyError, AttributeError):
+        return False  # no draft, or none that can be read
 
 
 def _prepared(target: Wanted, workspace: Path, note: Note) -> tuple[bool, str | None]:

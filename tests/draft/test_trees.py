@@ -166,7 +166,7 @@ def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
         return made(kernel, code, hosts)
 
     monkeypatch.setattr(from_code, "drafts", broken)
-    assert run(["problem", "draft", "-w", str(root), "--json"]) == 1
+    assert run(["problem", "draft", "-w", str(root), "--json", "--jobs", "1"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}
     assert "beta/main/scale: RecursionError: too deep" in said.err

@@ -134,7 +134,7 @@ def test_the_emulator_has_nothing_to_contribute(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_line(tmp_path: Path, at: int) -> None:
     space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
     build(BuildConfig(space.root))
-    path = space.dataset / parquet.data_file("pairs", "train")
+    (path,) = (space.dataset / "pairs").glob("train-*.parquet")
     content = path.read_bytes()
     path.write_bytes(
         content[:at] + b"\xff" * 64 + content[at:][64:] if at >= 0 else content[: len(content) // 2]
@@ -154,7 +154,7 @@ def test_times_of_an_older_protocol_are_not_compared(row: dict[str, str]) -> Non
 def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None:
     space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(2)])
     build(BuildConfig(space.root))
-    path = space.dataset / parquet.data_file("pairs", "train")
+    (path,) = (space.dataset / "pairs").glob("train-*.parquet")
     first, second = read_rows(space.dataset)["train"]
     wrong = {**second, "fast_code": second["fast_code"].replace("a * x[i]", "a + x[i]")}
     path.write_bytes(parquet.to_bytes("pairs", [first, wrong]))
@@ -195,9 +195,9 @@ def test_a_fault_after_a_verdict_ends_the_judges_too(tmp_path: Path) -> None:
 def test_a_dataset_without_a_column_is_told(tmp_path: Path, column: str) -> None:
     space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
     build(BuildConfig(space.root))
-    path = space.dataset / parquet.data_file("pairs", "train")
+    (path,) = (space.dataset / "pairs").glob("train-*.parquet")
     pq.write_table(pq.read_table(path).drop_columns([column]), path)
-    with pytest.raises(InputError, match=f"train-00000-of-00001.parquet: .*no column {column} ") as told:
+    with pytest.raises(InputError, match=f"train-00000-of-00001-.*parquet: .*no column {column} ") as told:
         run(VerifyConfig(str(space.dataset), tmp_path / "again", backend="emulator"))
     assert "\n" not in str(told.value) and not (tmp_path / "again").exists()
     with pytest.raises(InputError, match=f"no column {column} "):
