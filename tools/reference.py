@@ -47,7 +47,7 @@ $ kcurate report --fail-on mismatch
 $ kcurate build --fail-on secret,contaminated
   pairs  correct         1
 $ kcurate push --to published --dry-run
-  files  added        6
+  files  added        8
 $ kcurate config show validate
   validate  gpu           auto          default
 ```

@@ -9,7 +9,9 @@ from kcurate.core.options import Argument, JsonOption, WorkspaceOption
 
 
 def pack(workspace: WorkspaceOption = DEFAULT_WORKSPACE, json: JsonOption = False) -> None:
-    """Move the records of a workspace into Parquet shards; all commands work as before.
+    """Move the records of a workspace into Parquet shards.
+
+    All commands work as before.
 
     Example: kcurate pack -w work
     """
