@@ -245,7 +245,7 @@ def test_filters_move_the_plot_and_stand_in_the_address(page: Page, file: Path) 
         page.run("document.querySelector('#plot').textContent"),
     ]
     assert 0 < seen[2] < every
-    page.run("location.reload()")
+    page.run("window.before = true; location.reload()")
     wait(page, "!window.before && document.getElementById('count')?.textContent")
     again = [
         count(page),

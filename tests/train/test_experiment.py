@@ -261,7 +261,10 @@ def test_every_unit_goes_on_after_a_kill_and_on_another_machine(
     arms = ("form", "grpo", "rft")
     subprocess.run(asked("base", "all", *arms, place="further"), env=environment, check=True)
     done = {
-        name: [row["unit"] for row in map(json.loads, (tmp_path / "further" / name / "rows.jsonl").open())]
+        name: [
+            row["unit"]
+            for row in map(json.loads, (tmp_path / "further" / name / "rows.jsonl").read_text().splitlines())
+        ]
         for name in ("base", "all", *arms)
     }
     assert done == {name: list(ARMS[name].units) for name in ("base", "all", *arms)}

@@ -127,7 +127,8 @@ def elements(body: Body) -> Kernel:
     """A thread computes four elements, so that several loads are under way at once."""
     operator, writer = body.operator, body.writer("e")
     work = body.epilogue(writer, "e")
-    if body.vectors() and not re.search(r"(?<!\[)\be\b|\[(?!e\])", " ".join(body.needs.tidied(work))):
+    indexed = body.needs.tidied([*writer.coordinates("e", operator.out), *work])
+    if body.vectors() and not re.search(r"(?<!\[)\be\b|\[(?!e\])", " ".join(indexed)):
         return vectors(body, work)
     if _along_rows(body):
         return row_elements(body)
