@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcurate.mint.graph import REST, Graph, Node
-from kcurate.mint.operators import OPERATORS
+from kcurate.mint.graph import REST, Graph
 from kcurate.mint.scalar_text import parsed
 from kcurate.mint.schedules.fusing import is_free
 from kcurate.mint.schedules.writer import Writer, axes_of, names_of
@@ -42,13 +42,18 @@ def schedule_of(graph: Graph, writer: Writer) -> str:
         return "outputs"
     if sums_down_columns(writer):
         return "columns"
+    return _row_schedule(graph, writer, lengths, length)
+
+
+def _row_schedule(graph: Graph, writer: Writer, lengths: Sequence[Expr], length: int) -> str:
+    """That of a kernel with long sums along rows: `lengths`; `length`: the longest at the headline size."""
     longest = max(evaluate(extent, sizes) for extent in lengths for sizes in graph.sizes.all)
     cached = longest <= LONGEST_CACHED and cacheable(writer) is not None
     if cached and WARP < longest <= LONGEST_KEPT and outer_axes(writer):
         return "register-row"
     if (not cached or longest <= WARP) and length <= SHORT_ROW and outer_axes(writer):
         return "warp-row"
-    if is_online(writer) and not (cached and operator.row_axes):
+    if is_online(writer) and not (cached and writer.operator.row_axes):
         return "online-row"
     return "cached-row" if cached else "block-row"
 
@@ -65,9 +70,9 @@ class Factors:
     summed: tuple[str, ...]
 
 
-def factors(node: Node, writer: Writer) -> Factors | None:
+def factors(writer: Writer) -> Factors | None:
     """The factors of a sum of products with rows of its own on both sides; None if it is no such sum."""
-    operator = OPERATORS[node.operator]
+    operator = writer.operator
     if len(operator.folds) != 1 or operator.to or operator.row_axes:
         return None
     (fold,) = operator.folds
@@ -85,7 +90,7 @@ def factors(node: Node, writer: Writer) -> Factors | None:
 
 def is_tiled(graph: Graph, writer: Writer) -> bool:
     """Whether a node is a product with enough rows, columns and terms at the headline size for tiles."""
-    parts = factors(writer.node, writer)
+    parts = factors(writer)
     if parts is None:
         return False
     counts = (writer.total(axes) for axes in (parts.rows, parts.columns, parts.summed))

@@ -19,7 +19,7 @@ TILE, DEPTH = 64, 16
 def tiles(body: Body) -> Kernel:
     """The kernel of a product of two factors."""
     node, writer = body.group.root, body.writer()
-    parts = factors(node, writer)
+    parts = factors(writer)
     assert parts is not None, "it was chosen for tiles"
     return _Tiles(body, parts, node.dtype if narrow_product(body.graph, writer) else None).kernel()
 

@@ -315,7 +315,7 @@ class _Kernel:
 
     def _tiles(self) -> tuple[list[str], tuple[Expr, ...]]:
         (fold,) = self.operator.folds
-        parts = factors(self.group.root, self.writer((), ""))
+        parts = factors(self.writer((), ""))
         assert parts is not None, "it was chosen for tiles"
         left = self._tile_load(parts.left, parts.rows, parts.summed, ("row_a", "deep_a", "inside_a"))
         right = self._tile_load(parts.right, parts.columns, parts.summed, ("column_b", "deep_b", "inside_b"))
