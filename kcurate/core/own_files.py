@@ -31,11 +31,9 @@ def read(path: Path) -> bytes:
             raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
         check_size(path)
         return path.read_bytes()
-    except FileNotFoundError as error:
-        if (content := packs.read(path)) is not None:
-            return content
-        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and (content := packs.read(path)) is not None:
+            return content
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
 
 

@@ -66,8 +66,8 @@ SFTTrainer("MODEL", args=settings, train_dataset=rows).train()
 (`kcurate serve`); a config is read as a stream with `load_dataset(..., streaming=True)`.
 """
 UNCONFIRMED = (
-    "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences and repair are missing: they "
-    "hold confirmed pairs only; run kcurate validate --gpu 0, then build again"
+    "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences, repair and trajectories are "
+    "missing: they hold confirmed pairs only; run kcurate validate --gpu 0, then build again"
 )
 _PROTOCOL = """\
 ## How a pair is proved

@@ -211,7 +211,7 @@ def techniques(causes: Mapping[str, float]) -> Iterator[Fact]:
     known = [
         name for name in causes if name in defined and name != _SAYS_NOTHING and causes[name] >= LEAST_GAIN
     ]
-    for name in sorted({*known} - {_SAYS_NOTHING}, key=lambda name: (-causes[name], name))[:MOST]:
+    for name in sorted(known, key=lambda name: (-causes[name], name))[:MOST]:
         meaning = defined[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
 

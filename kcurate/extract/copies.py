@@ -55,7 +55,6 @@ class _Rows:
 
     def __init__(self, folder: Path, chunks: Sequence[tuple[int, int]]) -> None:
         columns: dict[str, list[Array]] = defaultdict(list)
-        self.licences: list[str] = []
         number_of: dict[str, int] = {}
         with (folder / "signatures").open("wb") as signatures:
             for number, chunk in chunks:

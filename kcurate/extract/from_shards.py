@@ -41,6 +41,7 @@ from kcurate.extract.row_groups import (
     read_group,
     read_report,
     read_shard,
+    report_path,
 )
 from kcurate.extract.settings import ExtractConfig
 from kcurate.extract.shards import RowOutcome, Shard, find_shards
@@ -72,6 +73,11 @@ class GroupTask:
     shards: tuple[str, ...]
     group: int
 
+    @property
+    def report_path(self) -> Path:
+        """Where its report is; it is written last, so it says that the group was read to its end."""
+        return self.folder / "groups" / f"{self.group}.json"
+
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     """Extract the kernels and pairs of every row.
@@ -99,15 +105,16 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
             write_copies(folder, chunks, groups)
             names = tuple(shard.name for shard in shards)
             tasks = [GroupTask(config, compiler, folder, chunks, names, group) for group in range(groups)]
-            left = [task for task in tasks if _group_report(task) is None]
+            left = [task for task in tasks if not task.report_path.exists()]
             answers = pool.run(read_rows, left, timeout_s=time_limits.READ_GROUP_S, isolate=True)
             for _ in progress.each(answers, "extract", len(left), "group"):
                 pass
         for task in tasks:
-            if _group_report(task) is None:  # its worker died: a process a unit, so that one unit is lost
+            part = read_report(task.report_path, PartReport)
+            if part is None:  # its worker died: a process a unit, so that one unit is lost
                 with Pool(max(2, config.jobs), PRELOAD) as pool:
-                    _read_group(task, pool)
-            tally.add(_group_report(task) or PartReport({}))
+                    part = _read_group(task, pool)
+            tally.add(part)
         tally.tell(pairs=config.pairs)
         summary = record.finish(tally.nonzero())
     shutil.rmtree(folder, ignore_errors=True)
@@ -154,14 +161,15 @@ def _read_shards(
 ) -> list[ShardReport]:
     """Read the shards that no earlier run has read; a report for each."""
     every = [ShardTask(shard, number, config.column, groups, folder) for number, shard in enumerate(shards)]
-    left = [task for task in every if read_report(folder, task.number) is None]
+    left = [task for task in every if not report_path(folder, task.number).exists()]
     lost: dict[int, str] = {}
     answers = pool.run(read_shard, left, timeout_s=time_limits.READ_SHARD_S, isolate=True)
     for index, answer in progress.each(answers, "read", len(left), "shard"):
         if isinstance(answer, Failure):
             lost[left[index].number] = f"reading it {answer.kind}: {answer.detail}"
     return [
-        read_report(folder, number) or ShardReport(refused=lost.get(number, "reading it failed"))
+        read_report(report_path(folder, number), ShardReport)
+        or ShardReport(refused=lost.get(number, "reading it failed"))
         for number in range(len(shards))
     ]
 
@@ -183,19 +191,6 @@ def _shard_part(shards: Sequence[Shard], reports: Sequence[ShardReport]) -> Part
     return PartReport({"shards": counts, "rows": rows}, tuple(items))
 
 
-def _group_path(task: GroupTask) -> Path:
-    return task.folder / "groups" / f"{task.group}.json"
-
-
-def _group_report(task: GroupTask) -> PartReport | None:
-    """What became of a group; None: it was not read to its end."""
-    try:
-        data = json.loads(_group_path(task).read_bytes())
-    except OSError:
-        return None
-    return codec.from_data(PartReport, data, where=str(_group_path(task)))
-
-
 def read_rows(task: GroupTask) -> None:
     """Read a group in a worker, write its kernels, pairs and, last, its report.
 
@@ -206,7 +201,7 @@ def read_rows(task: GroupTask) -> None:
         _read_group(task, pool)
 
 
-def _read_group(task: GroupTask, pool: Pool) -> None:
+def _read_group(task: GroupTask, pool: Pool) -> PartReport:
     trees = task.folder / "trees" / str(task.group)
     shutil.rmtree(trees, ignore_errors=True)
     copies = read_copies(task.folder, task.group)
@@ -220,7 +215,8 @@ def _read_group(task: GroupTask, pool: Pool) -> None:
         total = total.plus(_Repository(task, suite, rows, copies, trees / suite, manifest).report(pool))
     shutil.rmtree(trees, ignore_errors=True)
     data = json.dumps(codec.to_data(total)).encode()
-    store.write_bytes(_group_path(task), data, durable=False)
+    store.write_bytes(task.report_path, data, durable=False)
+    return total
 
 
 def _suite(row: Stored) -> str:

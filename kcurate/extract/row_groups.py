@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ BAND_ROWS = minhash.rows_of_a_band(NEAR)
 BANDS = minhash.PERMUTATIONS // BAND_ROWS
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,13 @@ def chunk_path(folder: Path, number: int, chunk: int) -> Path:
     return folder / "chunks" / f"{number}-{chunk}.arrow"
 
 
-def read_report(folder: Path, number: int) -> ShardReport | None:
-    """The report of a shard that was read; None: it was not."""
+def read_report(path: Path, cls: type[T]) -> T | None:
+    """The report of a task that was done; None: it was not."""
     try:
-        data = json.loads(report_path(folder, number).read_bytes())
+        data = json.loads(path.read_bytes())
     except OSError:
         return None
-    return codec.from_data(ShardReport, data, where=str(report_path(folder, number)))
+    return codec.from_data(cls, data, where=str(path))
 
 
 def read_shard(task: ShardTask) -> ShardReport:
