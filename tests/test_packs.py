@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcurate import cli
-from kcurate.core import own_files, packing, packs, resources, shards, store
+from kcurate.core import own_files, pack_shards, packing, packs, resources, store
 from kcurate.core.workspace import Workspace
 from kcurate.errors import InputError
 
@@ -54,13 +54,13 @@ def filled(root: Path, contents: Mapping[str, bytes]) -> Path:
 
 
 def on_disk(root: Path) -> dict[str, bytes]:
-    files = (path for top in shards.PACKED for path in (root / top).rglob("*") if path.is_file())
+    files = (path for top in pack_shards.PACKED for path in (root / top).rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
 def as_read(root: Path) -> dict[str, bytes]:
     """All files through the store."""
-    paths = [path for path in store.find(root, "*") if path.relative_to(root).parts[0] in shards.PACKED]
+    paths = [path for path in store.find(root, "*") if path.relative_to(root).parts[0] in pack_shards.PACKED]
     assert paths == sorted(paths)
     contents = {}
     for path in paths:
@@ -164,7 +164,7 @@ def test_a_killed_process_loses_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "GROUP_ROWS", 2)
+    monkeypatch.setattr(pack_shards, "GROUP_ROWS", 2)
 
 
 def test_many_small_shards_become_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,9 +195,9 @@ def test_listing_reads_one_group_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     filled(root, {f"kernels/{number:03d}/kernel.json": b"{}" for number in range(200)})
     packing.pack(root)
     reads = []
-    original = shards.Shard.read
+    original = pack_shards.Shard.read
     monkeypatch.setattr(
-        shards.Shard, "read", lambda *args, **more: reads.append(1) or original(*args, **more)
+        pack_shards.Shard, "read", lambda *args, **more: reads.append(1) or original(*args, **more)
     )
     listing = store.find(root / "kernels", "kernel.json")
     assert next(listing) == root / "kernels/000/kernel.json"
@@ -209,7 +209,7 @@ def test_listing_reads_one_group_at_a_time(tmp_path: Path, monkeypatch: pytest.M
 
 def rows(*values: tuple[str, bytes]) -> pa.Table:
     columns = [{"path": path, "removed": False, "content": content} for path, content in values]
-    return pa.Table.from_pylist(columns, shards._schema())
+    return pa.Table.from_pylist(columns, pack_shards._schema())
 
 
 def corrupt_page(path: Path) -> None:

@@ -14,13 +14,13 @@
 | `notes` | the messages of a stage while it runs |
 | `options` | declares the option of a settings field, once for command line, file and docs |
 | `own_files` | reads untrusted files of a workspace: size limits, no links that lead outside |
+| `pack_shards` | Parquet shards of records |
 | `packing` | files into shards and back |
 | `packs` | files by path, whether they are files or rows of a shard |
 | `plugins` | what installed packages add, by entry points |
 | `progress` | progress bars on a terminal |
 | `resources` | where `schemas/`, `sources/`, `pairs/` are, in a checkout and in a wheel |
 | `runs` | the record of one run of a stage |
-| `shards` | Parquet shards of records |
 | `store` | the only reader and writer of record files: schemas, atomic writes, content ids |
 | `time_limits` | time limits for compiling, running and timing device code |
 | `worker_pool` | worker processes that survive a crash or hang in one of them |

@@ -20,19 +20,7 @@ from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
-from kcurate.core.packs import (
-    MARKER,
-    MAX_FILE_BYTES,
-    MOVING,
-    REMOVED,
-    Place,
-    joined,
-    locked,
-    moving,
-    removal_mark,
-    walk,
-)
-from kcurate.core.shards import (
+from kcurate.core.pack_shards import (
     FOLDER,
     PACKED,
     SHARD,
@@ -46,6 +34,18 @@ from kcurate.core.shards import (
     newest,
     shards_of,
     write,
+)
+from kcurate.core.packs import (
+    MARKER,
+    MAX_FILE_BYTES,
+    MOVING,
+    REMOVED,
+    Place,
+    joined,
+    locked,
+    moving,
+    removal_mark,
+    walk,
 )
 
 # Files of one new shard, and after how many files that a process wrote they are moved.

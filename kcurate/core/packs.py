@@ -23,7 +23,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate.core.shards import FOLDER, Row, is_inside, is_lines, merged, newest, shards_of
+from kcurate.core.pack_shards import FOLDER, Row, is_inside, is_lines, merged, newest, shards_of
 
 # Marks a workspace, so that `extract` does not read its own output as a source tree.
 MARKER = ".kcurate-workspace"
