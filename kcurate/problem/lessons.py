@@ -154,8 +154,9 @@ def _of_rules(
     whose rules are schedules.
     """
     lessons = sorted(taught, key=lambda lesson: (-(lesson.speedup or 0.0), lesson.pair.id))
-    templates = [lesson for lesson in lessons if lesson.pair.id in minted]
-    by_rules = [lesson for lesson in lessons if lesson.pair.origin.rules and lesson.pair.id not in minted]
+    ruled = [lesson for lesson in lessons if lesson.pair.origin.rules]
+    templates = [lesson for lesson in ruled if lesson.pair.id in minted]
+    by_rules = [lesson for lesson in ruled if lesson.pair.id not in minted]
     large_gain = [lesson for lesson in by_rules if lesson.speedup is None or lesson.speedup >= RULE_GAIN]
     untaught |= {lesson.pair.id: Untaught.SMALL_GAIN for lesson in by_rules if lesson not in large_gain}
     return [

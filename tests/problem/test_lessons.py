@@ -109,6 +109,12 @@ def test_caps_hold_among_what_is_kept() -> None:
     assert Counter(found.untaught.values())[Untaught.MANY_OF_A_SCHEDULE] > 0
 
 
+def test_a_minted_answer_without_schedules_is_taught_once() -> None:
+    pair = made_by("minted/0/model")
+    proved = Proved(replace(pair, origin=replace(pair.origin, kind="minted", made=None)), 2.0)
+    assert [lesson.pair.id for lesson in lessons([proved]).taught] == ["minted/0/model"]
+
+
 def test_few_local_edits_of_rules_are_taught() -> None:
     proved = [Proved(made_by(f"demo/a{i}", f"rule-{i}", local=True), 3.0 + i) for i in range(FEW + 2)]
     found = lessons(proved)
