@@ -129,7 +129,7 @@ def elements(body: Body) -> Kernel:
     work = body.epilogue(writer, "e")
     indexed = body.needs.tidied([*writer.coordinates("e", operator.out), *work])
     if body.vectors() and not re.search(r"(?<!\[)\be\b|\[(?!e\])", " ".join(indexed)):
-        return vectors(body, work)
+        return vectors(body, indexed)
     if _along_rows(body):
         return row_elements(body)
     total = writer.bare_count(operator.out)
