@@ -1,7 +1,8 @@
 """The attention `packed`: several rows in one sequence, none of which sees another.
 
 On a GPU it is flash attention over rows of different lengths, without a mask; on a CPU each row by itself. A
-batch that is not packed gets transformers' `sdpa`. Not covered: who packs (the trainer).
+batch that is not packed gets transformers' `sdpa`, but a step of sampling reads the cache as it lies. Not
+covered: who packs (the trainer).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def attention(
     `cu_seq_lens_q`: where each row begins, and the number of tokens; None: not packed. Returns
     [1, tokens, heads, width], and no weights, as transformers expects.
     """
+    if cu_seq_lens_q is None and query.shape[2] == 1:
+        return _next_token(query, key, value, attention_mask, scaling), None
     if cu_seq_lens_q is None:
         return sdpa_attention_forward(  # type: ignore[no-any-return]
             module, query, key, value, attention_mask, scaling=scaling, **options
@@ -75,3 +78,14 @@ def attention(
         jagged(query), jagged(key), jagged(value), is_causal=True, scale=scaling
     )
     return together.transpose(1, 2).values()[None], None
+
+
+def _next_token(query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None) -> Any:
+    """Attention of one token a row: heads that share keys become queries of one head.
+
+    With a mask, `sdpa` would copy the keys and values once for each of them, which is most of a step's time.
+    """
+    rows, heads, _, width = query.shape
+    grouped = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
+    seen = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
+    return seen.reshape(rows, 1, heads, width)

@@ -99,7 +99,6 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
         from kcurate.local_models import packed
 
         packed.register()
-        attention = attention if trainable else "sdpa"  # nobody packs what is sampled
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=dtype_of(settings), attn_implementation=attention, **extra

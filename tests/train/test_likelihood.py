@@ -51,11 +51,43 @@ def test_packed_rows_do_not_see_each_other(model: Path) -> None:
     assert not torch.allclose(together, logits(packed, ids), atol=1e-3)
 
 
-def test_what_samples_is_not_packed(model: Path) -> None:
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_a_step_of_sampling_is_what_sdpa_gives(groups: int) -> None:
+    """With padding at the left of some rows; `groups` heads share keys and values."""
+    import torch
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    from kcurate.local_models.packed import attention
+
+    class Module:
+        num_key_value_groups = groups
+        is_causal = True
+
+    torch.manual_seed(1)
+    query = torch.randn(3, 2 * groups, 1, 16)
+    key, value = torch.randn(2, 3, 2, 9, 16)
+    mask = torch.ones(3, 1, 1, 9, dtype=torch.bool)
+    mask[1, ..., :4] = False
+    for seen in (mask, None):
+        expected, _ = sdpa_attention_forward(Module(), query, key, value, seen, scaling=0.3)
+        step, _ = attention(Module(), query, key, value, seen, scaling=0.3)
+        assert step.shape == expected.shape == (3, 1, 2 * groups, 16)
+        assert torch.allclose(step, expected, atol=1e-5)
+
+
+def test_a_packed_model_samples_what_sdpa_samples(model: Path) -> None:
+    import torch
+
     from kcurate.local_models import weights
 
-    sampling = weights.load_model(ModelSettings(str(model), attention="packed"))
-    assert sampling.config._attn_implementation == "sdpa"
+    ids = torch.tensor([[5, 6, 7, 8, 9], [1, 1, 10, 11, 12]])
+    mask = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    replies = []
+    for name in ("sdpa", "packed"):
+        sampling = weights.load_model(ModelSettings(str(model), attention=name))
+        assert sampling.config._attn_implementation == name
+        replies.append(sampling.generate(ids, attention_mask=mask, max_new_tokens=8, do_sample=False))
+    assert torch.equal(*replies)
 
 
 @pytest.mark.gpu
