@@ -64,7 +64,7 @@ ROWS = "rows.jsonl"
 # What KernelBench's prompts name; those of pairs name the GPU of the pair's verdict.
 GPU = "NVIDIA H200 (compute capability 9.0)"
 # The protocol: fixed before the first row.
-PROMPT, ANSWER = 2816, 1280
+PROMPT, ANSWER = 4096, 1280
 HELD_OUT, FAMILIES, NOT_MINTED, SAMPLES, LIKELY, RATED = 100, 50, 40, 4, 300, 300
 RIGHT_FOR_GRPO = 0.05
 # The share of a packed sequence that holds rows.
