@@ -609,7 +609,8 @@ def run(options: argparse.Namespace) -> None:
     for arm in [ARMS[name] for name in options.arms]:
         done = {row["unit"] for row in session.rows(arm.name)}
         last = ("kernelbench",) if arm.name in TABLE1 and session.prepared.kernelbench else ()
-        for unit in [unit for unit in (*arm.units, *last) if unit not in done]:
+        units = [unit for unit in (*arm.units, *last) if options.units is None or unit in options.units]
+        for unit in [unit for unit in units if unit not in done]:
             if time.monotonic() + longest[unit] > session.ends_s:
                 session.note(f"stopped before {arm.name}, {unit}; run it again to go on")
                 return
@@ -739,6 +740,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--work", type=Path, default=Path("/tmp/kcurate-experiment"))
     parser.add_argument("--budget-s", type=float, default=560.0)
+    parser.add_argument("--units", nargs="+", choices=UNITS, help="only these; judging needs an idle GPU")
     parser.add_argument("--few", type=int, default=0, help="prepare: a rehearsal with so many tasks")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()

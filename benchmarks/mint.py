@@ -8,7 +8,7 @@
     python benchmarks/mint.py board
 
 `judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and the
-key of the content, which the seed gives again. `modules` times the PyTorch modules of the workspace at the
+key of the content, which the seed gives again; answers in CUDA come first. `modules` times the PyTorch modules of the workspace at the
 headline size, all in eager mode and every so many compiled. Run again, both go on where they stopped. `take`
 writes both into docs/data as one Parquet file; `board` fills docs/minting.md from it. `alike` composes graphs
 and says how many answers to those of the test split stand in an answer of the training split, by template.
@@ -93,6 +93,7 @@ def judge(options: argparse.Namespace) -> None:
     known = {row["key"] for row in rows(options.out)}
     answers = [pair for pair in pairs(options.workspace) if not pair.id.endswith("/plain")]
     waiting = [pair for pair in answers if verdict_key(pair) not in known]
+    waiting.sort(key=lambda pair: pair.id.endswith("/triton"))  # each problem has one answer before two
     config = JudgeConfig("cuda", gpu=options.gpus[0], vouched=frozenset(map(verdict_key, waiting)))
     started, judged = time.monotonic(), Counter[str]()
     jobs = options.jobs or default_jobs("cuda", len(options.gpus))
