@@ -7,11 +7,12 @@
     python benchmarks/mint.py alike [--count 1200] [--seed 2026] [--limit 0.8]
     python benchmarks/mint.py board
 
-`judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and the
-key of the content, which the seed gives again; answers in CUDA come first. `modules` times the PyTorch modules of the workspace at the
-headline size, all in eager mode and every so many compiled. Run again, both go on where they stopped. `take`
-writes both into docs/data as one Parquet file; `board` fills docs/minting.md from it. `alike` composes graphs
-and says how many answers to those of the test split stand in an answer of the training split, by template.
+`judge` mints into the workspace (what is there stays), and appends a row for each answer: facts only, and
+the key of the content, which the seed gives again; answers in CUDA come first. `modules` times the PyTorch
+modules of the workspace at the headline size, all in eager mode and every so many compiled. Run again, both
+go on where they stopped. `take` adds both to a Parquet file in docs/data; `board` fills docs/minting.md
+from it. `alike` composes graphs and says how many answers to those of the test split stand in an answer of
+the training split, by template.
 """
 
 from __future__ import annotations
@@ -159,14 +160,17 @@ def module_times(code: str, *, compiled: bool) -> Row:
 
 
 def take(options: argparse.Namespace) -> None:
-    """Write the rows with the times of their modules as Parquet."""
+    """Add the rows with the times of their modules to the Parquet file; of a graph that has some, none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    joined = pq.read_table(DATA).to_pylist() if DATA.exists() else []
+    judged = {row["graph"] for row in joined}
     times = {row["graph"]: row for row in rows(options.modules)}
-    joined = [
+    joined += [
         {"eager_us": None, "compiled_us": None, **row, **times.get(row["graph"], {})}
         for row in rows(options.rows)
+        if row["graph"] not in judged
     ]
     pq.write_table(pa.Table.from_pylist(joined), DATA, compression="zstd", compression_level=19)
     print(f"{len(joined)} rows in {DATA.stat().st_size >> 10} KB")

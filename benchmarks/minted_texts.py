@@ -149,16 +149,27 @@ def yields(options: argparse.Namespace, graphs: Sequence[Mapping[str, Any]]) -> 
 def unpack(workspace: Workspace) -> list[str]:
     """Write all pairs and verdicts into a workspace; the ids of the pairs.
 
-    A graph that two runs composed is there as the earlier one has it, to which its answers belong.
+    A graph that two runs composed is there as the first has it that was judged, else as the first.
     """
-    names = dict[str, Path]()
-    for path in sorted(TEXTS.glob("*.parquet")):
+    files = {
+        path: pq.read_table(path, columns=["id"])["id"].to_pylist()
+        for path in sorted(TEXTS.glob("*.parquet"))
+    }
+    first = dict[str, Path]()
+    for plain in (False, True):
+        for path, ids in files.items():
+            for name in ids:
+                if name.endswith("/plain") is plain:
+                    first.setdefault(name.split("/")[1], path)
+    names = list[str]()
+    for path in files:
         for pair in candidates(path):
-            if names.setdefault(pair.id, path) == path:
+            if first[pair.id.split("/")[1]] == path:
+                names.append(pair.id)
                 store.write_candidate(workspace.pairs / pair.id, pair, durable=False)
     lines = (codec.canonical_json(codec.to_data(verdict_of(row))) + b"\n" for row in facts())
     store.write_bytes(workspace.verdicts / "minted.jsonl", b"".join(lines))
-    return list(names)
+    return names
 
 
 def main() -> None:
