@@ -6,14 +6,14 @@ Their options are the fields of the stage's settings class (`kcurate.core.option
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from kcurate.answers.settings import ImportConfig
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.core.options import JsonOption, Option
+from kcurate.core.options import Argument, JsonOption, Option
 from kcurate.dataset.settings import BuildConfig, PushConfig
 from kcurate.extract.settings import ExtractConfig
-from kcurate.mint.settings import MintConfig
+from kcurate.mint.settings import MintConfig, RatingConfig
 from kcurate.profiling.settings import ProfileConfig
 from kcurate.report.settings import ReportConfig
 from kcurate.serve.settings import ServeConfig
@@ -47,12 +47,27 @@ def import_(config: ImportConfig, fail_on: FailOnOption = None, json: JsonOption
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
 
 
-def mint(config: MintConfig, fail_on: FailOnOption = None, json: JsonOption = False) -> None:
+def mint(
+    config: MintConfig,
+    rating: RatingConfig,
+    step: Annotated[
+        Literal["problems", "rate"],
+        Argument("problems; rate: how often a model solves those that are there."),
+    ] = "problems",
+    fail_on: FailOnOption = None,
+    json: JsonOption = False,
+) -> None:
     """Compose problems that nobody wrote down: PyTorch reference, words, tests, a plain side in CUDA.
 
     Example: kcurate mint --count 100 --seed 1 -w work
     """
     from kcurate.cli import output
+
+    if step == "rate":
+        from kcurate.mint.rating import rate
+
+        output.report(rate(config, rating, note=output.note), as_json=json, fail_on=split(fail_on))
+        return
     from kcurate.core.workspace import Workspace
     from kcurate.mint.stage import run
     from kcurate.validate.stage import run as judge

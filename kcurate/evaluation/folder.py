@@ -88,8 +88,8 @@ def check(evaluated: Evaluated) -> None:
     own_reward.chosen(evaluated.reward, {})
     check_held_out(evaluated.held_out)
     source, _, path = evaluated.tasks.partition(":")
-    if source not in ("pairs", "kernelbench") or (source == "pairs" and path):
-        what, hint = f"no tasks {evaluated.tasks!r}", "pairs or kernelbench[:PATH]"
+    if source not in ("pairs", "minted", "kernelbench") or (source != "kernelbench" and path):
+        what, hint = f"no tasks {evaluated.tasks!r}", "pairs, minted or kernelbench[:PATH]"
         raise OptionError(what, where="--tasks", hint=hint)
     if evaluated.tool_calls and (not evaluated.of_claude or evaluated.protocol != "kcurate"):
         what = "only Claude has tools, and not in KernelBench's protocol"

@@ -45,12 +45,19 @@ class Evaluated:
         ),
     ] = ""
     adapter: Annotated[str | None, Option("A LoRA adapter of a model in this process.", metavar="DIR")] = None
-    tasks: Annotated[str, Option("pairs, or kernelbench[:PATH].", metavar="KIND")] = "pairs"
+    tasks: Annotated[
+        str,
+        Option(
+            "pairs, kernelbench[:PATH], or minted: the problems, proved or not, that kcurate mint wrote into "
+            "--dataset.",
+            metavar="KIND",
+        ),
+    ] = "pairs"
     level: Annotated[int, Option("KernelBench's level.", metavar="N", min=1, max=3)] = 1
     dataset: DatasetOption = ("builtin",)
     split: Annotated[
         Split | None,
-        Option("Which tasks, as kcurate train splits them.  [default: held_out; kernelbench: all]"),
+        Option("Which tasks, as kcurate train splits them.  [default: pairs: held_out; else all]"),
     ] = None
     held_out: Annotated[float, Option("At least this share of the tasks is held out.", metavar="SHARE")] = 0.2
     split_seed: Annotated[int, Option("Seed of the split.", metavar="N", min=0)] = 42

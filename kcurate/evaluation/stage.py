@@ -140,7 +140,7 @@ class _Judges:
                 self._config.jobs,
                 place.timed,
                 cache_file=self._folder.verdicts,
-                torch=self.evaluated.tasks != "pairs",
+                torch=self.evaluated.tasks.startswith("kernelbench"),
             )
             self._pool = RewardPool(own_reward.chosen(self.evaluated.reward, {}), pool_config)
         return self._pool
@@ -199,12 +199,16 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
             loaded = kernelbench.load(path or None, level=level, brief=brief, gpu=gpu, note=note)
             note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
             tasks = loaded.tasks
+    elif source == "minted":
+        gpu, brief = evaluated.gpu or "", evaluated.brief
+        roots = [Path(name) for name in evaluated.dataset]
+        tasks = tuple(task for root in roots for task in pair_tasks.minted(root, gpu=gpu, brief=brief))
     else:
         tasks = pair_tasks.load(
             *evaluated.dataset, brief=evaluated.brief, untimed=evaluated.untimed, gpu=evaluated.gpu, note=note
         )
     parts = splits.split(tasks, evaluated.held_out, evaluated.split_seed)
-    split = evaluated.split or ("all" if source == "kernelbench" else "held_out")
+    split = evaluated.split or ("held_out" if source == "pairs" else "all")
     chosen = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
     if not chosen:
         raise InputError(

@@ -16,6 +16,7 @@
 | `statement` | a graph in words |
 | `known_graphs` | graphs of KernelBench and of built-in families |
 | `admission` | whether a graph becomes a problem |
+| `rating` | `kcurate mint rate`: how often a model solves a problem |
 | `answers`, `schedules/` | fast sides from schedule templates |
 
 Not covered: how a problem is judged (`kcurate.judge`).

@@ -1,4 +1,4 @@
-"""The settings of `kcurate mint`."""
+"""The settings of `kcurate mint`, and of its step `rate`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kcurate.core.config import DEFAULT_WORKSPACE
-from kcurate.core.options import JobsOption, Option, PackOption, WorkspaceOption
+from kcurate.core.options import (
+    JobsOption,
+    Option,
+    PackOption,
+    PriceOption,
+    TimeoutOption,
+    WorkspaceOption,
+)
 
 
 @dataclass(frozen=True)
@@ -44,3 +51,19 @@ class MintConfig:
     ] = None
     jobs: JobsOption = 0
     pack: PackOption = False
+
+
+@dataclass(frozen=True)
+class RatingConfig:
+    """What `kcurate mint rate` asks of which model."""
+
+    model: Annotated[
+        str, Option("rate: the model, named as in kcurate eval.", metavar="NAME", default=None)
+    ] = ""
+    samples: Annotated[int, Option("rate: samples per problem.", metavar="N", min=1)] = 4
+    limit: Annotated[int, Option("rate: at most this many problems; 0: all.", metavar="N", min=0)] = 0
+    max_usd: Annotated[
+        float | None, Option("rate: an API's budget; the command stops before it.", metavar="X")
+    ] = None
+    price: PriceOption = None
+    timeout_s: TimeoutOption = None

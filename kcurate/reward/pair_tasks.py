@@ -69,9 +69,26 @@ def load(
     return tuple(map(_task, lessons(usable, brief=brief).taught))
 
 
-def task_of(pair: Candidate, *, brief: bool = False) -> Task:
+def minted(root: Path, *, gpu: str = "", brief: bool = False) -> tuple[Task, ...]:
+    """The problems that `kcurate mint` wrote into a workspace, answered or not: given is the plain side.
+
+    Raises:
+        InputError: there are none.
+    """
+    folder = Workspace(root).pairs / "minted"
+    pairs = store.find_candidates(folder) if store.is_folder(folder) else []
+    tasks = []
+    for pair in (store.read_candidate(path) for path in pairs if path.name == "plain"):
+        given = neutral(replace(pair, slow=pair.fast))
+        tasks.append(replace(task_of(given, brief=brief, gpu=gpu), answer=None, local_edit=False))
+    if not tasks:
+        raise InputError("no minted problem here", where=str(root), hint="run kcurate mint first")
+    return tuple(tasks)
+
+
+def task_of(pair: Candidate, *, brief: bool = False, gpu: str = "") -> Task:
     """The task of one published pair."""
-    (lesson,) = lessons((Proved(pair),), brief=brief).taught
+    (lesson,) = lessons((Proved(pair, gpu=gpu),), brief=brief).taught
     return _task(lesson)
 
 

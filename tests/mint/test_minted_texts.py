@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,7 +27,8 @@ LOST = 2
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Candidate]:
-    return list(minted_texts.candidates(minted_texts.TEXTS / "seed-2026.parquet"))
+    judged = [path for path in sorted(minted_texts.TEXTS.glob("*.parquet")) if path.stem != "seed-2027"]
+    return [pair for path in judged for pair in minted_texts.candidates(path)]
 
 
 def test_every_fact_is_about_a_committed_text(pairs: list[Candidate]) -> None:
@@ -79,6 +81,12 @@ def built(pairs: list[Candidate], tmp_path_factory: pytest.TempPathFactory) -> W
     (folder / "texts").mkdir()
     (folder / "texts/few.parquet").write_bytes(
         minted_texts.to_bytes({p.id: minted_texts.text_of(p) for p in pairs[:90]})
+    )
+    # An earlier run composed the first graph too, and nobody judged its answers.
+    (plain,) = (p for p in pairs[:5] if p.id == f"minted/{graph_of(pairs[0].id)}/plain")
+    other = replace(plain, description="as another run has it")
+    (folder / "texts/earlier.parquet").write_bytes(
+        minted_texts.to_bytes({other.id: minted_texts.text_of(other)})
     )
     workspace = Workspace(folder / "work")
     with pytest.MonkeyPatch.context() as patch:
