@@ -66,8 +66,8 @@ SFTTrainer("MODEL", args=settings, train_dataset=rows).train()
 (`kcurate serve`); a config is read as a stream with `load_dataset(..., streaming=True)`.
 """
 UNCONFIRMED = (
-    "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences, repair and trajectories are "
-    "missing: they hold confirmed pairs only; run kcurate validate --gpu 0, then build again"
+    "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences, repair and both kinds of "
+    "trajectories are missing: they hold confirmed pairs only; run kcurate validate --gpu 0, then build again"
 )
 _PROTOCOL = """\
 ## How a pair is proved
@@ -208,6 +208,7 @@ def _configs(content: Content) -> Iterator[str]:
         "repair": "`prompt` and `completion`: a wrong answer and the judge's findings; the right answer",
         "explained": "the answers of `sft` with comments, after a diagnosis and a change in measured facts",
         "trajectories": "`messages`: attempts with the judge's words between them; the last one is the best",
+        "tool_trajectories": "the same, with attempts as calls of the tool in `tools` (JSON)",
         "profiles": "Nsight Compute's counters of each side of a pair on a GPU",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }
@@ -249,8 +250,8 @@ def _columns(content: Content) -> Iterator[str]:
     yield "| column | of | holds |"
     yield "|---|---|---|"
     holders: dict[str, list[str]] = {}
-    for config in content.configs:
-        for column in parquet.CONFIGS[config]:
+    for config, files in content.configs.items():
+        for column in files[0].columns:
             holders.setdefault(column, []).append(config)
     for column, configs in holders.items():
         yield f"| `{column}` | {', '.join(configs)} | {WORDS[column]} |"

@@ -270,9 +270,7 @@ def _files(
     }
     configs = {"pairs": configs["pairs"], "tasks": tasks, **configs}
     tables_on_file = [
-        parquet.data_file(config_name, split, split_rows)
-        for config_name, table in configs.items()
-        for split, split_rows in table.items()
+        file for config_name, table in configs.items() for file in parquet.data_files(config_name, table)
     ]
     files = {file.path: file.content for file in tables_on_file}
     taught = [row for split_rows in configs.get("sft", {}).values() for row in split_rows]
