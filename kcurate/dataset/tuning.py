@@ -29,7 +29,9 @@ _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 # The columns that most tables begin and end with.
 _CHAT: dict[str, Kind] = {"id": "string", "prompt": _MESSAGES, "completion": _MESSAGES}
 _PAIR = strings("family", "domain", "license")
-_ORIGIN = strings("device", "content", "prompt_format")
+# Of prompt and answer, of two answers the longer one.
+_LENGTH: dict[str, Kind] = {"text_bytes": "int64", "over_4k": "bool", "over_8k": "bool"}
+_ORIGIN: dict[str, Kind] = {**strings("device", "content", "prompt_format"), **_LENGTH}
 SFT_COLUMNS: dict[str, Kind] = {
     **_CHAT,
     **_PAIR,
@@ -61,6 +63,7 @@ PREFERENCE_COLUMNS: dict[str, Kind] = {
     **_PAIR,
     **floats("ratio", "ratio_low", "ratio_high"),
     **strings("device", "prompt_format"),
+    **_LENGTH,
 }
 # Turns of one conversation: an attempt, the judge's words, the next attempt; the last one is the best.
 TRAJECTORY_COLUMNS: dict[str, Kind] = {
@@ -86,6 +89,10 @@ REPAIR_COLUMNS: dict[str, Kind] = {
     "speedup": "float64",
     **_ORIGIN,
 }
+# A token of 4,096 or 8,192 has at least so many bytes of text in all rows that are longer, by the tokenizers
+# in `BYTES`, which has the mean over all rows. Measured by `benchmarks/whole_dataset.py --page`.
+LEAST_BYTES = 2.5
+BYTES: Mapping[str, float] = {"Qwen": 3.11, "SmolLM2": 2.80}
 
 
 def trainable(row: Mapping[str, Any]) -> bool:
@@ -304,7 +311,10 @@ def _conversation(
     columns: Mapping[str, Kind], said: _Conversation, messages: Sequence[Mapping[str, Any]], **more: Any
 ) -> dict[str, Any]:
     facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(said.attempts)}
-    row = {**said.row, **facts, **more}
+    answers = [answer for answer, _, _ in said.attempts]
+    findings = [found for _, _, found in said.attempts]
+    length = _length([*(part["content"] for part in prompts.chat(said.prompt)), *answers, *findings])
+    row = {**said.row, **facts, **length, **more}
     return {name: row[name] for name in columns}
 
 
@@ -336,10 +346,19 @@ def _repairs(
 
 def _row(columns: Mapping[str, Kind], pair_row: Mapping[str, Any], **values: Any) -> dict[str, Any]:
     """A row of these columns, from `values` and the row of `pairs`; prompts and answers as chat messages."""
-    row = {**pair_row, **values, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(values["prompt"])}
-    for name in {"completion", "chosen", "rejected"} & values.keys():
-        row[name] = [{"role": "assistant", "content": values[name]}]
+    messages = prompts.chat(values["prompt"])
+    answers = {name: values[name] for name in ("completion", "chosen", "rejected") if name in values}
+    row = {**pair_row, **values, "prompt_format": prompts.FORMAT, "prompt": messages}
+    row |= {name: [{"role": "assistant", "content": answer}] for name, answer in answers.items()}
+    row |= _length([message["content"] for message in messages], max(answers.values(), key=len, default=""))
     return {name: row[name] for name in columns}
+
+
+def _length(texts: Iterable[str], answer: str = "") -> dict[str, Any]:
+    """The columns of `_LENGTH`: by the bytes of a token at most, so that what is not flagged is shorter."""
+    size = sum(len(text.encode()) for text in (*texts, answer))
+    flags = {f"over_{limit}k": size > limit * 1024 * LEAST_BYTES for limit in (4, 8)}
+    return {"text_bytes": size, **flags}
 
 
 def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:

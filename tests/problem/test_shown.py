@@ -47,7 +47,7 @@ def test_words_and_a_module_are_shown_as_text_in_place_of_a_name() -> None:
     stated = replace(problem(), statement="Compute y.", reference=reference)
     material = material_of(stated, PAIR.slow, "fast", "minted-0123456789ab")
     assert (material.family, material.statement) == ("", "Compute y.")
-    assert material.module.startswith("As a PyTorch module, whose call with x, w gives y:\n```python\nclass Mo")
+    assert material.module.startswith("As a PyTorch module, whose call with x, w gives y:\n```python\n")
     assert set(json.loads(material.problem)) == {"sizes", "buffers"}
     given = Side("class Model: ...", (reference.call,), language="torch")
     assert material_of(stated, given, "fast", "f").module == "", "it is the given side"
