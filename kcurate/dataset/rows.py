@@ -234,10 +234,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         **_side("slow", verdict.slow),
         **_side("fast", verdict.fast),
         "speedup": speedup.ratio if speedup else None,
-        **{
-            f"speedup_{name}": getattr(speedup, name, None)
-            for name in ("low", "high", "confidence", "blocks", "margin")
-        },
+        **{f"speedup_{name}": getattr(speedup, name, None) for name in ("low", "high", "confidence")},
+        # Both are 0 where neither is on record.
+        **{f"speedup_{name}": getattr(speedup, name, None) or None for name in ("blocks", "margin")},
         "timing_method": verdict.timing_method,
         "seeds": list(verdict.seeds),
         "judge_wall_s": verdict.wall_s,

@@ -277,7 +277,7 @@ def _mended(
 def measured_words(row: Mapping[str, Any]) -> str:
     """What a model is told of the answer of a confirmed row."""
     interval = (row["speedup_low"], row["speedup_high"], row["speedup_confidence"])
-    speedup = Speedup(row["speedup"], *interval, row["speedup_blocks"], row["speedup_margin"])
+    speedup = Speedup(row["speedup"], *interval, row["speedup_blocks"] or 0, row["speedup_margin"] or 0.0)
     environment = Environment(row["backend"], row["device"])
     verdict = Verdict(row["id"], row["key"], Outcome.CONFIRMED, environment, speedup=speedup)
     return prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict)

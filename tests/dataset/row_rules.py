@@ -92,6 +92,15 @@ def every_prompt_says_what_is_computed_and_where(dataset: Path) -> None:
         assert not USELESS.search(told), (config, row["id"])
 
 
+def every_measured_kernel_is_one_of_the_code(dataset: Path) -> None:
+    """No name of a compiler, and none of one of several instances."""
+    for row in rows_of(dataset, "explained"):
+        code, _, listed = row["prompt"][1]["content"].partition("\nMeasured:\n")
+        kernels = re.findall(r"^- Kernel (\S+): ", listed, re.MULTILINE)
+        kernels += re.findall(r"\bkernel (\w+)", row["completion"][0]["content"].partition("```")[0])
+        assert not [name for name in kernels if not re.search(rf"\b{name}\b", code)], row["id"]
+
+
 def every_preference_is_proved(dataset: Path) -> None:
     """Both answers are sides with times on one GPU model; the prompt shows neither of them."""
     pairs = {row["id"]: row for row in rows_of(dataset, "pairs")}
@@ -140,5 +149,6 @@ def check(dataset: Path) -> None:
     """All of these rules."""
     every_key_is_explained(dataset)
     every_prompt_says_what_is_computed_and_where(dataset)
+    every_measured_kernel_is_one_of_the_code(dataset)
     every_preference_is_proved(dataset)
     preferences_are_even(dataset)
