@@ -37,6 +37,8 @@ DATA = Path(__file__).resolve().parent.parent / "docs/data"
 TEXTS, RUNS = DATA / "minted", DATA / "minted/runs.jsonl"
 # The compilers of all other verdicts under the driver of the facts, which have none.
 COMPILERS = {"schedules": "nvrtc 13.0 sm_90a", "triton": "triton 3.6.0 ptxas 12.8.93"}
+# What their facts leave out, as other verdicts have it.
+DETAILS = {"NVIDIA H200": {"compute_capability": "9.0"}}
 
 
 def facts() -> Iterator[dict[str, Any]]:
@@ -53,7 +55,9 @@ def verdict_of(row: dict[str, Any]) -> Verdict:
         candidate=f"minted/{row['graph']}/{row['answer']}",
         key=row["key"],
         outcome=Outcome(row["outcome"]),
-        environment=Environment("cuda", row["device"], driver=row["driver"], compiler=compiler),
+        environment=Environment(
+            "cuda", row["device"], driver=row["driver"], compiler=compiler, details=DETAILS[row["device"]]
+        ),
         detail=row["detail"],
         slow=SideReport(median_us=row["slow_us"]),
         fast=SideReport(median_us=row["fast_us"]),

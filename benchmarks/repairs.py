@@ -2,7 +2,7 @@
 
     python benchmarks/repairs.py [--backend emulator|cuda] [--each 4] [--seed 1] [--minutes 10] [--jobs 2]
 
-Each pair's published fast side gets `--each` single mistakes (kcurate.mutate.broken). Code is compiled by
+Each pair's published fast side gets `--each` single mistakes (kcurate.mutate.broken). CUDA is compiled by
 NVRTC first, so that a compile error is what users see; the rest goes to the judge. What the judge refuses is
 appended to pairs/repairs.jsonl as a fact without code. One pair in eight also gets the given code back as an
 answer, which is refused before judging. Run again, it goes on where it stopped, with the pairs
@@ -45,6 +45,7 @@ WRONG = frozenset(
     )
 )  # fmt: skip
 NVRTC = "NVRTC for sm_90"
+DIED = "the worker process died"
 # One pair in so many is answered with its own code.
 GIVEN_BACK_EVERY = 8
 # Trials between two looks at the clock.
@@ -158,7 +159,8 @@ def judged(todo: Sequence[Trial], options: argparse.Namespace, until: float) -> 
             numbered = [(i, one.candidate) for i, one in enumerate(rest)]
             for index, verdict in batch.judge_many(numbered, config, referees=referees):
                 seen[str(verdict.outcome)] += 1
-                if verdict.outcome in WRONG and verdict.side != "slow":
+                died = verdict.detail.endswith(DIED)  # which says nothing of the code
+                if verdict.outcome in WRONG and verdict.side != "slow" and not died:
                     device = verdict.environment.device if options.backend == "cuda" else "emulator"
                     found.append(fact(rest[index], verdict, device))
     print("judged", dict(seen))
@@ -166,7 +168,9 @@ def judged(todo: Sequence[Trial], options: argparse.Namespace, until: float) -> 
 
 
 def refused_by_nvrtc(trial: Trial) -> WrongAttempt | None:
-    """The fact of a wrong version that does not compile."""
+    """The fact of a wrong version in CUDA that does not compile."""
+    if trial.candidate.fast.language != "cuda":
+        return None
     from kcurate.backends.cuda.compiler import CudaCompiler
 
     try:

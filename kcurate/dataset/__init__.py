@@ -11,6 +11,7 @@
 | `push` | to the Hub or a folder: compare, upload, load back, tag |
 | `explained` | rows of `explained`: an answer with the measurements that explain it |
 | `push_folder` | publishes into a local folder |
+| `preferences` | rows of `preferences`: two proved answers to one prompt, drawn evenly by length |
 | `repairs` | rows of `repair`: a wrong answer, the judge's findings, and the right answer |
 | `settings` | the settings of `kcurate build` and `kcurate push` |
 

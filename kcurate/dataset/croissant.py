@@ -87,39 +87,33 @@ def _file(file: parquet.DataFile) -> dict[str, Any]:
 
 def _records(file: parquet.DataFile) -> dict[str, Any]:
     name = f"{file.config}-{file.split}"
-    fields = [_field(name, file.path, column, kind) for column, kind in parquet.CONFIGS[file.config].items()]
+    fields = [_field(name, file.path, column, kind) for column, kind in file.columns.items()]
     words = f"The split {file.split} of the config {file.config}: {file.rows} rows."
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": words, "field": fields}
 
 
 def _field(records: str, path: str, column: str, kind: Kind) -> dict[str, Any]:
     """A column as a field; of lists of structs the members are fields below it."""
-    entry: dict[str, Any] = {
-        "@type": "cr:Field",
-        "@id": f"{records}/{column}",
-        "name": column,
-        "description": WORDS[column],
-        "source": {"fileObject": {"@id": path}, "extract": {"column": column}},
-    }
-    inner: Any = kind
-    while isinstance(inner, list):
+    entry = _typed(f"{records}/{column}", path, column, kind)
+    return {**entry, "description": WORDS[column]}
+
+
+def _typed(name: str, path: str, column: str, kind: Any, *members: str) -> dict[str, Any]:
+    """A field without its description; `members`: where it lies in the structs of its column."""
+    source: dict[str, Any] = {"fileObject": {"@id": path}, "extract": {"column": column}}
+    if members:
+        source["transform"] = {"jsonPath": ".".join(members)}
+    entry: dict[str, Any] = {"@type": "cr:Field", "@id": name, "name": (column, *members)[-1]}
+    entry["source"] = source
+    while isinstance(kind, list):
         entry["repeated"] = True
-        inner = inner[0]
-    if isinstance(inner, Mapping):
-        entry["subField"] = [
-            {
-                "@type": "cr:Field",
-                "@id": f"{records}/{column}/{member}",
-                "name": member,
-                "dataType": _TYPES[of_member],
-                "source": {
-                    "fileObject": {"@id": path},
-                    "extract": {"column": column},
-                    "transform": {"jsonPath": member},
-                },
-            }
-            for member, of_member in inner.items()
-        ]
-    else:
-        entry["dataType"] = _TYPES[inner]
-    return entry
+        kind = kind[0]
+    if not isinstance(kind, Mapping):
+        return {**entry, "dataType": _TYPES[kind]}
+    return {
+        **entry,
+        "subField": [
+            _typed(f"{name}/{member}", path, column, inner, *members, member)
+            for member, inner in kind.items()
+        ],
+    }

@@ -10,6 +10,7 @@ the sentences (`kcurate.prompts.explained`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -78,7 +79,7 @@ def measured(row: Mapping[str, Any], pair: Candidate, given: Profile | None) -> 
     """What a prompt lists of the given side: times, launches, resources, and counters if it has a profile."""
     for fact in _measurements(row, pair):
         yield say(fact, 0)
-    for kernel in json.loads(row["slow_resources"]):
+    for kernel in _named(row, pair):
         parts = ((kernel.get(key), words) for key, words in _RESOURCES.items())
         if listed := ", ".join(f"{amount} {words}" for amount, words in parts if amount is not None):
             yield f"Kernel {kernel['kernel']}: {listed}."
@@ -116,8 +117,9 @@ def _measurements(row: Mapping[str, Any], pair: Candidate) -> Iterator[Fact]:
 def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterator[Fact]:
     """Measurements of the given side."""
     yield from _measurements(row, pair)
-    for kernel, local in _local(row["slow_resources"]):
-        yield Fact("local", {"kernel": kernel, "bytes": str(local)})
+    for kernel in _named(row, pair):
+        if kernel.get("local_bytes"):
+            yield Fact("local", {"kernel": kernel["kernel"], "bytes": str(kernel["local_bytes"])})
     if both is not None:
         yield from list(limits(pair, both))[:MOST]
 
@@ -253,8 +255,11 @@ def launches(problem: Problem | None, side: Side) -> int | None:
     return launch_count(side.plan, names_of(problem, problem.sizes.headline))
 
 
-def _local(resources: str) -> Iterator[tuple[str, int]]:
-    """The kernels that use local memory, and its bytes per thread."""
-    for kernel in json.loads(resources):
-        if kernel.get("local_bytes"):
-            yield kernel["kernel"], kernel["local_bytes"]
+def _named(row: Mapping[str, Any], pair: Candidate) -> Iterator[Mapping[str, Any]]:
+    """The resources of the given side's kernels that its code names.
+
+    Not those of kernels that are compiled several times, as templates and in Triton are, once for each size:
+    their names are the compiler's, and which of them was timed is not on record.
+    """
+    words = frozenset(re.findall(r"\w+", pair.slow.code))
+    yield from (kernel for kernel in json.loads(row["slow_resources"]) if kernel["kernel"] in words)

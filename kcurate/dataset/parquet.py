@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate.dataset.rows import COLUMNS, PROFILE_COLUMNS, TASK_COLUMNS, Kind
+from kcurate.dataset.rows import COLUMNS, PROFILE_COLUMNS, SPARSE, TASK_COLUMNS, Kind
 from kcurate.dataset.tuning import (
     EXPLAINED_COLUMNS,
     GRPO_COLUMNS,
     PREFERENCE_COLUMNS,
     REPAIR_COLUMNS,
     SFT_COLUMNS,
+    TOOL_TRAJECTORY_COLUMNS,
     TRAJECTORY_COLUMNS,
     WRITE_COLUMNS,
 )
@@ -33,6 +34,7 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "preferences": PREFERENCE_COLUMNS,
     "repair": REPAIR_COLUMNS,
     "trajectories": TRAJECTORY_COLUMNS,
+    "tool_trajectories": TOOL_TRAJECTORY_COLUMNS,
     "profiles": PROFILE_COLUMNS,
 }
 SPLITS = ("train", "test")
@@ -50,7 +52,7 @@ _DATA_FILE = re.compile(
 
 @dataclass(frozen=True)
 class DataFile:
-    """The one file of a split of a config; `table_bytes`: the size of its table in memory.
+    """The one file of a split of a config, with `columns`; `table_bytes`: the size of its table in memory.
 
     Its name has a hash of its content, since `datasets` caches a repository by the names of its files and
     would give the rows of a dataset that was replaced in place.
@@ -61,6 +63,7 @@ class DataFile:
     content: bytes
     rows: int
     table_bytes: int
+    columns: Mapping[str, Kind]
 
     @property
     def path(self) -> str:
@@ -69,10 +72,11 @@ class DataFile:
         return f"{self.config}/{self.split}-00000-of-00001-{digest}.parquet"
 
 
-def data_file(config: str, split: str, rows: Sequence[Mapping[str, Any]]) -> DataFile:
-    """The file of these rows (at least one)."""
-    content, table_bytes = _written(config, rows)
-    return DataFile(config, split, content, len(rows), table_bytes)
+def data_files(config: str, splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[DataFile]:
+    """The files of a config, one a split (each of at least one row), all with the same columns."""
+    filled = {name for rows in splits.values() for row in rows for name in SPARSE if row.get(name)}
+    columns = {name: kind for name, kind in CONFIGS[config].items() if name not in SPARSE - filled}
+    return [DataFile(config, split, *_written(columns, rows), columns) for split, rows in splits.items()]
 
 
 def is_data_file(path: str) -> bool:
@@ -101,11 +105,11 @@ def _arrow(kind: Any) -> Any:
 
 def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     """The rows (at least one) as one Parquet file, equal to the one that `datasets` writes."""
-    return _written(config, rows)[0]
+    return _written(CONFIGS[config], rows)[0]
 
 
-def _written(config: str, rows: Sequence[Mapping[str, Any]]) -> tuple[bytes, int]:
-    """A file's content, and the size of its table.
+def _written(columns: Mapping[str, Kind], rows: Sequence[Mapping[str, Any]]) -> tuple[bytes, int, int]:
+    """A file's content, the number of its rows, and the size of its table.
 
     Importing `datasets` takes half a second. Rows become a table through JSON, since Arrow imports pandas to
     convert Python objects, which takes another quarter of a second.
@@ -113,7 +117,6 @@ def _written(config: str, rows: Sequence[Mapping[str, Any]]) -> tuple[bytes, int
     import pyarrow.json
     import pyarrow.parquet
 
-    columns = CONFIGS[config]
     info = json.dumps({"info": {"features": features(columns)}})
     schema = pyarrow.schema(_arrow(columns)).with_metadata({"huggingface": info})
     lines = "\n".join(json.dumps({name: row[name] for name in columns}, ensure_ascii=False) for row in rows)
@@ -128,7 +131,7 @@ def _written(config: str, rows: Sequence[Mapping[str, Any]]) -> tuple[bytes, int
     ) as file:
         file.write_table(table, max(1, len(rows) * GROUP_BYTES // table.nbytes))
         file.add_key_value_metadata({"content_defined_chunking": json.dumps(CHUNKS)})
-    return buffer.getvalue(), table.nbytes
+    return buffer.getvalue(), len(rows), table.nbytes
 
 
 def load(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:

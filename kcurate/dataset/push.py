@@ -20,6 +20,7 @@ from kcurate.core.runs import Run, recorded
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import changes, croissant, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
+from kcurate.dataset.rows import whole
 from kcurate.dataset.settings import PushConfig
 from kcurate.errors import InputError, OptionError, RemoteError
 from kcurate.hub.published_rows import read_rows
@@ -70,7 +71,7 @@ def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
     history = changes.read(folder)
     if history is None:
         raise InputError("no dataset here", where=str(folder), hint="run kcurate build")
-    rows = read_rows(folder)
+    rows = {split: [whole(row) for row in read] for split, read in read_rows(folder).items()}
     if changes.follow(history, rows) is not history:
         raise InputError("the rows were modified after the build", where=str(folder), hint="build it again")
     for row in (row for split_rows in rows.values() for row in split_rows):

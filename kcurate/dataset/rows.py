@@ -71,6 +71,8 @@ COLUMNS: dict[str, Kind] = {
     ],
     "other_verdicts": ["string"],
 }
+# Columns that a dataset has only if a row fills them: of suites' trees, models and several GPU models.
+SPARSE = frozenset(("suite", "url", "revision", "kernels", "model", "sources", "other_verdicts"))
 # Of `tasks`: a problem, a plain side of it, and what is known of its times; no answer.
 TASK_COLUMNS: dict[str, Kind] = {
     **strings("id", "family", "domain", "license", "origin", "graph"),
@@ -89,6 +91,11 @@ PROFILE_COLUMNS: dict[str, Kind] = {
     **floats(*BY_NAME),
     **strings("tool", "driver", "compiler"),
 }
+
+
+def whole(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `pairs` as it was made from one that was read, which lacks `SPARSE` columns."""
+    return {name: row.get(name, [] if isinstance(kind, list) else None) for name, kind in COLUMNS.items()}
 
 
 def _json(data: Any) -> str:
@@ -227,10 +234,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         **_side("slow", verdict.slow),
         **_side("fast", verdict.fast),
         "speedup": speedup.ratio if speedup else None,
-        **{
-            f"speedup_{name}": getattr(speedup, name, None)
-            for name in ("low", "high", "confidence", "blocks", "margin")
-        },
+        **{f"speedup_{name}": getattr(speedup, name, None) for name in ("low", "high", "confidence")},
+        # Both are 0 where neither is on record.
+        **{f"speedup_{name}": getattr(speedup, name, None) or None for name in ("blocks", "margin")},
         "timing_method": verdict.timing_method,
         "seeds": list(verdict.seeds),
         "judge_wall_s": verdict.wall_s,

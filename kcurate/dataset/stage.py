@@ -270,13 +270,16 @@ def _files(
     }
     configs = {"pairs": configs["pairs"], "tasks": tasks, **configs}
     tables_on_file = [
-        parquet.data_file(config_name, split, split_rows)
-        for config_name, table in configs.items()
-        for split, split_rows in table.items()
+        file for config_name, table in configs.items() for file in parquet.data_files(config_name, table)
     ]
     files = {file.path: file.content for file in tables_on_file}
     taught = [row for split_rows in configs.get("sft", {}).values() for row in split_rows]
-    content = card.Content(by_split, tables_on_file, gates, history.version, taught)
+    lengths = {
+        config_name: [row["text_bytes"] for split_rows in table.values() for row in split_rows]
+        for config_name, table in configs.items()
+        if "text_bytes" in parquet.CONFIGS[config_name]
+    }
+    content = card.Content(by_split, tables_on_file, gates, history.version, taught, lengths)
     speedups = [row["speedup"] for row in rows if trainable(row) and row["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"

@@ -1,5 +1,5 @@
 """Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `explained`, `write`, `preferences`,
-`repair`, `trajectories`.
+`repair`, `trajectories`, `tool_trajectories`.
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
 Only confirmed pairs become rows. Not covered: which of these become prompts (`kcurate.problem.lessons`),
@@ -8,26 +8,30 @@ training itself.
 
 from __future__ import annotations
 
-import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kcurate import prompts, roofline
 from kcurate.dataset.explained import Both, causes_of, explained, measured
+from kcurate.dataset.preferences import Preference, preferences
 from kcurate.dataset.repairs import EMULATOR, NO_GPU, remade, repairs
 from kcurate.dataset.rows import Kind, floats, strings
 from kcurate.hub.published_rows import candidate_of
 from kcurate.problem import shown
 from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
 from kcurate.problem.techniques import names_technique
+from kcurate.prompts.tools import JUDGE
 from kcurate.records import AttemptOutcome, Environment, Outcome, Prompt, Speedup, Verdict, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 # The columns that most tables begin and end with.
 _CHAT: dict[str, Kind] = {"id": "string", "prompt": _MESSAGES, "completion": _MESSAGES}
 _PAIR = strings("family", "domain", "license")
-_ORIGIN = strings("device", "content", "prompt_format")
+# Of prompt and answer, of two answers the longer one.
+_LENGTH: dict[str, Kind] = {"text_bytes": "int64", "over_4k": "bool", "over_8k": "bool"}
+_ORIGIN: dict[str, Kind] = {**strings("device", "content", "prompt_format"), **_LENGTH}
 SFT_COLUMNS: dict[str, Kind] = {
     **_CHAT,
     **_PAIR,
@@ -51,13 +55,15 @@ WRITE_COLUMNS: dict[str, Kind] = {**_CHAT, **_PAIR, "us": "float64", **_ORIGIN}
 EXPLAINED_COLUMNS: dict[str, Kind] = {**SFT_COLUMNS, "counted": "bool"}
 # In the form that DPO trainers read. `ratio`: time of `rejected` over time of `chosen`.
 PREFERENCE_COLUMNS: dict[str, Kind] = {
-    **strings("id", "rejected_id"),
+    **strings("id", "rejected_id", "rejected_side"),
     "prompt": _MESSAGES,
     "chosen": _MESSAGES,
     "rejected": _MESSAGES,
+    **strings("chosen_language", "rejected_language"),
     **_PAIR,
     **floats("ratio", "ratio_low", "ratio_high"),
     **strings("device", "prompt_format"),
+    **_LENGTH,
 }
 # Turns of one conversation: an attempt, the judge's words, the next attempt; the last one is the best.
 TRAJECTORY_COLUMNS: dict[str, Kind] = {
@@ -68,6 +74,14 @@ TRAJECTORY_COLUMNS: dict[str, Kind] = {
     "speedup": "float64",
     **_ORIGIN,
 }
+# The same conversations, with attempts as calls of a tool; in the form that chat templates and TRL take.
+_CALL = {**strings("id", "type"), "function": {"name": "string", "arguments": {"answer": "string"}}}
+_WITH_CALLS = {**strings("role", "content"), "tool_calls": [_CALL], **strings("tool_call_id", "name")}
+TOOL_TRAJECTORY_COLUMNS: dict[str, Kind] = {
+    **TRAJECTORY_COLUMNS,
+    "messages": [_WITH_CALLS],
+    "tools": "string",
+}
 REPAIR_COLUMNS: dict[str, Kind] = {
     **_CHAT,
     **_PAIR,
@@ -75,6 +89,10 @@ REPAIR_COLUMNS: dict[str, Kind] = {
     "speedup": "float64",
     **_ORIGIN,
 }
+# A token of 4,096 or 8,192 has at least so many bytes of text in all rows that are longer, by the tokenizers
+# in `BYTES`, which has the mean over all rows. Measured by `benchmarks/whole_dataset.py --page`.
+LEAST_BYTES = 2.5
+BYTES: Mapping[str, float] = {"Qwen": 3.11, "SmolLM2": 2.80}
 
 
 def trainable(row: Mapping[str, Any]) -> bool:
@@ -105,6 +123,7 @@ def tables(
         known = replace(known, taught=scored, untaught=known.untaught | local)
     answered = [(by_id[lesson.pair.id], lesson) for lesson in known.taught if lesson.answer is not None]
     profiles, causes = counted or {}, _causes(known.answers)
+    conversations = [*_climbs(known.answers, by_id), *_mended(known, by_id, wrong)]
     configs = {
         "sft": [sft_row(row, lesson) for row, lesson in answered],
         "grpo": [
@@ -116,9 +135,10 @@ def tables(
             if (in_parts := explained_row(row, lesson, profiles.get(lesson.pair.id), causes[lesson.pair.id]))
         ],
         "write": list(_written(proved, by_id)),
-        "preferences": list(_preferences(known.answers, by_id)),
+        "preferences": [_preference(each, by_id) for each in preferences(proved, by_id)],
         "repair": list(_repairs(known, proved, by_id, wrong)),
-        "trajectories": [*_climbs(known.answers, by_id), *_mended(known, by_id, wrong)],
+        "trajectories": [_trajectory(each) for each in conversations],
+        "tool_trajectories": [_with_tool(each) for each in conversations],
     }
     return configs, known.untaught
 
@@ -187,33 +207,36 @@ def _least_ratio(better: Proved, worse: Proved) -> float | None:
     return better.interval[0] / worse.interval[1]
 
 
-def _preferences(
-    answers: Iterable[Iterable[Answered]], rows: Mapping[str, Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Two answers to one prompt whose speedups over the same given side, on one GPU model, do not overlap."""
-    for group in answers:
-        known = [answered for answered in group if answered.answer is not None and answered.of.interval]
-        for better, worse in itertools.combinations(known, 2):
-            low = _least_ratio(better.of, worse.of)
-            if low is None or low <= 1:
-                continue
-            assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
-            yield _row(
-                PREFERENCE_COLUMNS,
-                rows[better.of.pair.id],
-                prompt=shown.request(better.of.pair, gpu=better.of.where),
-                chosen=better.answer,
-                rejected=worse.answer,
-                rejected_id=worse.of.pair.id,
-                ratio=better.of.speedup / worse.of.speedup,
-                ratio_low=low,
-                ratio_high=better.of.interval[1] / worse.of.interval[0],
-            )
+def _preference(preference: Preference, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    of = preference.of
+    return _row(
+        PREFERENCE_COLUMNS,
+        rows[of.better.pair.id],
+        prompt=preference.prompt,
+        chosen=preference.chosen,
+        rejected=preference.rejected,
+        chosen_language=of.chosen.language,
+        rejected_id=of.worse.pair.id,
+        rejected_side=of.side,
+        rejected_language=of.rejected.language,
+        ratio=of.ratio,
+        ratio_low=of.low,
+        ratio_high=of.high,
+    )
+
+
+@dataclass(frozen=True)
+class _Conversation:
+    """A prompt and attempts: the answer, what to do about it and what was found; the last one is the best."""
+
+    row: Mapping[str, Any]
+    prompt: Prompt
+    attempts: Sequence[tuple[str, str, str]]
 
 
 def _climbs(
     answers: Iterable[Sequence[Answered]], rows: Mapping[str, Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[_Conversation]:
     """From answers to one prompt, slower ones first; what was measured stands between them."""
     for group in answers:
         climb: list[Answered] = []
@@ -226,12 +249,12 @@ def _climbs(
                 (str(each.answer), "improve", measured_words(rows[each.of.pair.id])) for each in climb
             ]
             best = climb[-1].of
-            yield _trajectory(rows[best.pair.id], shown.request(best.pair, gpu=best.where), attempts)
+            yield _Conversation(rows[best.pair.id], shown.request(best.pair, gpu=best.where), attempts)
 
 
 def _mended(
     known: Lessons, rows: Mapping[str, Mapping[str, Any]], wrong: Iterable[WrongAttempt]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[_Conversation]:
     """For a pair with wrong answers: at most two of them with different outcomes, then the right one."""
     facts: dict[str, list[WrongAttempt]] = {}
     for fact in wrong:
@@ -247,32 +270,52 @@ def _mended(
             attempts.append((text, "repair", fact.findings))
         if not attempts or lesson.answer is None or lesson.technique is not None:
             continue
-        gpu = NO_GPU if EMULATOR in outcomes.values() else ""
-        yield _trajectory(rows[pair.id], shown.request(pair, gpu=gpu), [*attempts, (lesson.answer, "", "")])
+        prompt = shown.request(pair, gpu=NO_GPU) if EMULATOR in outcomes.values() else lesson.prompt
+        yield _Conversation(rows[pair.id], prompt, [*attempts, (lesson.answer, "", "")])
 
 
 def measured_words(row: Mapping[str, Any]) -> str:
     """What a model is told of the answer of a confirmed row."""
     interval = (row["speedup_low"], row["speedup_high"], row["speedup_confidence"])
-    speedup = Speedup(row["speedup"], *interval, row["speedup_blocks"], row["speedup_margin"])
+    speedup = Speedup(row["speedup"], *interval, row["speedup_blocks"] or 0, row["speedup_margin"] or 0.0)
     environment = Environment(row["backend"], row["device"])
     verdict = Verdict(row["id"], row["key"], Outcome.CONFIRMED, environment, speedup=speedup)
     return prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict)
 
 
-def _trajectory(
-    row: Mapping[str, Any], prompt: Prompt, attempts: Sequence[tuple[str, str, str]]
-) -> dict[str, Any]:
-    """`attempts`: answer, what to do about it, and what was found; nothing follows the last answer."""
-    messages = prompts.chat(prompt)
-    for answer, action, findings in attempts:
+def _trajectory(said: _Conversation) -> dict[str, Any]:
+    """A conversation in which the judge's words are the user's."""
+    messages = prompts.chat(said.prompt)
+    for answer, action, findings in said.attempts:
         messages.append({"role": "assistant", "content": answer})
-        if answer != attempts[-1][0]:
+        if answer != said.attempts[-1][0]:
             messages.append({"role": "user", "content": prompts.go_on(action, findings)})
-    return {
-        name: {**row, "prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(attempts)}[name]
-        for name in TRAJECTORY_COLUMNS
-    }
+    return _conversation(TRAJECTORY_COLUMNS, said, messages)
+
+
+def _with_tool(said: _Conversation) -> dict[str, Any]:
+    """A conversation in which attempts are calls of the judge, and the last one is the answer."""
+    messages: list[dict[str, Any]] = [*prompts.chat(said.prompt)]
+    name, best = JUDGE["function"]["name"], said.attempts[-1][0]
+    for number, (answer, _, findings) in enumerate(said.attempts[:-1]):
+        identifier, function = f"call_{number}", {"name": name, "arguments": {"answer": answer}}
+        call = {"id": identifier, "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "content": findings, "tool_call_id": identifier, "name": name})
+    messages.append({"role": "assistant", "content": best})
+    messages = [{part: message.get(part) for part in _WITH_CALLS} for message in messages]
+    return _conversation(TOOL_TRAJECTORY_COLUMNS, said, messages, tools=json.dumps([JUDGE]))
+
+
+def _conversation(
+    columns: Mapping[str, Kind], said: _Conversation, messages: Sequence[Mapping[str, Any]], **more: Any
+) -> dict[str, Any]:
+    facts = {"prompt_format": prompts.FORMAT, "messages": messages, "attempts": len(said.attempts)}
+    answers = [answer for answer, _, _ in said.attempts]
+    findings = [found for _, _, found in said.attempts]
+    length = _length([*(part["content"] for part in prompts.chat(said.prompt)), *answers, *findings])
+    row = {**said.row, **facts, **length, **more}
+    return {name: row[name] for name in columns}
 
 
 def _repairs(
@@ -303,10 +346,19 @@ def _repairs(
 
 def _row(columns: Mapping[str, Kind], pair_row: Mapping[str, Any], **values: Any) -> dict[str, Any]:
     """A row of these columns, from `values` and the row of `pairs`; prompts and answers as chat messages."""
-    row = {**pair_row, **values, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(values["prompt"])}
-    for name in {"completion", "chosen", "rejected"} & values.keys():
-        row[name] = [{"role": "assistant", "content": values[name]}]
+    messages = prompts.chat(values["prompt"])
+    answers = {name: values[name] for name in ("completion", "chosen", "rejected") if name in values}
+    row = {**pair_row, **values, "prompt_format": prompts.FORMAT, "prompt": messages}
+    row |= {name: [{"role": "assistant", "content": answer}] for name, answer in answers.items()}
+    row |= _length([message["content"] for message in messages], max(answers.values(), key=len, default=""))
     return {name: row[name] for name in columns}
+
+
+def _length(texts: Iterable[str], answer: str = "") -> dict[str, Any]:
+    """The columns of `_LENGTH`: by the bytes of a token at most, so that what is not flagged is shorter."""
+    size = sum(len(text.encode()) for text in (*texts, answer))
+    flags = {f"over_{limit}k": size > limit * 1024 * LEAST_BYTES for limit in (4, 8)}
+    return {"text_bytes": size, **flags}
 
 
 def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class Proved:
 
     @property
     def where(self) -> str:
-        """The GPU and the target, as prompts have them."""
-        return "\n".join(part for part in (self.gpu, self.target) if part)
+        """The GPU and the target there, as prompts have them; empty if the GPU is not known."""
+        return "\n".join(part for part in (self.gpu, self.target) if part and self.gpu)
 
     @classmethod
     def of_row(cls, pair: Candidate, row: Mapping[str, Any], target: str = "") -> Proved:
@@ -208,7 +208,8 @@ def _answers(proved: Iterable[Proved]) -> tuple[tuple[tuple[Answered, ...], ...]
         if why := unasked(proof.pair):
             untaught[proof.pair.id] = why
         else:
-            groups.setdefault(shown.request(proof.pair), []).append(Answered(proof, _answer(proof.pair)))
+            answer = completion_of(proof.pair)
+            groups.setdefault(shown.request(proof.pair), []).append(Answered(proof, answer))
     for group in groups.values():
         group.sort(key=lambda answered: (answered.answer is None, -(answered.of.speedup or 0.0)))
     return tuple(map(tuple, groups.values())), untaught
@@ -221,10 +222,10 @@ def unasked(pair: Candidate) -> Untaught | None:
     return Untaught.SINGLE_SIZE if pair.problem is not None and pair.problem.single_size else None
 
 
-def _answer(pair: Candidate) -> str | None:
-    """The fast side as a completion, if that reads back as the fast side."""
+def completion_of(pair: Candidate, *, whole: bool = False) -> str | None:
+    """The fast side as a completion, if that reads back as the fast side; `whole`: always with its plan."""
     assert pair.problem is not None, "a prompt shows it"
-    answer = shown.answer_of(pair.fast, pair.slow)
+    answer = shown.whole_answer(pair.fast) if whole else shown.answer_of(pair.fast, pair.slow)
     side = side_of(answer, pair.slow, pair.problem, pair.fast.language)
     if isinstance(side, str):
         return None

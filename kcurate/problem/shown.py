@@ -17,7 +17,7 @@ from kcurate.cuda_source import normalise
 from kcurate.problem.compare import KAPPA, NORM_BOUND, C
 from kcurate.problem.techniques import names_technique
 from kcurate.prompts import Answer, Earlier, Material, Technique, plan_language
-from kcurate.records import Candidate, Language, Problem, Prompt, Side, SideName
+from kcurate.records import Candidate, Language, Problem, Prompt, Reference, Side, SideName
 from kcurate.triton_source import bare_python
 
 _LANGUAGES: Mapping[Language, str] = {"cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
@@ -33,26 +33,42 @@ _NAMES_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 def material_of(
     problem: Problem, side: Side, makes: SideName, family: str, gpu: str = "", wants: Language = "cuda"
 ) -> Material:
-    """What a prompt shows of a computation: one side, and which side (`makes`) it wants in which language."""
+    """What a prompt shows of a computation: one side, and which side (`makes`) it wants in which language.
+
+    Words say more than the name of a family, which for composed problems is a hash.
+    """
+    data: dict[str, Any] = codec.to_data(problem)
+    statement, _ = data.pop("statement", ""), data.pop("reference", None)
     return Material(
         makes=makes,
-        family=family,
+        family="" if statement else family,
+        statement=statement,
+        module=_module(problem.reference) if problem.reference and side.language != "torch" else "",
         code=_bare(side),
         plan=_shown_launch(side),
-        problem=json_text.pretty(codec.to_data(problem)),
+        problem=json_text.pretty(data),
         language=side.language,
         gpu=gpu,
         wants=wants,
-        notes=_notes(problem, side, wants),
+        notes=_notes(data, side, wants),
     )
 
 
-def _notes(problem: Problem, side: Side, wants: Language) -> str:
-    """Lines on what the rules do not say of this problem and the plan of the given side."""
-    lines = list(plan_language.explained([codec.to_data(problem), launch_data(side)["plan"]]))
+def _module(reference: Reference) -> str:
+    call = reference.call
+    what = (
+        f"As a PyTorch module, whose call with {', '.join(map(str, call.args))} gives {', '.join(call.to)}:"
+    )
+    return f"{what}\n```python\n{reference.code.rstrip()}\n```\n"
+
+
+def _notes(problem: Mapping[str, Any], side: Side, wants: Language) -> str:
+    """Lines on what the rules do not say of this problem (plain data) and the plan of the given side."""
+    lines = list(plan_language.explained([problem, launch_data(side)["plan"]]))
     if side.language != wants and side.language != "torch":
         lines.append(f"The plan is one of {_LANGUAGES[side.language]}; yours is one of {_LANGUAGES[wants]}.")
-    types = {buffer.dtype for buffer in problem.buffers.values() if buffer.role in ("out", "inout")}
+    buffers = problem["buffers"].values()
+    types = {buffer["dtype"] for buffer in buffers if buffer.get("role") in ("out", "inout")}
     if bounds := [f"{NORM_BOUND[name]:g} ({name})" for name in sorted(types & NORM_BOUND.keys())]:
         lines.append(_TOLERANCE.format(bounds=", ".join(bounds)))
     return "".join(f"{line}\n" for line in lines)
@@ -78,6 +94,11 @@ def request(
     wants = "cuda" if wanted == "torch" else wanted
     material = material_of(candidate.problem, given, makes, candidate.family, gpu, wants)
     return prompts.build(material, technique, brief=brief)
+
+
+def open_request(problem: Problem, given: Side, family: str, gpu: str = "") -> Prompt:
+    """The prompt that shows a side and leaves open whether the other one is in CUDA or in Triton."""
+    return prompts.in_any_language(material_of(problem, given, "fast", family, gpu, given.language))
 
 
 def words_of(candidate: Candidate) -> str:

@@ -7,11 +7,12 @@ covered: making profiles (`kcurate.profiling.stage`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate.core import resources, store
 from kcurate.core.workspace import Workspace
-from kcurate.profiling.counters import VERSION
+from kcurate.profiling.counters import VERSION, capped
 from kcurate.records import SIDES, Candidate, Profile, SideName
 
 
@@ -36,6 +37,7 @@ class Profiles:
 
     def add(self, profile: Profile) -> None:
         """Add a profile, which replaces an earlier one with the same device and key."""
+        profile = replace(profile, counters=capped(profile.counters))
         self._by_key[profile.device, profile.key] = profile
         self._named.add((profile.candidate, profile.side))
 

@@ -17,7 +17,7 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 from kcurate.prompts.feedback import feedback
 from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, go_on, write
+from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, go_on, in_any_language, write
 
 __all__ = [
     "FORMAT",
@@ -33,6 +33,7 @@ __all__ = [
     "chat",
     "feedback",
     "go_on",
+    "in_any_language",
     "read_reply",
     "write",
     "write_answer",

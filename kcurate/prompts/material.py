@@ -38,7 +38,8 @@ class Earlier:
 class Material:
     """A kernel to start from. `makes`: the side to be written; the given code is the other one.
 
-    `family`: a plain name of the computation, such as `matrix-vector`. `language`: of the given code;
+    `family`: a plain name of the computation, such as `matrix-vector`. `statement`: the computation in words;
+    `module`: the same as a PyTorch module, with the words that introduce it. `language`: of the given code;
     `wants`: of the answer. `gpu`: where the answer will run, such as `NVIDIA H200 (compute capability 9.0)`;
     empty: any GPU; further lines may say what is to be reached. `notes`: lines on keys of the problem and
     the plan that the rules do not explain.
@@ -53,3 +54,5 @@ class Material:
     gpu: str = ""
     wants: Language = "cuda"
     notes: str = ""
+    statement: str = ""
+    module: str = ""

@@ -82,6 +82,13 @@ def plans(language: Language) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+@cache
+def triton_launches() -> str:
+    """The paragraph after `plans("cuda")` that says how launches of Triton differ."""
+    missing = '"upload" or "tensor_map"'
+    return f"In Triton a plan has no {missing}, and a launch is\n{form('Launch', 'triton')}\n\n"
+
+
 def explained(data: Any) -> Iterator[str]:
     """A line for each key of a problem or a given plan (plain JSON) that the rules do not explain."""
     keys = frozenset(_keys(data))
@@ -91,7 +98,7 @@ def explained(data: Any) -> Iterator[str]:
     for name in _OF_PROBLEMS:
         part = definitions()[name]
         for key in part["properties"]:
-            if key in keys - _PLAIN - _OF_THE_RULE and key not in ("single_size", "statement", "reference"):
+            if key in keys - _PLAIN - _OF_THE_RULE and key != "single_size":
                 yield f'"{key}": {_words(part, key)}'
 
 

@@ -12,10 +12,10 @@ from functools import cache
 from typing import Literal
 
 from kcurate.prompts.material import Earlier, Example, Material, Technique
-from kcurate.prompts.plan_language import plans
+from kcurate.prompts.plan_language import plans, triton_launches
 from kcurate.records import Language, Prompt, SideName
 
-FORMAT = "6"
+FORMAT = "7"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
@@ -67,6 +67,9 @@ _PLAN_WRITTEN = """\
 _NAMES = """\
 - No comments. Names say what a thing is; no name says whether the code is quick or not.
 """
+_PLAN_GIVEN = """\
+- Always give the whole plan.
+"""
 _COMMENTED = """\
 - Comments say what the code does not. Names say what a thing is; no name says whether the code is quick \
 or not.
@@ -74,6 +77,13 @@ or not.
 _TRITON_ROLE = """\
 You write Triton modules (Python, compiled by Triton for one NVIDIA GPU). "launch" names a function; its \
 "args" are for the parameters that are not constexpr, in order.
+
+A computation is given \
+"""
+_ANY_ROLE = """\
+You write device code for one NVIDIA GPU, in CUDA (C++17, one file, compiled with NVRTC) or as a Triton \
+module (Python), whichever is faster here. In a plan "launch" names a kernel, or a function of the module, \
+whose "args" are for the parameters that are not constexpr, in order.
 
 A computation is given \
 """
@@ -103,6 +113,8 @@ EXPLAINED_FORM = (
     'that begins with "Change:" says what your code does in its place. Then comes ' + _FENCED
 )
 WRITING_FORM = TEXT_FORM.replace(" and, only if the plan changes,", ", and")
+
+_ANY_FORM = WRITING_FORM.replace("```cuda block", "```cuda block, or one fenced ```python block,")
 
 _GOALS = {
     ("slow", True): """\
@@ -135,6 +147,9 @@ _TRANSLATED = {
 _WRITE = """\
 Write a side that is as fast as you can make it, by whatever technique suits it. The reference only says \
 what to compute.
+"""
+_IN_ANY = """\
+Write the side that is as fast as you can make it, in CUDA or in Triton.
 """
 _ACTIONS = {
     "write": "",
@@ -264,6 +279,17 @@ def go_on(
     return "\n".join([last, *start, *goal, _GOING_ON[action]])
 
 
+def in_any_language(material: Material) -> Prompt:
+    """The prompt for a fast side in CUDA or in Triton, as the model likes."""
+    common, cuda = _CONTRACT.split("\n", 1)
+    triton = _TRITON_CONTRACT.split("\n", 1)[1]
+    parts = (
+        *(_ANY_ROLE, _AS_A_SIDE, plans("cuda"), triton_launches(), _DATA, _OTHER_SIDE),
+        *(f"{common}\n{_PLAN_GIVEN}{_NAMES}", f"In CUDA:\n{cuda}", f"In Triton:\n{triton}"),
+    )
+    return Prompt("".join(parts) + _ANY_FORM, _context(material), _IN_ANY)
+
+
 def write(what: str, material: Material) -> Prompt:
     """The prompt for a first side of a problem, in words and by a reference, the code of `material`."""
     context = _context(material, f"{what}\n", "Reference")
@@ -286,7 +312,9 @@ def chat(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def _context(material: Material, what: str = "", role: str = "") -> str:
-    """`what`: the computation in words; `role`: what the code is, if not the side to be rewritten."""
+    """`what`: the computation in words, where the problem has none; `role`: what the code is, if not the side
+    to be rewritten.
+    """
     plan, of = (f"{role} plan", f" of the {role.lower()}") if role else ("Plan", "")
     if material.language == "torch":
         code = f"PyTorch module{of}:\n```python\n{material.code.rstrip()}\n```\n"
@@ -297,9 +325,12 @@ def _context(material: Material, what: str = "", role: str = "") -> str:
         code = f"Device code{of}:\n```cuda\n{material.code.rstrip()}\n```\n"
     where = f"GPU: {material.gpu}\n\n" if material.gpu else ""
     family = f"Computation: {material.family}\n\n" if material.family else ""
+    if material.statement:
+        what = f"{material.statement.rstrip()}\n"
     what = f"{what}\n" if what else ""
+    module = f"{material.module.rstrip()}\n\n" if material.module else ""
     return (
-        f"{family}{what}{where}Problem:\n```json\n{material.problem.rstrip()}\n```\n{material.notes}\n"
+        f"{family}{what}{module}{where}Problem:\n```json\n{material.problem.rstrip()}\n```\n{material.notes}\n"
         f"{plan}:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
     )
 

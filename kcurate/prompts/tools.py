@@ -14,6 +14,24 @@ from kcurate.records import Language
 
 COMPILE, RUN, TIME, PROFILE = "compile", "run_tests", "time", "profile"
 SUBMIT, SUBMIT_VERSION = "submit_kernel", "submit_version"
+# The tool of training in several turns (`kcurate.train.turns`), as chat templates and servers take it.
+JUDGE: Mapping[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "judge",
+        "description": "Compile an answer, compare its results with those of the given code, and time it.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "answer": {
+                    "type": "string",
+                    "description": "The whole answer, in the form that the final one has.",
+                }
+            },
+            "required": ["answer"],
+        },
+    },
+}
 # Those that go on with a conversation.
 RUNS = frozenset({COMPILE, RUN, TIME, PROFILE})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -9,12 +10,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dataset import row_rules
 from dataset.telling import told
 
 from kcurate.core import resources, store
@@ -39,6 +41,7 @@ from kcurate.prompts.tasks import (
     BRIEF_RULES,
     system,
 )
+from kcurate.prompts.tools import JUDGE
 from kcurate.records import Candidate, Launch, Side, WrongAttempt, steps
 from kcurate.triton_source import bare_python
 
@@ -264,38 +267,8 @@ def test_every_answer_keeps_the_rules(answered: list[tuple[Row, Answer, Side]], 
     assert {side.language for _, _, side in answered} == {"cuda", "triton"}
 
 
-def keys_of(data: object) -> Iterator[str]:
-    """The keys of a plan; those of `constexprs` name parameters of the code."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield key
-            yield from () if key == "constexprs" else keys_of(value)
-    elif isinstance(data, list | tuple):
-        for value in data:
-            yield from keys_of(value)
-
-
-def test_every_key_of_an_answer_and_a_problem_is_explained_in_its_prompt(dataset: Path) -> None:
-    """Those of scratch buffers too; an answer's own names for buffers need no words."""
-    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
-    for config in ("sft", "write", "explained", "repair", "preferences"):
-        for row in (row for some in read_rows(dataset, config).values() for row in some):
-            prompt = "\n".join(message["content"] for message in row["prompt"])
-            words = re.sub(r"```.*?```", "", prompt, flags=re.DOTALL)
-            for name in {"completion", "chosen", "rejected"} & row.keys():
-                answer = read_reply(row[name][0]["content"], "text", pairs[row["id"]]["fast_language"])
-                assert isinstance(answer, Answer)
-                used = {*keys_of(answer.plan), *keys_of(list((answer.buffers or {}).values()))}
-                missing = {key for key in used if f'"{key}"' not in words}
-                assert not missing, (config, row["id"])
-            problem = json.loads(pairs[row["id"]]["problem"])
-            buffers = problem["buffers"].values()
-            used = {key for buffer in buffers for key in (*buffer, *(buffer.get("tolerance") or {}))}
-            used |= {key for key in problem if key in ("records", "reference")}
-            missing = {key for key in used - {"dtype", "shape", "tolerance"} if f'"{key}"' not in words}
-            assert not missing, (config, row["id"])
-            floats = any("float" in each["dtype"] for each in buffers if each.get("role") in ("out", "inout"))
-            assert ("A float element r may be off by 8 (u |r| + 4 sqrt(K)" in words) == floats
+def test_what_holds_for_every_row(dataset: Path) -> None:
+    row_rules.check(dataset)
 
 
 def test_words_for_a_first_side_name_no_technique_and_come_with_a_reference(dataset: Path) -> None:
@@ -384,24 +357,26 @@ def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None
         assert replace(side, nondeterministic=candidate.fast.nondeterministic) == candidate.fast
 
 
-def test_preferences_are_answers_as_sft_has_them_whose_intervals_are_apart(dataset: Path) -> None:
-    """A rung without a technique of its own is in no row of sft; it still is a right answer, a slower one."""
-    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
-    found = [one for some in read_rows(dataset, "preferences").values() for one in some]
-    taught = {one["id"]: one for some in read_rows(dataset, "sft").values() for one in some}
-    assert len(found) > 20
-    alone = [one for one in found if not {one["id"], one["rejected_id"]} <= set(taught)]
-    assert 10 * len(alone) < len(found)
-    for one in found:
-        better, worse = pairs[one["id"]], pairs[one["rejected_id"]]
-        assert (better["slow_code"], better["problem"]) == (worse["slow_code"], worse["problem"])
-        for which, name in (("chosen", one["id"]), ("rejected", one["rejected_id"])):
-            if name in taught:
-                assert one[which] == taught[name]["completion"]
-            else:
-                answer = read_reply(one[which][0]["content"], "text")
-                assert isinstance(answer, Answer) and answer.code.strip() == pairs[name]["fast_code"].strip()
-        assert better["speedup_low"] > worse["speedup_high"] and one["ratio_low"] > 1
+def test_attempts_are_calls_of_the_tool_that_training_has(dataset: Path) -> None:
+    """The same conversations, as chat templates and TRL take them."""
+    plain = {row["content"]: row["messages"] for row in row_rules.rows_of(dataset, "trajectories")}
+    rows = row_rules.rows_of(dataset, "tool_trajectories")
+    assert len(rows) == len(row_rules.rows_of(dataset, "trajectories")) > 300
+    for row in rows:
+        assert json.loads(row["tools"]) == [JUDGE]
+        roles = [message["role"] for message in row["messages"]]
+        assert roles == ["system", "user", *["assistant", "tool"] * (row["attempts"] - 1), "assistant"]
+        for call, result in itertools.pairwise(row["messages"][2:-1]):
+            if call["role"] == "assistant":
+                assert call["tool_calls"][0]["id"] == result["tool_call_id"] and result["name"] == "judge"
+        answers = [
+            (message["tool_calls"] or [{"function": {"arguments": {"answer": message["content"]}}}])[0]
+            for message in row["messages"]
+            if message["role"] == "assistant"
+        ]
+        texts = [call["function"]["arguments"]["answer"] for call in answers]
+        said = [message["content"] for message in plain[row["content"]] if message["role"] == "assistant"]
+        assert texts[-1] == said[-1] and len(texts) == row["attempts"]
 
 
 def test_attempts_end_with_the_known_answer_and_the_judges_words_stand_between(dataset: Path) -> None:

@@ -44,15 +44,24 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
         posed = [{**row, "problem": json.dumps(problem)} for row, problem in zip(rows, problems, strict=True)]
         return list(task_rows(posed, ()))
     found = []
+    if config == "preferences":
+        rungs = [rung(row, number) for number, row in enumerate(rows)]
+        return tables([*rows, *rungs])[0][config]
     if config == "profiles":
         pairs = [pair(f"demo/{number}", number) for number in range(count)]
         known = on_file.Profiles(map(profile, pairs))
         return [one for row, own in zip(rows, pairs, strict=True) for one in profile_rows(row, own, known)]
-    for number, row in enumerate(rows):
-        other = replace(candidate_of(row), id=f"{row['id']}/rung", fast=pair("demo/x", number + 40).fast)
-        rung = a_row(other, speedup=3.0, speedup_low=2.9, speedup_high=3.1)
-        found += tables([row, *([rung] if config == "preferences" else [])], [wrong(row)])[0][config]
+    for row in rows:
+        found += tables([row], [wrong(row)])[0][config]
     return found
+
+
+def rung(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A longer answer to the prompt of a row; faster than the row's if the number is even."""
+    fast, name = pair("demo/x", number + 400).fast, f"{row['id']}/rung"
+    other = replace(candidate_of(row), id=name, fast=fast, techniques=("warp-shuffle",))
+    ratio = 1.2 if number % 2 else 3.0
+    return a_row(other, speedup=ratio, speedup_low=ratio - 0.1, speedup_high=ratio + 0.1)
 
 
 def feature(kind: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from kcurate.core import store
 from kcurate.core.workspace import Workspace
 from kcurate.dataset import parquet
 from kcurate.dataset.push import PushConfig, run
+from kcurate.dataset.rows import whole
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
@@ -216,7 +218,8 @@ def test_a_bad_name_is_told(space: Workspace, hub: Hub, repo: str) -> None:
 def test_a_dataset_that_was_changed_by_hand_does_not_leave(space: Workspace, hub: Hub) -> None:
     (path,) = space.dataset.glob("pairs/train-*.parquet")
     rows = read_rows(space.dataset)["train"]
-    path.write_bytes(parquet.to_bytes("pairs", [{**rows[0], "speedup": 99.0}, *rows[1:]]))
+    changed = [{**rows[0], "speedup": 99.0}, *rows[1:]]
+    path.write_bytes(parquet.to_bytes("pairs", [whole(row) for row in changed]))
     with pytest.raises(InputError, match="the rows were modified after the build"):
         run(config(space, hub))
     assert not hub.requests
@@ -357,34 +360,68 @@ LOADS = """
 import sys, datasets
 for streaming in (False, True):
     rows = datasets.load_dataset(sys.argv[1], "sft", split="train", streaming=streaming)
-    print(*sorted(row["id"] for row in rows))
-datasets.load_dataset(sys.argv[1], "sft", download_mode="force_redownload", cache_dir=sys.argv[2])
+    print(*sorted(row["content"] for row in rows))
+if len(sys.argv) > 2:
+    datasets.load_dataset(sys.argv[1], "sft", download_mode="force_redownload", cache_dir=sys.argv[2])
 """
+
+
+def loaded(home: Path, hub: Hub, *words: str) -> list[list[str]]:
+    """The contents of the rows as `datasets` gives them, from its cache in `home` and as a stream."""
+    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def contents(space: Workspace) -> list[str]:
+    return sorted(row["content"] for row in read_rows(space.dataset, "sft")["train"])
 
 
 @pytest.mark.parametrize("place", ["local", "hub"])
 def test_a_dataset_replaced_in_place_is_never_served_from_a_cache(
     space: Workspace, hub: Hub, tmp_path: Path, place: str
 ) -> None:
-    """As rows as a stream, and as rows loaded anew into the old cache."""
-    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
-    command = [
-        sys.executable,
-        "-c",
-        LOADS,
-        str(space.dataset) if place == "local" else REPO,
-        str(tmp_path / "c"),
-    ]
-    for added in ((), ((pair("demo/9", 9), Outcome.CONFIRMED),)):
-        workspace(space.root, added)
+    """As rows, as a stream, and as rows loaded anew into the old cache; there are as many rows as before."""
+    where = str(space.dataset) if place == "local" else REPO
+    before: list[str] = []
+    for factor in (1, 9):
+        workspace(space.root, [(pair("demo/1", factor), Outcome.CONFIRMED)])
         build(BuildConfig(space.root))
         run(config(space, hub))
-        done = subprocess.run(
-            command, env={**os.environ, **variables}, capture_output=True, text=True, check=False, timeout=120
-        )
-        ids = sorted(one["id"] for one in read_rows(space.dataset, "sft")["train"])
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert [line.split() for line in done.stdout.splitlines()] == [ids, ids]
+        now = contents(space)
+        assert now != before and len(now) == (len(before) or len(now))
+        assert loaded(tmp_path / "home", hub, where, str(tmp_path / "c")) == [now, now]
+        before = now
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_the_hash_in_a_name_is_all_that_a_cache_sees(
+    space: Workspace, hub: Hub, tmp_path: Path, hashed: bool
+) -> None:
+    """Without it, and without the sizes that the card has, the rows before are served again."""
+    first: list[str] = []
+    for factor in (1, 9):
+        workspace(space.root, [(pair("demo/1", factor), Outcome.CONFIRMED)])
+        build(BuildConfig(space.root))
+        card = space.dataset / "README.md"
+        text = re.sub(r"^dataset_info:\n(?:(?:- |  ).*\n)*", "", card.read_text(), flags=re.MULTILINE)
+        if not hashed:
+            text = re.sub(r"-[0-9a-f]{16}\.parquet", ".parquet", text)
+            for path in space.dataset.glob("*/*.parquet"):
+                path.rename(path.with_name(re.sub(r"-[0-9a-f]{16}\.", ".", path.name)))
+        assert "dataset_info" not in text
+        card.write_text(text)
+        now, first = contents(space), first or contents(space)
+        assert loaded(tmp_path / "home", hub, str(space.dataset)) == [now if hashed else first, now]
+    assert now != first
 
 
 @pytest.mark.slow

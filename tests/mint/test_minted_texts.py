@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from dataset import row_rules
 
 from benchmarks import minted_texts
 from kcurate.core import codec, store
@@ -118,6 +119,21 @@ def test_a_problem_is_a_task_once_and_without_answers(pairs: list[Candidate], bu
             assert task["statement"] and task["given_code"] and bool(task["module"]) >= bool(task["graph"])
             assert task["answers"] == len(answers[task["problem"]])
             assert task["given_code"] not in answers[task["problem"]]
+
+
+def test_what_holds_for_every_row(built: Workspace) -> None:
+    row_rules.check(built.dataset)
+
+
+@pytest.mark.slow
+def test_what_holds_for_every_row_of_all_that_is_committed(tmp_path: Path) -> None:
+    """What rules made of the built-in pairs apart, which `benchmarks/whole_dataset.py` makes again."""
+    workspace = Workspace(tmp_path)
+    minted_texts.unpack(workspace)
+    run(BuildConfig(workspace.root, built_in=True))
+    row_rules.check(workspace.dataset)
+    row_rules.no_column_is_empty(workspace.dataset)
+    assert len(row_rules.rows_of(workspace.dataset, "preferences")) >= 1000
 
 
 def test_every_row_is_on_its_side(built: Workspace) -> None:

@@ -143,3 +143,8 @@ def test_families_are_together_through_others() -> None:
 
     found = together([("a", code(1)), ("b", code(1, 2)), ("c", code(2)), ("d", code(3))])
     assert found["a"] == found["c"] == {"a", "b", "c"} and found["d"] == {"d"}
+
+
+def test_a_target_stands_only_behind_a_gpu() -> None:
+    one = Proved(rung("demo/one", "int one = 1;"), 2.0, target="Target: 1 us.")
+    assert (one.where, replace(one, gpu="G").where) == ("", "G\nTarget: 1 us.")

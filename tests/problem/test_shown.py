@@ -9,7 +9,7 @@ from kcurate import prompts
 from kcurate.core import resources, store
 from kcurate.problem.shown import answer_of, launch_data, material_of
 from kcurate.prompts import Answer
-from kcurate.records import Problem
+from kcurate.records import Call, Problem, Reference, Side
 
 PAIR = store.read_candidate(resources.pairs_dir() / "reduction-scan" / "reduce-sum")
 
@@ -39,3 +39,15 @@ def test_what_training_writes_is_what_the_search_reads() -> None:
     found = prompts.read_reply(prompts.write_answer(answer), "text")
     assert isinstance(found, Answer)
     assert found == answer
+
+
+def test_words_and_a_module_are_shown_as_text_in_place_of_a_name() -> None:
+    """A composed problem's family is a hash; its words and module would be unreadable inside of JSON."""
+    reference = Reference("class Model: ...", Call("Model", ("x", "w"), ("y",)))
+    stated = replace(problem(), statement="Compute y.", reference=reference)
+    material = material_of(stated, PAIR.slow, "fast", "minted-0123456789ab")
+    assert (material.family, material.statement) == ("", "Compute y.")
+    assert material.module.startswith("As a PyTorch module, whose call with x, w gives y:\n```python\n")
+    assert set(json.loads(material.problem)) == {"sizes", "buffers"}
+    given = Side("class Model: ...", (reference.call,), language="torch")
+    assert material_of(stated, given, "fast", "f").module == "", "it is the given side"

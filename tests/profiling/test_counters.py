@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 
 import pytest
+from small import scaled
 
 from kcurate.core import resources
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.profiling import ncu
 from kcurate.profiling.counters import BY_NAME, COUNTERS, Counted, Rule, metrics, of_side, shown
+from kcurate.profiling.on_file import Profiles, side_key
 from kcurate.profiling.technique_counters import CONFLICTS, EXPECTED, LAUNCHES, moves
 from kcurate.records import Profile
 
@@ -34,6 +36,16 @@ PRINTED = f"""==PROF== Connected to process 4711 (/usr/bin/python3.12)
 "1","4711","python3.12","127.0.0.1","scale(const float *, ""q"", int)","1","13","(128, 1, 1)","(4, 1, 1)",\
 "0","9.0","Command line profiler metrics","sm__warps_active.avg.pct_of_peak_sustained_active","%","nan"
 """
+
+
+def test_no_share_is_above_the_whole() -> None:
+    """Hits and all sectors of L2 are counted in different replays, and the hits can come out higher."""
+    names = {"lts__t_sectors_lookup_hit.sum": 106.0, "lts__t_sectors.sum": 100.0}
+    assert of_side([Counted(1.0, names)])["l2_hit_pct"] == 100.0
+    candidate = scaled("a")
+    values, key = {"l2_hit_pct": 106.5, "flops": 3e9}, side_key(candidate, "slow")
+    known = Profiles([Profile("a", "slow", key, "GPU", "ncu", 1, 1, values)]).of(candidate, "slow", "GPU")
+    assert known is not None and known.counters == {"l2_hit_pct": 100.0, "flops": 3e9}
 
 
 def test_what_ncu_prints_is_read_in_base_units_by_launch() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from kcurate import prompts
 from kcurate.problem.techniques import names_technique
 from kcurate.prompts import Answer, Earlier, Example, Material, Technique, Unreadable, plan_language
 from kcurate.prompts.feedback import MAX_LOG_CHARS, MAX_LOG_LINES, trim_log
+from kcurate.prompts.tasks import rules
 from kcurate.records import AttemptOutcome, Environment, Language, Outcome, Speedup, Verdict
 
 MATERIAL = Material("slow", "scale", "__global__ void k() {}", '{"plan": []}', '{"sizes": {}}')
@@ -79,6 +81,27 @@ def test_triton_has_rules_and_a_form_of_its_own() -> None:
     assert prompts.read_reply(reply, "text") == Answer(CODE)
     found = prompts.read_reply(reply, "text", "triton")
     assert isinstance(found, Answer) and found.code.startswith("import triton")
+
+
+def test_where_the_language_is_open_both_are_explained() -> None:
+    """Rules, launches and steps of CUDA and of Triton, each once, and one form of answer."""
+    prompt = prompts.in_any_language(replace(MATERIAL, makes="fast"))
+    for language in ("cuda", "triton"):
+        said = rules(cast(Language, language)).replace(plan_language.plans(cast(Language, language)), "")
+        for line in said.splitlines():
+            if line.startswith("- ") and not line.startswith(("- The given plan", "- It computes")):
+                assert prompt.system.count(line) == 1, line
+        assert plan_language.form("Launch", cast(Language, language)) in prompt.system
+    assert "one fenced ```cuda block, or one fenced ```python block" in prompt.system
+    assert "always" not in prompt.task and "in CUDA or in Triton" in prompt.task
+
+
+def test_words_and_a_module_stand_as_text_before_the_problem() -> None:
+    material = replace(
+        MATERIAL, family="", statement="Compute y = 2 x.", module="As PyTorch:\n```python\nM\n```\n"
+    )
+    context = prompts.build(material, None).context
+    assert context.startswith("Compute y = 2 x.\n\nAs PyTorch:\n```python\nM\n```\n\nProblem:\n")
 
 
 def test_an_earlier_answer_is_shown_with_what_was_found() -> None:

@@ -9,15 +9,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from dataset.making import a_row, pair
 from train.asked import WRONG, reply, task
 
 from kcurate.cli import run
+from kcurate.dataset.repairs import side_id
+from kcurate.dataset.tuning import tables
+from kcurate.hub.published_rows import candidate_of
 from kcurate.local_models import weights
 from kcurate.local_models.form import Form
 from kcurate.local_models.settings import ModelSettings
+from kcurate.mutate.broken import ATTEMPTS
+from kcurate.mutate.choosing import every
+from kcurate.prompts.tools import JUDGE
+from kcurate.records import Outcome, WrongAttempt
 from kcurate.reward.task import Judged, Task
 from kcurate.train.run_folder import MetricsLog, RunFolder
 from kcurate.train.turns import DONE, PlainTurns, environment, has_tools
@@ -130,6 +138,22 @@ def qwen_template() -> str:
     found = importlib.util.find_spec("trl")
     assert found is not None and found.origin is not None
     return (Path(found.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text()
+
+
+def test_the_tool_of_published_conversations_is_that_of_training(tokenizer: Any) -> None:
+    from transformers.utils import get_json_schema
+
+    schema = get_json_schema(environment({}, cast(Any, None))().judge)
+    del schema["function"]["return"]
+    assert schema == JUDGE
+    row = a_row(pair("demo/a"))
+    side = every(candidate_of(row).fast, ATTEMPTS, "lost_tail")[0].side
+    wrong = WrongAttempt(row["id"], "lost_tail", 0, side_id(side), Outcome.MISMATCH, "Wrong.", "emulator")
+    (said,) = tables([row], [wrong])[0]["tool_trajectories"]
+    tokenizer.chat_template = qwen_template()
+    text = tokenizer.apply_chat_template(said["messages"], tools=json.loads(said["tools"]), tokenize=False)
+    assert text.count('<tool_call>\n{"name": "judge", "arguments": {"answer": "```cuda') == 1
+    assert text.count("<tool_response>\nWrong.\n</tool_response>") == 1 and "None" not in text
 
 
 def test_tools_are_for_templates_that_have_them(tokenizer: Any) -> None:

@@ -18,6 +18,7 @@ from kcurate.dataset import parquet
 from kcurate.dataset.push import PushConfig
 from kcurate.dataset.push import run as push
 from kcurate.dataset.rows import row as row_of
+from kcurate.dataset.rows import whole
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
@@ -157,7 +158,7 @@ def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None
     (path,) = (space.dataset / "pairs").glob("train-*.parquet")
     first, second = read_rows(space.dataset)["train"]
     wrong = {**second, "fast_code": second["fast_code"].replace("a * x[i]", "a + x[i]")}
-    path.write_bytes(parquet.to_bytes("pairs", [first, wrong]))
+    path.write_bytes(parquet.to_bytes("pairs", [whole(first), whole(wrong)]))
     config = VerifyConfig(str(space.dataset), tmp_path / "again", backend="emulator", jobs=1)
     report = run(config)
     assert report.summary.items == {"rows": {"broken": 1, "untimed": 1}}

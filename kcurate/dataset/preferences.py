@@ -1,0 +1,176 @@
+"""Rows of `preferences`: two right answers to one prompt, by different techniques; the faster one is chosen.
+
+An answer is any proved side of a problem, a slow one too where the prompt shows another. Which of two is
+faster is what one verdict says of both, or two verdicts against the same given side whose intervals are
+apart. Where the two are in different languages the prompt leaves the language open. Not covered: judging.
+
+So that length tells nothing, each split has as many pairs in which the chosen answer is the longer one as
+pairs in which it is the shorter one: among those in one language, and among those in two. All of the rarer
+kind are taken; of the other first one of each problem, then a second one, two fast sides before others, the
+rest by hash. No text is changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kcurate.core import store
+from kcurate.problem import shown
+from kcurate.problem.lessons import Proved, completion_of, unasked
+from kcurate.records import Prompt, Side, SideName
+
+_Rows = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Two sides of a problem, and how many times as long the slower one takes, with an interval.
+
+    The faster one is the fast side of `better`; the slower one is the side `side` of `worse`.
+    """
+
+    better: Proved
+    worse: Proved
+    side: SideName
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def chosen(self) -> Side:
+        """The faster one."""
+        return self.better.pair.fast
+
+    @property
+    def rejected(self) -> Side:
+        """The slower one."""
+        return self.worse.pair.fast if self.side == "fast" else self.worse.pair.slow
+
+    @property
+    def open(self) -> bool:
+        """Whether they are in different languages."""
+        return self.chosen.language != self.rejected.language
+
+    @property
+    def hash(self) -> str:
+        """A number that says nothing of them."""
+        return store.content_id(self.better.pair.id, self.worse.pair.id, self.side)
+
+
+@dataclass(frozen=True)
+class Preference:
+    """A prompt and two answers to it."""
+
+    of: Ordered
+    prompt: Prompt
+    chosen: str
+    rejected: str
+
+    @property
+    def longer(self) -> bool:
+        """Whether the chosen answer is the longer one, in characters."""
+        return len(self.chosen) > len(self.rejected)
+
+
+def preferences(proved: Iterable[Proved], rows: _Rows) -> list[Preference]:
+    """The preferences of one split, sorted by the ids of their pairs; `rows`: of `pairs`, by id."""
+    known: dict[tuple[str, str, str], list[Proved]] = defaultdict(list)
+    for proof in proved:
+        if proof.interval is not None and unasked(proof.pair) is None:
+            known[proof.pair.family, rows[proof.pair.id]["problem"], proof.gpu].append(proof)
+    drawn: list[Preference] = []
+    kinds: dict[tuple[bool, bool], list[tuple[int, Preference]]] = defaultdict(list)
+    for group in known.values():
+        earlier = Counter[tuple[bool, bool]]()
+        for pair in sorted(_ordered(group), key=lambda pair: (pair.side == "slow", pair.hash)):
+            preference = _asked(pair, group, rows)
+            if preference is not None and len(preference.chosen) != len(preference.rejected):
+                kind = pair.open, preference.longer
+                kinds[kind].append((earlier[kind], preference))
+                earlier[kind] += 1
+    for language_open in (False, True):
+        both = [kinds[language_open, longer] for longer in (False, True)]
+        for ranked in both:
+            ranked.sort(key=lambda at: (at[0], at[1].of.side == "slow", at[1].of.hash))
+            drawn += [preference for _, preference in ranked[: min(map(len, both))]]
+    return sorted(drawn, key=lambda each: (each.of.better.pair.id, each.of.worse.pair.id, each.of.side))
+
+
+def _ordered(group: Sequence[Proved]) -> Iterator[Ordered]:
+    """Sides of one problem of which it is proved, on one GPU model, that one is faster; each two once."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for pair in itertools.chain(_by_one_verdict(group), _by_two_verdicts(group)):
+        texts = (*_text(pair.chosen), *_text(pair.rejected))
+        if texts not in seen:
+            seen.add(texts)
+            yield pair
+
+
+def _text(side: Side) -> tuple[str, str]:
+    return side.code, str(shown.launch_data(side))
+
+
+def _by_one_verdict(group: Iterable[Proved]) -> Iterator[Ordered]:
+    for proof in group:
+        pair = proof.pair
+        if pair.techniques or pair.slow.language != pair.fast.language:
+            assert proof.speedup is not None and proof.interval is not None, "it was timed"
+            yield Ordered(proof, proof, "slow", proof.speedup, *proof.interval)
+
+
+def _by_two_verdicts(group: Iterable[Proved]) -> Iterator[Ordered]:
+    for better, worse in itertools.permutations(group, 2):
+        if better.pair.slow != worse.pair.slow or _ways(better) == _ways(worse):
+            continue
+        assert better.speedup and worse.speedup and better.interval and worse.interval, "both were timed"
+        low, high = better.interval[0] / worse.interval[1], better.interval[1] / worse.interval[0]
+        if low > 1:
+            yield Ordered(better, worse, "fast", better.speedup / worse.speedup, low, high)
+
+
+def _ways(proof: Proved) -> tuple[str, frozenset[str], tuple[str, ...]]:
+    """The language, the techniques and the schedules of a fast side."""
+    return proof.pair.fast.language, frozenset(proof.pair.techniques), proof.pair.origin.rules
+
+
+def _asked(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preference | None:
+    """Both sides as answers to one prompt; None if there is no other side that it can show."""
+    given = _given(pair, group, rows)
+    problem = pair.better.pair.problem
+    if given is None or problem is None:
+        return None
+    whole = replace(pair.better.pair, slow=given)
+    sides = (replace(whole, fast=side) for side in (pair.chosen, pair.rejected))
+    chosen, rejected = (completion_of(candidate, whole=pair.open) for candidate in sides)
+    if chosen is None or rejected is None:
+        return None
+    where = pair.better.where
+    if pair.open:
+        prompt = shown.open_request(problem, given, whole.family, where)
+    else:
+        prompt = shown.request(whole, gpu=where)
+    return Preference(pair, prompt, chosen, rejected)
+
+
+def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
+    """What the prompt shows: the problem's PyTorch module, else the slowest side that nobody made slow."""
+    problem = pair.better.pair.problem
+    if problem is not None and problem.reference is not None:
+        return Side(problem.reference.code, (problem.reference.call,), language="torch")
+    answers = (pair.chosen.code, pair.rejected.code)
+    slower = [
+        proof
+        for proof in group
+        if proof.pair.slow.code not in answers
+        and rows[proof.pair.id]["slow_us"] > rows[pair.better.pair.id]["fast_us"]
+    ]
+    plainest = min(
+        slower,
+        key=lambda proof: (bool(proof.pair.origin.rules), -rows[proof.pair.id]["slow_us"], proof.pair.id),
+        default=None,
+    )
+    return plainest.pair.slow if plainest is not None else None
