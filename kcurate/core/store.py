@@ -54,9 +54,9 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
         InputError: the folder cannot be written (read-only, full disk, a file in its place), or `path` is not
             a regular file (a folder, a device, a pipe).
     """
-    with packs.writing(path):
+    with packs.writing(path) as place:
         _replace(path, data, durable=durable)
-    packing.after_writing(path)
+    packing.after_writing(place)
 
 
 def _replace(path: Path, data: bytes, *, durable: bool) -> None:
@@ -92,7 +92,7 @@ def _temporary(path: Path) -> tuple[int, str]:
     try:
         return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(path.parent, exist_ok=True)  # noqa: PTH103 - of three levels, half the calls of `Path.mkdir`
         return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
 
 

@@ -10,7 +10,7 @@ import re
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
 
-_COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
+COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
 _PLAIN = {b"asm": b"asm", b"volatile": b"volatile"}
 _ASM = re.compile(rf"({COMMENT}|{LITERAL})|\b(?:asm|__asm(?:__)?|__volatile(?:__)?)\b".encode(), re.DOTALL)
 _REGISTER = re.compile(rf"({COMMENT}|{LITERAL})|\bregister\s+(?=[A-Za-z_:])".encode(), re.DOTALL)
@@ -24,7 +24,7 @@ _SPACE = rb"__(?:device|host|global)__"
 def without_compound_literals(text: bytes) -> bytes:
     """C's `= (struct point){x, y}` becomes C++'s `= point{x, y}`."""
     out, at = [], 0
-    for match in _COMPOUND.finditer(blank_literals(text)):
+    for match in COMPOUND.finditer(blank_literals(text)):
         out += [text[at : match.start(1)], match[2]]
         at = match.end(1)
     return b"".join([*out, text[at:]])
