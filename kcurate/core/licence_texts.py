@@ -198,9 +198,7 @@ def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Not
     tags, rest = reading.tags, reading.left
     licenses = [*tags, *reading.texts]
     license = joint(each.value for each in licenses)
-    families = frozenset(
-        family for _, left in rest for family, pattern in _FAMILIES.items() if pattern.search(left)
-    )
+    families = frozenset(family for _, left in rest for family in _named(left))
     restricted = reading.unreadable or _first(rest, where, _restrictions(license, families))
     barrier = restricted or (None if license else _first(rest, where, (_STATEMENT, _RESERVED)))
     refers = bool(families) or any(_REFERENCE.search(left) for _, left in rest)
@@ -245,6 +243,12 @@ def _has(license: str, family: str) -> bool:
 
 
 @lru_cache(maxsize=128)  # many files have the same one
+def _named(text: str) -> frozenset[str]:
+    """The licences that a text names."""
+    return frozenset(family for family, pattern in _FAMILIES.items() if pattern.search(text))
+
+
+@lru_cache(maxsize=128)
 def _recognised(text: str) -> tuple[tuple[str, int, int], ...]:
     """The licence texts in a text: identifier, start, end; links to licences are none."""
     from licenseclassifier import identify_license

@@ -21,7 +21,7 @@ from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.records import Argument
 
 _OPEN = re.compile(rb"<\s*<\s*<")
-_ANY = re.compile(_OPEN.pattern + rb"|\bcudaLaunch")
+_ANY = re.compile(_OPEN.pattern + rb"|cudaLaunch(?<!\wcudaLaunch)")
 _HEAD = re.compile(MARK.pattern + rb"([^;{}]*)")
 _CALLED = re.compile(rb"(\w+)\s*\(")
 _CLOSE = re.compile(rb">\s*>\s*>")

@@ -24,7 +24,7 @@ _GRAMMAR_KNOWS = b"__launch_bounds__"
 # In `__global__ void MACRO(...) name(` the macro expands to attributes or to nothing.
 _UNNAMED = re.compile(rb"\b__global__\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
 _NAMED = re.compile(rb"\s*(?:void\s+)?[A-Za-z_]\w*\s*\(")
-_CALL = re.compile(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()", re.MULTILINE)
+_CALL = re.compile(rb"\n[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()")
 _DECLARATION = re.compile(
     rb"\s*(?:(?:__global__|__device__|__host__|__constant__|template|extern|static|namespace|void)\b|"
     rb"[A-Za-z_]\w*[ \t]*\()"
@@ -314,12 +314,12 @@ def _unnamed_calls(bare: bytes) -> Iterator[tuple[int, int]]:
 def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
     """Macro calls that are a statement of their own, without a semicolon, before a possible kernel."""
     last = 0
-    for match in _CALL.finditer(bare):
+    for match in _CALL.finditer(b"\n" + bare):  # each place is one further on than in `bare`
         if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
             continue
-        end = closing(bare, match.end(), MAX_CALL_BYTES)
+        end = closing(bare, match.end() - 1, MAX_CALL_BYTES)
         if end is not None and _DECLARATION.match(bare, end):
-            yield match.start(1), end
+            yield match.start(1) - 1, end
             last = end
 
 

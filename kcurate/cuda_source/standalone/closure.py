@@ -23,7 +23,7 @@ from kcurate.cuda_source.preprocess.macros import Saved, without_saving
 from kcurate.cuda_source.standalone import header_names
 from kcurate.cuda_source.standalone.host_methods import as_scope, without_host_methods
 from kcurate.cuda_source.standalone.source_repairs import (
-    COMPOUND,
+    TYPED_BRACE,
     annotate,
     annotate_methods,
     with_plain_asm,
@@ -336,7 +336,7 @@ class Unit:
     def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
         """The repairs of one item's text: the name of each, and the text after it."""
         repairs: list[tuple[str, bytes]] = []
-        if item.kind == "function" and COMPOUND.search(self.bare(item)):
+        if item.kind == "function" and TYPED_BRACE.search(self.bare(item)):
             text = without_compound_literals(text)
             repairs.append(("compound-literal", text))
         if item.end <= self.shim_bytes:

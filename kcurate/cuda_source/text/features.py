@@ -50,7 +50,7 @@ _FEATURES: Mapping[str, re.Pattern[bytes]] = {
     "constant-memory": re.compile(rb"\b__constant__\b"),
     "device-globals": re.compile(rb"^\s*(?:static\s+)?__device__\s+[^(;]*;", re.MULTILINE),
     "double-precision": re.compile(rb"\bdouble\b"),
-    "dynamic-shared-memory": re.compile(rb"\bextern\s+__shared__\b"),
+    "dynamic-shared-memory": re.compile(rb"extern(?<!\wextern)\s+__shared__\b"),
     "half-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
     "inline-ptx": re.compile(rb"\basm\b"),
     "launch-bounds": re.compile(rb"\b__launch_bounds__\b"),
