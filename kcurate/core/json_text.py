@@ -21,11 +21,11 @@ def pretty(data: Any) -> str:
 
 
 def _render(data: Any, depth: int) -> str:
-    flat = _flat(data)
-    if not isinstance(data, dict | list) or not data:
-        return flat
-    if depth and len(flat) + 2 * depth <= WIDTH:
-        return flat
+    nested = isinstance(data, dict | list) and data
+    if depth or not nested:
+        flat = _flat(data)
+        if not nested or len(flat) + 2 * depth <= WIDTH:
+            return flat
     inner = "  " * (depth + 1)
     if isinstance(data, dict):
         rows = [f"{inner}{_flat(key)}: {_render(value, depth + 1)}" for key, value in data.items()]

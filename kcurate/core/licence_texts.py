@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kcurate.records import Sourced
 
@@ -19,7 +20,7 @@ MAX_QUOTED = 120
 # The share of a licence file that a recognised text must be; the rest is a title, holders, an introduction.
 MIN_SHARE = 0.75
 
-_ONE = r"(?://[^\n]*|/\*.*?(?:\*/|\Z))"
+_ONE = r"(?://[^\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/|\Z))"
 _C_COMMENTS = re.compile(rf"{_ONE}(?:\s*{_ONE})*", re.DOTALL)
 _PYTHON_COMMENTS = re.compile(
     r"^[ \t]*#[^\n]*(?:\n[ \t]*#[^\n]*)*|\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)", re.DOTALL | re.MULTILINE
@@ -197,9 +198,7 @@ def _notices(blocks: list[tuple[int, str]], where: str, min_share: float) -> Not
     tags, rest = reading.tags, reading.left
     licenses = [*tags, *reading.texts]
     license = joint(each.value for each in licenses)
-    families = frozenset(
-        family for _, left in rest for family, pattern in _FAMILIES.items() if pattern.search(left)
-    )
+    families = frozenset(family for _, left in rest for family in _named(left))
     restricted = reading.unreadable or _first(rest, where, _restrictions(license, families))
     barrier = restricted or (None if license else _first(rest, where, (_STATEMENT, _RESERVED)))
     refers = bool(families) or any(_REFERENCE.search(left) for _, left in rest)
@@ -243,7 +242,14 @@ def _has(license: str, family: str) -> bool:
     return any(word.strip("()").startswith(family) for word in license.split())
 
 
-def _recognised(text: str) -> list[tuple[str, int, int]]:
+@lru_cache(maxsize=128)  # many files have the same one
+def _named(text: str) -> frozenset[str]:
+    """The licences that a text names."""
+    return frozenset(family for family, pattern in _FAMILIES.items() if pattern.search(text))
+
+
+@lru_cache(maxsize=128)
+def _recognised(text: str) -> tuple[tuple[str, int, int], ...]:
     """The licence texts in a text: identifier, start, end; links to licences are none."""
     from licenseclassifier import identify_license
 
@@ -253,7 +259,7 @@ def _recognised(text: str) -> list[tuple[str, int, int]]:
         spelled, words = canonical(name), text[match.start : match.end]
         if spelled is not None and len(words.split()) > 1:
             matches.append((spelled, match.end - len(words.lstrip()), match.end))
-    return matches
+    return tuple(matches)
 
 
 def _without(text: str, start: int, end: int) -> str:

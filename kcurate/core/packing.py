@@ -79,9 +79,8 @@ class _Written:
     count = 0
 
 
-def after_writing(path: Path) -> None:
+def after_writing(place: Place | None) -> None:
     """Count a file; after `MOVE_AFTER` of them those of its workspace move, unless one is being written."""
-    place = Place.of(path)
     if place is None:
         return
     _Written.count += 1

@@ -41,11 +41,13 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> Place | None:
         """The place of a path; None: it is in no packed workspace."""
-        absolute = Path(os.path.normpath(path.absolute()))
-        for top in (absolute, *absolute.parents):
-            if (top / FOLDER).is_dir() and (top / MARKER).is_file():
-                return cls(top, "" if top == absolute else absolute.relative_to(top).as_posix())
-        return None
+        # Of strings: it is asked several times a file, and a `Path` costs more than the look at the disk.
+        absolute = top = os.path.abspath(path)  # noqa: PTH100
+        while not (os.path.isdir(f"{top}/{FOLDER}") and os.path.isfile(f"{top}/{MARKER}")):  # noqa: PTH112, PTH113
+            below, top = top, os.path.dirname(top)  # noqa: PTH120
+            if top == below:
+                return None
+        return cls(Path(top), absolute[len(top) :].lstrip("/"))
 
 
 @contextlib.contextmanager
@@ -69,14 +71,14 @@ def locked(root: Path, kind: int) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Keep the files of a packed workspace in place while one of them is written."""
+def writing(path: Path) -> Iterator[Place | None]:
+    """Keep the files of a packed workspace in place while one of them is written; gives its place."""
     place = Place.of(path)
     if place is None or not is_inside(place.name):
-        yield
+        yield place
         return
     with locked(place.root, fcntl.LOCK_SH):
-        yield
+        yield place
 
 
 def read(path: Path) -> bytes | None:

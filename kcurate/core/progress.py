@@ -51,6 +51,9 @@ def _redraw(tqdm_bar: Any, ended: threading.Event) -> None:
 
 def each(items: Iterable[T], title: str, total: int | None = None, unit: str = "") -> Iterator[T]:
     """The items, with a bar that advances when the next one is requested."""
+    if quiet or not sys.stderr.isatty():
+        yield from items
+        return
     count = len(items) if total is None and isinstance(items, Sized) else total
     with bar(title, count, unit) as items_bar:
         for item in items:

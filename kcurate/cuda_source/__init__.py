@@ -26,12 +26,12 @@ from kcurate.cuda_source.standalone.unit import (
     marks_in,
     whole_file,
 )
-from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
+from kcurate.cuda_source.text.blanking import bare_file, blank_comments, blank_literals
 from kcurate.cuda_source.text.features import features, techniques
 from kcurate.cuda_source.text.normalise import normalise, normalised_tokens
 
 __all__ = [
-    "Item", "KernelSource", "Mark", "Parsed", "UnitReport", "blank_comments", "blank_literals",
-    "extract_unit", "features", "global_macros", "kernel_signatures", "local_includes", "marks_in",
-    "normalise", "normalised_tokens", "parse", "techniques", "whole_file",
+    "Item", "KernelSource", "Mark", "Parsed", "UnitReport", "bare_file", "blank_comments",
+    "blank_literals", "extract_unit", "features", "global_macros", "kernel_signatures", "local_includes",
+    "marks_in", "normalise", "normalised_tokens", "parse", "techniques", "whole_file",
 ]  # fmt: skip

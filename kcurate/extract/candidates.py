@@ -57,7 +57,7 @@ def merged_with_earlier(place: Path, candidate: Candidate, note: Note) -> Candid
     earlier = _earlier(place, note)
     merged = _merged(earlier, candidate)
     if earlier != merged:
-        store.write_candidate(place, merged)
+        store.write_candidate(place, merged, durable=earlier is not None)  # a new one can be made again
     return merged
 
 

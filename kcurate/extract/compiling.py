@@ -131,10 +131,12 @@ def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
     """
     kernel = replace(task.kernel, compiled=compiled)
     path = task.folder / "kernel.json"
-    if not _same_code(task):
-        store.remove(path)
+    is_new = not store.is_folder(task.folder)
+    if is_new or not _same_code(task):
+        if not is_new:
+            store.remove(path)
         store.write_bytes(_code_path(task), task.code, durable=False)
-    if _read(path) != kernel:
+    if is_new or _read(path) != kernel:
         store.write_json(path, kernel, durable=False)
     return kernel
 

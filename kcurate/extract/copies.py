@@ -36,11 +36,18 @@ class Copies:
 
 
 def write_copies(folder: Path, chunks: Sequence[tuple[int, int]], groups: int) -> None:
-    """Find the copies and write them by group; nothing is done if that was done before."""
+    """Find the copies and write them by group; nothing is done if that was done before.
+
+    Raises:
+        InputError: they cannot be written.
+    """
     path = folder / "copies.arrow"
     if path.exists():
         return
-    rows = _Rows(folder, chunks)
+    try:
+        rows = _Rows(folder, chunks)
+    except OSError as error:
+        raise store.cannot_write(folder / "signatures", error) from error
     kept_of, near = rows.exact(), np.zeros(rows.count, bool)
     with (folder / "signatures").open("rb") as file:
         while (found := rows.near(kept_of, file)).size:

@@ -116,6 +116,8 @@ class FlagFinder:
         return Flags(tuple(kept.items()), flags.include, flags.standard)
 
     def _text(self, folder: str, name: str) -> str | None:
+        if not os.path.isfile(os.path.join(self.root, folder, name)):  # noqa: PTH113, PTH118 - asked often
+            return None
         path = (self.root / folder / name).resolve()
         try:
             if (

@@ -285,10 +285,7 @@ class _Repository:
                 Found(tree, path, self._outcome(row) or FileOutcome.NO_KERNEL) for path, row in placed.items()
             ]
             return _plain_report(tree, [*there, *refused(tree)])
-        for path, row in placed.items():
-            file = self.root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(row.content)
+        self._write(placed)
         config = self.task.config
         walked = Walker({}, Filter(config.include, config.exclude)).walk(self.root, tree, detect=False)
         files = TreeFiles(tree, [self._found(file, placed) for file in walked])
@@ -298,6 +295,20 @@ class _Repository:
         kernels, matches = write_part(config, kernels, self.task.compiler, pool, silent)
         files.found += refused(tree)
         return part_report(files, kernels, matches, config.min_device_fraction)
+
+    def _write(self, placed: Mapping[str, Stored]) -> None:
+        """Write the tree.
+
+        Raises:
+            InputError: it cannot be written (a full disk), which is not the rows' fault.
+        """
+        for path, row in placed.items():
+            file = self.root / path
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(row.content)
+            except OSError as error:
+                raise store.cannot_write(file, error) from error
 
     def _found(self, file: Found, placed: Mapping[str, Stored]) -> Found:
         return replace(file, outcome=file.outcome or self._outcome(placed[file.path]))

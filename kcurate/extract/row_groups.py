@@ -181,9 +181,7 @@ def _hashes(first: int, placed: Sequence[tuple[int, int, Row]]) -> bytes:
     marked = [(group, row) for group, _, row in placed if any(mark in row.content for mark in MARKS)]
     licences = sorted({row.licence or "" for _, row in marked})
     number_of = {licence: number for number, licence in enumerate(licences)}
-    least = [
-        minhash.signature(np.unique(minhash.shingles(normalised_tokens(row.content)))) for _, row in marked
-    ]
+    least = [minhash.signature(minhash.shingles(normalised_tokens(row.content))) for _, row in marked]
     signatures = np.array(least, np.uint32).reshape(-1, minhash.PERMUTATIONS)
     banded = signatures[:, : BANDS * BAND_ROWS].reshape(-1, BANDS, BAND_ROWS).astype(np.uint64)
     weights = np.frombuffer(hashlib.shake_128(b"bands").digest(8 * BAND_ROWS), np.uint64) | np.uint64(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -200,12 +200,30 @@ def _parquet_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> It
                     roles["content"].type
                 ):
                     roles["content"] = roles["content"].cast(pa.large_binary())
+                too_large = _too_large(roles.values())
                 for at in range(batch.num_rows):
-                    yield _row(number, {role: column[at].as_py() for role, column in roles.items()})
+                    if at in too_large:
+                        yield BadRow(number, RowOutcome.TOO_LARGE, f"{too_large[at]} bytes")
+                    else:
+                        yield _row(number, {role: column[at].as_py() for role, column in roles.items()})
                     number += 1
         except (OSError, pa.ArrowException) as error:
             yield BadRow(number, RowOutcome.CORRUPT, f"row group {index}: {_line(error)}", end - number)
         number = end
+
+
+def _too_large(columns: Iterable[Any]) -> dict[int, int]:
+    """The rows with a value beyond the size of a file, and its bytes: it is not copied out of Arrow."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sizes: dict[int, int] = {}
+    for column in columns:
+        if isinstance(column, pa.BinaryArray | pa.LargeBinaryArray | pa.StringArray | pa.LargeStringArray):
+            lengths = pc.binary_length(column)
+            for at in pc.indices_nonzero(pc.greater(lengths, MAX_FILE_BYTES)).to_pylist():
+                sizes[at] = max(sizes.get(at, 0), lengths[at].as_py())
+    return sizes
 
 
 def _json_rows(file: IO[bytes], shard: Shard, given: Mapping[str, str]) -> Iterator[Row | BadRow]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kcurate.core import time_limits
 from kcurate.core.json_text import shown
 from kcurate.core.worker_pool import Failure, Pool
-from kcurate.cuda_source import blank_literals, global_macros, local_includes, marks_in
+from kcurate.cuda_source import bare_file, global_macros, local_includes, marks_in
 from kcurate.errors import BackendError, InputError, OptionError
 from kcurate.extract.flags import FlagFinder, Flags
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, repositories, roots_of
@@ -219,7 +219,7 @@ def _scan(path: str, data: bytes) -> Scanned:
     if readers.suffix_of(path) in CONTAINERS:
         return Scanned(path, None)
     kernel = KERNEL_MARK in data
-    macros = tuple(sorted(global_macros(blank_literals(data)).all)) if kernel else ()
+    macros = tuple(sorted(global_macros(bare_file(data)).all)) if kernel else ()
     return Scanned(path, None, local_includes(data), kernel, _marked(data), macros, len(marks_in(data)))
 
 

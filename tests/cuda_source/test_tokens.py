@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate.cuda_source.preprocess.expansion import without_macros
 from kcurate.cuda_source.semantics.code_index import Code
-from kcurate.cuda_source.text.tokens import tokens
+from kcurate.cuda_source.text.tokens import DIRECTIVE, comment_or_literal, tokens
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,45 @@ def test_longest_token_first(text: bytes, expected: bytes) -> None:
 @given(st.text("ab1.'\"\\/*+-<>=&|#:!%^~()[]{};,?@$ \n").map(str.encode))
 def test_tokens_hold_every_byte_but_blanks(text: bytes) -> None:
     assert b"".join(b"".join(tokens(text)).split()) == b"".join(text.split())
+
+
+# As the grammar of C++ says it, one character a step.
+_SLOW = re.compile(
+    rb"""//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+    rb"""|R(?:(?<!\wR)|(?<=[uUL]R)|(?<=u8R))"(?P<end>[^()\\\s"]{0,16})\(.*?\)(?P=end)\""""
+    rb"""|[0-9](?<!\w[0-9])[\w.]*(?:'\w[\w.]*)+""",
+    re.DOTALL,
+)
+_SLOW_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_PIECES = [
+    "//",
+    "/*",
+    "*/",
+    "*",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    "\r\n",
+    "#",
+    " ",
+    "don't",
+    'R"(',
+    ')"',
+    "0xF'F",
+    "1",
+    "a.",
+    "L'",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=24).map("".join).map(str.encode))
+def test_the_quick_patterns_find_what_the_plain_ones_do(text: bytes) -> None:
+    def spans(pattern: re.Pattern[bytes]) -> list[tuple[int, int]]:
+        return [match.span() for match in pattern.finditer(text) if not match[0][:1].isdigit()]
+
+    assert spans(comment_or_literal(text)) == spans(_SLOW)
+    assert spans(DIRECTIVE) == spans(_SLOW_DIRECTIVE)
 
 
 def test_a_sign_of_several_characters_survives_the_expansion_of_a_macro() -> None:

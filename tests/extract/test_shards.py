@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from dataset.hub_state import Repository
 
 from kcurate.core import store, time_limits
 from kcurate.errors import InputError, OptionError, RemoteError
-from kcurate.extract import row_groups, shards, stage
+from kcurate.extract import copies, from_shards, row_groups, shards, stage
 from kcurate.extract.settings import ExtractConfig
 from kcurate.records import Kernel, Summary
 
@@ -134,6 +137,69 @@ def test_a_line_or_row_that_is_too_long_costs_itself(tmp_path: Path, monkeypatch
         (shard,) = shards.find_shards([str(write(tmp_path / f"s.{suffix}", rows))])
         outcomes = [getattr(each, "outcome", "read") for each in shards.rows(shard)]
         assert outcomes == ["read", "too_large", "too_large", "read"]
+
+
+def test_a_value_that_is_too_large_is_never_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "MAX_FILE_BYTES", 2_000_000)
+    rows = [row("first"), row("x" * 20_000_000), row("last", licence="y" * 20_000_000), row("z")]
+    path = write(tmp_path / "s.parquet", rows, use_dictionary=False)
+    (shard,) = shards.find_shards([str(path)])
+    tracemalloc.start()
+    try:
+        outcomes = [getattr(each, "outcome", "read") for each in shards.rows(shard)]
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert outcomes == ["read", "too_large", "too_large", "read"]
+
+
+def test_a_page_that_declares_a_gigabyte_costs_its_group(tmp_path: Path) -> None:
+    rows = [row(PLAIN % (f"k{n}", n), f"{n}.cu", "o/r") for n in range(30)]
+    path = write(tmp_path / "s.parquet", rows, row_group_size=10, compression="none", use_dictionary=False)
+    data, marked = path.read_bytes(), (PLAIN % ("k14", 14)).encode()
+    at = data.index(marked) - 4
+    assert int.from_bytes(data[at : at + 4], "little") == len(marked)
+    path.write_bytes(data[:at] + (1_000_000_000).to_bytes(4, "little") + data[at + 4 :])
+    summary = extract(tmp_path / "work", path)
+    assert failed(summary) == {"s.parquet:10-19": "corrupt"}
+    assert summary.counts["files"] == {"extracted": 20}
+
+
+@contextlib.contextmanager
+def full_disk(free_bytes: int) -> Iterator[None]:
+    """No file takes more bytes than this, as on a disk that is nearly full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_ends_the_run_and_a_later_one_goes_on(tmp_path: Path) -> None:
+    filler = "/*" + "x" * 50_000 + "*/"  # small in a chunk, large in a tree
+    rows = [row(PLAIN % (f"k{n}", n) + filler * (n == 2), f"{n}.cu", f"o/{n}") for n in range(40)]
+    (shard,) = shards.find_shards([str(write(tmp_path / "s.parquet", rows))])
+    config = ExtractConfig(workspace=tmp_path / "work", shards=(shard.name,), compile=False)
+    folder, chunks = tmp_path / "work" / "shards" / "key", ((0, 0),)
+    reading = row_groups.ShardTask(shard, 0, (), 1, folder)
+    group = from_shards.GroupTask(config, None, folder, chunks, (shard.name,), 0)
+    steps: list[tuple[Callable[[], object], int, Path]] = [
+        (lambda: row_groups.read_shard(reading), 4_000, row_groups.report_path(folder, 0)),
+        (lambda: copies.write_copies(folder, chunks, 1), 8_000, folder / "copies.arrow"),
+        (lambda: from_shards.read_rows(group), 30_000, group.report_path),
+    ]
+    for step, free_bytes, marker in steps:
+        with full_disk(free_bytes), pytest.raises(InputError, match="cannot write"):
+            step()
+        assert not marker.exists() and not list(folder.rglob("*.tmp"))
+        step()
+        assert marker.exists()
+    extract(tmp_path / "whole", shard.name)
+    assert (
+        content_of(tmp_path / "work") == content_of(tmp_path / "whole")
+        and len(kernels(tmp_path / "work")) == 40
+    )
 
 
 def test_bad_rows_and_shards_cost_themselves(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 SHINGLE = 5
 PERMUTATIONS = 128
+# So many hashes with all permutations stay in a processor's cache.
+TOGETHER = 256
 # MinHash misses less than this share of the pairs that are exactly at the similarity limit.
 MISSED = 1e-6
 
@@ -33,8 +35,12 @@ def shingles(tokens: Sequence[bytes]) -> Hashes:
 def signature(hashes: Hashes) -> Hashes:
     """The MinHash signature of a set of hashes: (PERMUTATIONS,), below 2**32."""
     factors, shifts = _constants(b"permutations", 2 * PERMUTATIONS).reshape(2, PERMUTATIONS)
-    least: Hashes = (hashes[:, None] * factors + shifts >> np.uint64(32)).min(axis=0)
-    return least
+    least = np.full(PERMUTATIONS, np.iinfo(np.uint64).max)
+    for at in range(0, len(hashes), TOGETHER):
+        permuted = hashes[at : at + TOGETHER, None] * factors
+        permuted += shifts
+        np.minimum(least, permuted.min(axis=0), out=least)
+    return least >> np.uint64(32)
 
 
 @cache

@@ -23,6 +23,8 @@ WORDS = frozenset(
     b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
     b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
 )
+# Whole words, without trying again with a part of each.
+_VALUED = re.compile(rb"(\w(?<!\w\w)\w*+)\s*+[=({;]")
 MAX_DEPTH = 6
 
 
@@ -34,7 +36,7 @@ def substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
 @lru_cache(maxsize=4)  # the text of a place is asked for all arguments of a call in turn
 def _defined(text: bytes) -> frozenset[bytes]:
     """The names that a text may give a value: those before `=`, a bracket or the end of a statement."""
-    return frozenset(re.findall(rb"(\w+)\s*[=({;]", text))
+    return frozenset(_VALUED.findall(text))
 
 
 def with_locals(argument: bytes, text: bytes) -> bytes:

@@ -17,7 +17,7 @@ from kcurate.cuda_source.parse.syntax_tree import Node
 from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
-_RUNTIME = re.compile(rb"\bcudaLaunch(Cooperative)?Kernel(ExC?)?\s*(?:<[^;{}()]*>\s*)?\(")
+_RUNTIME = re.compile(rb"cudaLaunch(?<!\wcudaLaunch)(Cooperative)?Kernel(ExC?)?\s*(?:<[^;{}()]*>\s*)?\(")
 _NAMED_CAST = re.compile(rb"\A(?:reinterpret|static|const)_cast\s*<[^;{}]*?>\s*\((.*)\)\Z", re.DOTALL)
 _CAST = re.compile(rb"\A\(\s*(?:const\s+)?(?:void|char)\s*(?:const\s*)?\*+\s*(?:const\s*)?\)\s*")
 _KERNEL = re.compile(rb"\A(?:::\s*)?[A-Za-z_][\w:\s]*(?:<.*>)?\Z", re.DOTALL)

@@ -32,7 +32,7 @@ from kcurate.cuda_source.parse.parameters import header_of, params_of
 from kcurate.cuda_source.preprocess.conditions import number
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import split_arguments
-from kcurate.cuda_source.text.tokens import IDENTIFIER
+from kcurate.cuda_source.text.tokens import IDENTIFIER, REST_OF_LINE
 
 # A kernel's file states so many of its instances, since each takes time to compile.
 MAX_FOUND = 8
@@ -40,7 +40,7 @@ MAX_FOUND = 8
 MAX_USES = 32
 # The text of a constant or alias is shorter.
 MAX_CONSTANT_BYTES = 400
-_OBJECT = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:\\\r?\n|[^\n])*)")
+_OBJECT = re.compile(rf"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]({REST_OF_LINE})".encode())
 _VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
 _KNOWN = re.compile(
     rb"__\w+|nv_bfloat162?|u?int\d*_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]"
@@ -70,6 +70,7 @@ class Instantiations:
         self, parsed: Parsed, launches: Sequence[Launch], calls: Sequence[tuple[int, bytes]] = ()
     ) -> None:
         self.parsed = parsed
+        self.bare = parsed.bare
         self.launches = launches
         self.calls = calls
         self.scopes = Scopes(parsed)
@@ -109,11 +110,6 @@ class Instantiations:
             for name in item.names if item.kind == "function" else ():
                 functions[name].append(item)
         return functions
-
-    @cached_property
-    def bare(self) -> bytes:
-        """The text with comments and literals blanked."""
-        return blank_literals(self.parsed.text)
 
     def of(self, kernel: Item) -> tuple[str, ...]:
         """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found.

@@ -13,20 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.launches.indirect_launches import Host, LaunchText, plain, runtime_launches
+from kcurate.cuda_source.parse.items import Parsed
 from kcurate.cuda_source.parse.syntax_tree import Node
+from kcurate.cuda_source.preprocess.macros import MARK
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.brackets import closing, split_arguments
 from kcurate.records import Argument
 
 _OPEN = re.compile(rb"<\s*<\s*<")
-_ANY = re.compile(_OPEN.pattern + rb"|\bcudaLaunch")
-_HEAD = re.compile(rb"\b__global__\b([^;{}]*)")
+_ANY = re.compile(_OPEN.pattern + rb"|cudaLaunch(?<!\wcudaLaunch)")
+_HEAD = re.compile(MARK.pattern + rb"([^;{}]*)")
 _CALLED = re.compile(rb"(\w+)\s*\(")
 _CLOSE = re.compile(rb">\s*>\s*>")
 _NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
 _LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
 _CALL = re.compile(
-    rb"\b(cudaMalloc(?:Managed|Async)?|cudaMemcpy(?:Async|ToSymbol(?:Async)?)?|cudaMemset(?:Async)?)"
+    rb"(cuda(?<!\wcuda)(?:Malloc(?:Managed|Async)?|Memcpy(?:Async|ToSymbol(?:Async)?)?|Memset(?:Async)?))"
     rb"\s*(?:<[^<>]*>\s*)?\("
 )
 _LITERAL = re.compile(rb"[-+]?(?:\d[\w.]*|\.\d[\w.]*)\Z")
@@ -56,11 +58,11 @@ class Launch:
     within: bytes = b""
 
 
-def find_launches(text: bytes, tree: Node, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
+def find_launches(parsed: Parsed, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
     """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
-    if _ANY.search(text) is None:
+    if _ANY.search(parsed.text) is None:
         return
-    bare = blank_literals(text)
+    bare, tree = parsed.bare, parsed.tree
     memory = _allocations(bare), _directions(bare)
     host = Host(bare, tree, _declared(bare))
     sites = sorted([*_in_chevrons(bare), *runtime_launches(bare)], key=lambda site: site.at)

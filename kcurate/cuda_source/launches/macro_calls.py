@@ -18,7 +18,7 @@ _LAUNCH = re.compile(rb"<\s*<\s*<|\btemplate\b[^;{}]*;|\bcudaLaunch\w*")
 MAX_CALLS = 4000
 
 
-def expanded_calls(parsed: Parsed, bare: bytes) -> Iterator[tuple[int, bytes]]:
+def expanded_calls(parsed: Parsed) -> Iterator[tuple[int, bytes]]:
     """The position and expansion of each call of a macro that leads to a launch."""
     macros: dict[bytes, bytes] = {}
     launching: set[bytes] = set()
@@ -36,8 +36,8 @@ def expanded_calls(parsed: Parsed, bare: bytes) -> Iterator[tuple[int, bytes]]:
     if not launching:
         return
     named = re.compile(rb"\b(?:" + b"|".join(sorted(map(re.escape, launching))) + rb")\s*(?=\()")
-    for count, match in enumerate(named.finditer(bare)):
-        end = closing(bare, match.end())
+    for count, match in enumerate(named.finditer(parsed.bare)):
+        end = closing(parsed.bare, match.end())
         if count > MAX_CALLS:
             return
         if end is None or any(start <= match.start() < stop for start, stop in inside):

@@ -38,6 +38,8 @@ _INDEX = re.compile(
 MAX_DECLARATION_BYTES = 300
 _NO_TYPE = frozenset(b"const volatile static struct return typename constexpr new else auto inline".split())
 
+_SIGNS = re.compile(rb"[()<>]")
+
 
 @dataclass(frozen=True)
 class TemplateParam:
@@ -63,12 +65,11 @@ def template_params(header: bytes) -> tuple[TemplateParam, ...]:
     if not header.lstrip().startswith(b"template") or start < 0:
         return ()
     depth = brackets = 0
-    for at in range(start, len(header)):
-        sign = header[at : at + 1]
-        brackets += {b"(": 1, b")": -1}.get(sign, 0)
-        depth += {b"<": 1, b">": -1}.get(sign, 0) if not brackets else 0
+    for sign in _SIGNS.finditer(header, start):
+        brackets += {b"(": 1, b")": -1}.get(sign[0], 0)
+        depth += {b"<": 1, b">": -1}.get(sign[0], 0) if not brackets else 0
         if depth == 0:
-            return tuple(map(_param, split_arguments(header[start + 1 : at], angles=True)))
+            return tuple(map(_param, split_arguments(header[start + 1 : sign.start()], angles=True)))
     return ()
 
 

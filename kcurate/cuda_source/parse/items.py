@@ -117,12 +117,14 @@ def innermost(items: Iterable[Item], at: int) -> Item | None:
 class Parsed:
     """A unit: its original bytes, the same bytes without comments (same length), the tree, the items.
 
-    `annotations` are the macros that only annotate (`macros.annotating`); `marks` maps where one ends in the
-    code to where it starts: the tree does not have them.
+    `bare` is the text without what is in literals. `annotations` are the macros that only annotate
+    (`macros.annotating`); `marks` maps where one ends in the code to where it starts: the tree does not have
+    them.
     """
 
     source: bytes
     text: bytes
+    bare: bytes
     tree: Any
     items: tuple[Item, ...]
     annotations: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
@@ -151,7 +153,7 @@ def parse(source: bytes) -> Parsed:
     declarations += (item for statement in statements for item in _of_macro_call(statement, bare))
     items = tuple(sorted(declarations, key=lambda item: (item.start, -item.end)))
     items = tuple(_within(items, opened)) if opened else items
-    return Parsed(source, text, tree, items, annotations, before)
+    return Parsed(source, text, bare, tree, items, annotations, before)
 
 
 @lru_cache(maxsize=32)

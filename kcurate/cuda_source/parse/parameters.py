@@ -21,7 +21,9 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 # A macro that stands for a type or for qualifiers, such as `#define RESTRICT __restrict__`.
 _WORDS = re.compile(rb"[A-Za-z_][\w\s*:]*")
 MAX_NESTED = 4
-_POINTER_NAME = re.compile(rb"\btypedef\s+([\w:\s]+?\*)\s*(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:\s]+?\*)\s*;")
+_POINTER_NAME = re.compile(
+    rb"typedef(?<!\wtypedef)\s+([\w:\s]+?\*)\s*(\w+)\s*;|using(?<!\wusing)\s+(\w+)\s*=\s*([\w:\s]+?\*)\s*;"
+)
 _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(b"int float double char short long unsigned bool void const signed".split())
 

@@ -9,13 +9,13 @@ covered, so that it raises: `__VA_OPT__`, names outside ASCII, macros that mean 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from kcurate.cuda_source.text.brackets import closing
-from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, tokens
+from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, REST_OF_LINE, tokens
 
 _ALTERNATIVES = {
     b"and": b"&&", b"or": b"||", b"not": b"!", b"bitand": b"&", b"bitor": b"|", b"xor": b"^", b"compl": b"~",
@@ -42,7 +42,7 @@ _MOVING = frozenset(
 )
 # Defined by the compiler without a definition: their own names stand for it.
 BUILT_IN: dict[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
-_DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)((?:\\\r?\n|[^\n])*)")
+_DEFINE = re.compile(rf"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)({REST_OF_LINE})".encode())
 _OPENING = re.compile(rb"\s*\(")
 # Macros without parameters stay names, as they may be sizes, unless their text is more than an expression.
 _STRUCTURE = re.compile(
@@ -73,9 +73,10 @@ def definition(text: bytes, start: int = 0) -> Definition | None:
     return match and Definition(match[1], re.sub(rb"\\\r?\n", b" ", match[2]).rstrip(), match.end())
 
 
-def definitions(text: bytes) -> Iterator[Definition]:
+@lru_cache(maxsize=4)  # of all who read a text's macros
+def definitions(text: bytes) -> tuple[Definition, ...]:
     """Every `#define` of a text without comments, in order."""
-    return filter(None, (definition(text, line.start()) for line in DIRECTIVE.finditer(text)))
+    return tuple(filter(None, (definition(text, line.start()) for line in DIRECTIVE.finditer(text))))
 
 
 class UnevaluatedError(Exception):

@@ -41,6 +41,8 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
         return
     words = {name: bodies[name] for name in global_macros(bare).words if name in bodies}
     code = blank_directives(bare)
+    if not any(name in code for name in macros):
+        return
     blocks: list[bytes | None] = []
     last = 0
     for match in _marks(code, macros, 0, len(code)):
@@ -48,7 +50,8 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
         if at < last:
             continue
         if match[0] == b"{":
-            head = _BLOCK.search(code, max(0, at - GAP_BYTES), at)
+            first = max(0, at - GAP_BYTES, *(code.rfind(sign, max(0, at - GAP_BYTES), at) for sign in b";{}"))
+            head = _BLOCK.search(code, first, at)
             blocks.append(text[head.start() : at].strip() if head else None)
         elif match[0] == b"}":
             del blocks[-1:]

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from kcurate.cuda_source.preprocess.expansion import definition, definitions, expanded_text
@@ -23,7 +24,7 @@ _GRAMMAR_KNOWS = b"__launch_bounds__"
 # In `__global__ void MACRO(...) name(` the macro expands to attributes or to nothing.
 _UNNAMED = re.compile(rb"\b__global__\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
 _NAMED = re.compile(rb"\s*(?:void\s+)?[A-Za-z_]\w*\s*\(")
-_CALL = re.compile(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()", re.MULTILINE)
+_CALL = re.compile(rb"\n[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()")
 _DECLARATION = re.compile(
     rb"\s*(?:(?:__global__|__device__|__host__|__constant__|template|extern|static|namespace|void)\b|"
     rb"[A-Za-z_]\w*[ \t]*\()"
@@ -32,7 +33,7 @@ _NOT_CALLED = frozenset(
     b"if for while switch catch return sizeof alignas decltype requires noexcept defined asm "
     b"__attribute__ __declspec __align__ __launch_bounds__".split()
 )
-MARK = re.compile(rb"\b__global__\b")
+MARK = re.compile(rb"__global__(?<!\w__global__)\b")  # begins with what is quickly found
 # What a macro that only annotates a declaration expands to; the words are those of `_ANNOTATIONS` macros too.
 _ANNOTATION = re.compile(
     rb"\s*(?:(?P<list>\[)(?=\[)|(?:__attribute__|__declspec|__align__|__builtin_align__|alignas|__launch_bounds__|"
@@ -40,6 +41,7 @@ _ANNOTATION = re.compile(
 )
 # What no statement inside a function says.
 _DECLARES = re.compile(rb"\b(?:__global__|__device__|namespace|extern|template|typedef|class|struct)\b")
+_HEAD_END = re.compile(rb"[;{]")
 _FOLLOWS = re.compile(rb"\s*[\w:]")
 _PARAMETERS = re.compile(rb"\A\([^()]*\)")
 _ANNOTATIONS = frozenset(
@@ -72,6 +74,7 @@ class GlobalMacros:
         return self.words | self.headers | self.makers
 
 
+@lru_cache(maxsize=2)  # of all who read a text's macros
 def global_macros(bare: bytes) -> GlobalMacros:
     """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
     if MARK.search(bare) is None:
@@ -240,17 +243,19 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
     if MARK.search(bare) is None:
         return
     code = blank_directives(bare)
-    marks = b"|".join([b"__global__", *sorted(macros.all)])
-    mark: int | None = None
-    for match in re.finditer(rb"\b(?:" + marks + rb")\b|[;{]", code):
+    marks = re.compile(rb"\b(?:" + b"|".join([b"__global__", *sorted(macros.all)]) + rb")\b")
+    begins: dict[int, int] = {}  # by where the head ends: at the last mark before it
+    end = -1
+    for match in marks.finditer(code):
         if match[0] in macros.makers:
             yield match.start()
-        elif match[0] in (b";", b"{"):
-            if mark is not None and match[0] == b"{":
-                yield mark
-            mark = None
-        else:
-            mark = match.start()
+            continue
+        if end < match.end():
+            ending = _HEAD_END.search(code, match.end())
+            end = ending.start() if ending else len(code)
+        if code[end : end + 1] == b"{":
+            begins[end] = match.start()
+    yield from begins.values()
 
 
 def without_attributes(header: bytes) -> bytes:
@@ -309,12 +314,12 @@ def _unnamed_calls(bare: bytes) -> Iterator[tuple[int, int]]:
 def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
     """Macro calls that are a statement of their own, without a semicolon, before a possible kernel."""
     last = 0
-    for match in _CALL.finditer(bare):
+    for match in _CALL.finditer(b"\n" + bare):  # each place is one further on than in `bare`
         if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
             continue
-        end = closing(bare, match.end(), MAX_CALL_BYTES)
+        end = closing(bare, match.end() - 1, MAX_CALL_BYTES)
         if end is not None and _DECLARATION.match(bare, end):
-            yield match.start(1), end
+            yield match.start(1) - 1, end
             last = end
 
 

@@ -74,7 +74,7 @@ class Code:
         self.aligned = _ALIGNED.search(source) is not None
         plain, self.macros = without_macros(blank_literals(numbered(parseable(source))))
         self._parsed = parse(plain)
-        self.bytes = blank_literals(self._parsed.text)
+        self.bytes = self._parsed.bare
         self.text = self.bytes.decode("latin-1")
         self.tree = Tree(self.bytes, self._parsed.tree.root_node)
         self._local: dict[tuple[str, int], tuple[Setting, ...]] = {}
@@ -83,7 +83,7 @@ class Code:
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """Every kernel launch, in order."""
-        return tuple(find_launches(self._parsed.text, self._parsed.tree))
+        return tuple(find_launches(self._parsed))
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:

@@ -23,6 +23,7 @@ from kcurate.cuda_source.preprocess.macros import Saved, without_saving
 from kcurate.cuda_source.standalone import header_names
 from kcurate.cuda_source.standalone.host_methods import as_scope, without_host_methods
 from kcurate.cuda_source.standalone.source_repairs import (
+    TYPED_BRACE,
     annotate,
     annotate_methods,
     with_plain_asm,
@@ -72,6 +73,7 @@ class Unit:
         self.flag_bytes = flag_bytes
         self.shim_bytes = shim_bytes
         self._bare: dict[int, bytes] = {}
+        self._closures: dict[tuple[tuple[int, ...], tuple[str, ...]], Closure] = {}
         self._in_part: dict[int, Item] = {}
 
     @cached_property
@@ -130,6 +132,12 @@ class Unit:
 
         `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
         """
+        key = tuple(kernel.start for kernel in kernels), tuple(instantiations)
+        if key not in self._closures:
+            self._closures[key] = self._closure(kernels, instantiations)
+        return self._closures[key]
+
+    def _closure(self, kernels: Sequence[Item], instantiations: Sequence[str]) -> Closure:
         chosen = self._chosen(kernels, instantiations)
         if scopes := self._scopes(chosen, instantiations):
             chosen = self._chosen(kernels, instantiations, scopes)
@@ -328,7 +336,7 @@ class Unit:
     def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
         """The repairs of one item's text: the name of each, and the text after it."""
         repairs: list[tuple[str, bytes]] = []
-        if item.kind == "function":
+        if item.kind == "function" and TYPED_BRACE.search(self.bare(item)):
             text = without_compound_literals(text)
             repairs.append(("compound-literal", text))
         if item.end <= self.shim_bytes:

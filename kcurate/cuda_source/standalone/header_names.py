@@ -131,7 +131,8 @@ def needed(bare: bytes, used: Set[bytes], declared: Set[bytes]) -> list[str]:
     implied = frozenset[str]().union(*map(_implied, used - declared))
     headers_needed = [header for header, _ in _IMPLIED_RE if header in implied]
     headers_needed += sorted({_HEADER_OF[name] for name in _named(bare)})
-    headers_needed += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
+    if b"cub" in used:
+        headers_needed += sorted({_block_header(name) for name in _CUB_NAME.findall(bare)} & headers.KEPT)
     for header, text in _CUB_GONE.values():
         if text in bare:
             headers_needed.append(header)
@@ -144,7 +145,7 @@ def _implied(name: bytes) -> frozenset[str]:
 
 
 def _named(bare: bytes) -> Iterable[bytes]:
-    for name in re.findall(rb"\bcuda::std::(\w+)", bare):
+    for name in re.findall(rb"cuda::std::(?<!\wcuda::std::)(\w+)", bare):
         base = name if name in _HEADER_OF else name[:-2]
         if base in _HEADER_OF:
             yield base

@@ -21,7 +21,6 @@ from kcurate.cuda_source.parse.items import (
     with_marks,
 )
 from kcurate.cuda_source.parse.syntax_tree import Node
-from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.tokens import IDENTIFIER
 
 _TYPE_WORD = re.compile(rb"\b(?:typedef|template|struct|class|union)\b")
@@ -36,8 +35,9 @@ _AROUND = TYPES | {"template_declaration", "type_definition", "declaration", "fi
 
 def with_host_methods(parsed: Parsed) -> Parsed:
     """The unit with the host methods of each of its classes; what only these use, the class does not use."""
-    bare = blank_literals(parsed.text)
-    items = tuple(_with_methods(item, parsed, bare) if item.kind == "type" else item for item in parsed.items)
+    items = tuple(
+        _with_methods(item, parsed, parsed.bare) if item.kind == "type" else item for item in parsed.items
+    )
     return replace(parsed, items=items)
 
 
@@ -62,7 +62,7 @@ def as_scope(item: Item, parsed: Parsed) -> Item:
     """A class of which device code names only what is declared in it, such as `Solver::Params`: without its
     bases, data and methods, which may be the host's alone. Static members stay.
     """
-    bare = blank_literals(parsed.text)
+    bare = parsed.bare
     stack, dropped = [_declaration(item, parsed, bare)], list[Node]()
     while stack and not dropped:
         node = stack.pop(0)

@@ -172,8 +172,8 @@ _STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
 # Types of C headers.
 _INTEGERS = frozenset(re.findall(rb"typedef unsigned \w+ (\w+);", SHIM))
 
-_NAMES = sorted(
-    set(re.findall(rb"#define (\w+)", SHIM) + re.findall(rb"typedef [\w ]+ (\w+);", SHIM))
+_NAMES = (
+    {*re.findall(rb"#define (\w+)", SHIM), *re.findall(rb"typedef [\w ]+ (\w+);", SHIM)}
     | TEXTURE_NAMES
     | ACCESSOR_NAMES
 )
@@ -184,8 +184,7 @@ def shim_for(text: bytes) -> bytes:
 
     A type may be declared behind the header that uses it: which declaration is meant, the closure tells.
     """
-    there = [name for name in _NAMES if name in text]  # much cheaper than a regular expression
-    used = {name for name in there if re.search(rb"\b" + name + rb"\b", text)}
+    used = _NAMES & {*re.findall(rb"\w+", text)}
     declared = {name for name in used - _INTEGERS if _declares(name, text)}
     if b"texture" in declared:
         declared |= TEXTURE_NAMES
@@ -193,7 +192,7 @@ def shim_for(text: bytes) -> bytes:
         re.search(rb"\b(?:struct|class|using)\s+%b\b(?!::)" % name, text) for name in used & ACCESSOR_NAMES
     ):
         declared |= ACCESSOR_NAMES  # PyTorch's own header is in the tree
-    return SHIM if used - declared or _STD_CALL.search(text) else b""
+    return SHIM if used - declared or (b"std" in text and _STD_CALL.search(text)) else b""
 
 
 def _declares(name: bytes, text: bytes) -> bool:

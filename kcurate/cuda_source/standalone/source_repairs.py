@@ -10,7 +10,10 @@ import re
 from kcurate.cuda_source.text.blanking import blank_literals
 from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
 
-_COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
+_TYPED_BRACE = r"(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{"
+# What every compound literal has, found quickly.
+TYPED_BRACE = re.compile(_TYPED_BRACE.encode())
+_COMPOUND = re.compile(rf"(?:[=,?:(]|\breturn)\s*{_TYPED_BRACE}".encode())
 _PLAIN = {b"asm": b"asm", b"volatile": b"volatile"}
 _ASM = re.compile(rf"({COMMENT}|{LITERAL})|\b(?:asm|__asm(?:__)?|__volatile(?:__)?)\b".encode(), re.DOTALL)
 _REGISTER = re.compile(rf"({COMMENT}|{LITERAL})|\bregister\s+(?=[A-Za-z_:])".encode(), re.DOTALL)

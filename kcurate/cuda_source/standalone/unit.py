@@ -21,7 +21,7 @@ from kcurate.cuda_source.preprocess.splicing import Hidden, Read, Resolve, Text,
 from kcurate.cuda_source.standalone.closure import Unit
 from kcurate.cuda_source.standalone.host_methods import with_host_methods
 from kcurate.cuda_source.standalone.shim import repairs, shim_for
-from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.blanking import bare_file, blank_literals
 from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.features import features, techniques
 from kcurate.cuda_source.text.tokens import DIRECTIVE
@@ -107,8 +107,8 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
     shim = flags + shim_for(text.source)
     parsed = with_host_methods(parse(shim + text.source))
     unit = Unit(parsed, len(shim), len(flags))
-    calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
-    all_launches = find_launches(parsed.text, parsed.tree, calls)
+    calls = list(expanded_calls(parsed))
+    all_launches = find_launches(parsed, calls)
     launches = [launch for launch in all_launches if launch.at >= len(shim)]
     scopes = Scopes(parsed)
     sites: list[tuple[str, LaunchSite]] = []
@@ -154,7 +154,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
 def _unread(unit: Unit, text: Text) -> dict[str, int]:
     """Kernels per file that begin where no item was found; a file that is included twice counts once."""
     shift = unit.shim_bytes
-    bare = blank_literals(unit.parsed.text)
+    bare = unit.parsed.bare
     heads = sorted((item.start, item.header_end) for item in unit.kernels)
     begun: set[tuple[str, int]] = set()
     for at in kernels_begun(bare, global_macros(bare)):
@@ -166,7 +166,7 @@ def _unread(unit: Unit, text: Text) -> dict[str, int]:
 
 def marks_in(source: bytes) -> list[int]:
     """Where `__global__` stands in a file, outside of comments and literals."""
-    return [match.start() for match in MARK.finditer(blank_literals(source))] if MARK.search(source) else []
+    return [match.start() for match in MARK.finditer(bare_file(source))] if MARK.search(source) else []
 
 
 def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
@@ -174,7 +174,7 @@ def _marks(unit: Unit, text: Text, path: str) -> dict[Mark, int]:
     places = marks_in(text.files[path])
     if not places:
         return {}
-    lines = [match.span() for match in DIRECTIVE.finditer(blank_literals(text.files[path]))]
+    lines = [match.span() for match in DIRECTIVE.finditer(bare_file(text.files[path]))]
     live = sorted((piece.start, piece.end, piece.at) for piece in text.pieces if piece.path == path)
     furthest = list(accumulate((end for _, end, _ in live), max))
     return dict(Counter(_mark(unit, at, lines, live[bisect_right(furthest, at) :]) for at in places))

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
+from functools import lru_cache
 
-from kcurate.cuda_source.text.tokens import COMMENT_OR_LITERAL, DIRECTIVE, IDENTIFIER
+from kcurate.cuda_source.text.tokens import DIRECTIVE, IDENTIFIER, comment_or_literal
 
 _ESCAPES = {rb"\n": 10, rb"\t": 9, rb"\r": 13, rb"\0": 0, rb"\\": 92, rb"\'": 39}
 # Maps every byte except line feed to a space.
 _BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
-_TRAILING = re.compile(rb"[ \t\r]+\n")
+# From the first blank on, so that an indentation is looked at once.
+_TRAILING = re.compile(rb"[ \t\r](?<![ \t\r].)[ \t\r]*\n")
 # The grammar loses a function that has one of these on a parameter.
 _ATTRIBUTE = re.compile(
     rb"\[\[\s*(?:maybe_unused|nodiscard|noreturn|fallthrough|likely|unlikely|deprecated)\b[^\[\]]*\]\]"
@@ -38,7 +40,12 @@ def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
     """
     blank = _BLANK if line_breaks else b" " * 256
     replaced = b"/" if line_breaks else b"/R"
-    return COMMENT_OR_LITERAL.sub(lambda m: m[0].translate(blank) if m[0][0] in replaced else m[0], source)
+
+    def blanked(match: re.Match[bytes]) -> bytes:
+        text = match[0]
+        return text.translate(blank) if text[0] in replaced else text
+
+    return comment_or_literal(source).sub(blanked, source)
 
 
 def blank_literals(source: bytes) -> bytes:
@@ -46,7 +53,11 @@ def blank_literals(source: bytes) -> bytes:
 
     A raw string becomes an empty one: what is between its quotes may be lines.
     """
-    return COMMENT_OR_LITERAL.sub(_blank_literal, source)
+    return comment_or_literal(source).sub(_blank_literal, source)
+
+
+# A file is scanned, then read in a unit.
+bare_file = lru_cache(maxsize=16)(blank_literals)
 
 
 def _blank_literal(match: re.Match[bytes]) -> bytes:
@@ -60,6 +71,7 @@ def _blank_literal(match: re.Match[bytes]) -> bytes:
     return text[:1] + text[1:-1].translate(_BLANK) + text[-1:]
 
 
+@lru_cache(maxsize=2)  # of all who read a text's macros
 def blank_directives(bare: bytes) -> bytes:
     """Replace directives with spaces in a text without comments and literals; line breaks stay."""
     return DIRECTIVE.sub(_spaces, bare)
@@ -75,12 +87,12 @@ def numbered(source: bytes) -> bytes:
             return match[0]
         return str(_ESCAPES.get(inside, inside[0])).encode().ljust(len(match[0]))
 
-    return COMMENT_OR_LITERAL.sub(number, source)
+    return comment_or_literal(source).sub(number, source)
 
 
 def without_comments(source: bytes) -> bytes:
     """Replace each comment, including any line breaks in it, with one space."""
-    return COMMENT_OR_LITERAL.sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
+    return comment_or_literal(source).sub(lambda m: b" " if m[0][:1] == b"/" else m[0], source)
 
 
 def parseable(source: bytes) -> bytes:
@@ -89,7 +101,9 @@ def parseable(source: bytes) -> bytes:
     tree-sitter-cuda 0.21.2 reads past the line end after a valueless `#define X` with a trailing blank, and
     parses `struct __align__(8) X` as a function. Trailing blanks are moved after the line break.
     """
-    text = _ALIGN.sub(lambda m: m[0] if m[0].lstrip()[:1] == b"#" else _spaces(m), blank_comments(source))
+    text = blank_comments(source)
+    if b"align__" in text:
+        text = _ALIGN.sub(lambda m: m[0] if m[0].lstrip()[:1] == b"#" else _spaces(m), text)
     text = _ATTRIBUTE.sub(_spaces, text)
     return _TRAILING.sub(lambda m: b"\n" + b" " * (len(m[0]) - 1), text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_BRACKET = re.compile(rb"[()\[\]{}]")
 _OPEN = frozenset(b"([{")
 _CLOSE = frozenset(b")]}")
 _ANGLES, _COMMA = b"<>", ord(",")
@@ -13,14 +14,13 @@ _TEMPLATE_ARGUMENTS = re.compile(rb"(?<=\w)<[\w\s:,*&<>]{1,400}>(?=\s*(?:[({]|::
 def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
     """The position just past the bracket that closes the one at `at`; None: no match within `limit` bytes."""
     depth = 0
-    for position in range(at, min(len(text), at + limit)):
-        byte = text[position]
-        if byte in _OPEN:
+    for match in _BRACKET.finditer(text, at, at + limit):
+        if match[0] in b"([{":
             depth += 1
-        elif byte in _CLOSE:
+        else:
             depth -= 1
             if depth == 0:
-                return position + 1
+                return match.end()
     return None
 
 

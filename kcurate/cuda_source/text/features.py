@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kcurate.cuda_source.text.blanking import blank_comments, blank_literals
 
@@ -49,7 +50,7 @@ _FEATURES: Mapping[str, re.Pattern[bytes]] = {
     "constant-memory": re.compile(rb"\b__constant__\b"),
     "device-globals": re.compile(rb"^\s*(?:static\s+)?__device__\s+[^(;]*;", re.MULTILINE),
     "double-precision": re.compile(rb"\bdouble\b"),
-    "dynamic-shared-memory": re.compile(rb"\bextern\s+__shared__\b"),
+    "dynamic-shared-memory": re.compile(rb"extern(?<!\wextern)\s+__shared__\b"),
     "half-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
     "inline-ptx": re.compile(rb"\basm\b"),
     "launch-bounds": re.compile(rb"\b__launch_bounds__\b"),
@@ -66,7 +67,7 @@ _TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
     "cooperative-groups": re.compile(rb"\bcooperative_groups\b"),
     "dpx": re.compile(rb"\b__vi(?:add|bm|max|min)\w*\s*\("),
     "fast-math-intrinsics": re.compile(
-        rb"\b__(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|sincosf|fdividef|frcp_r\w|fsqrt_r\w|mul24|umul24)\s*\("
+        rb"__(?<!\w__)(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|sincosf|fdividef|frcp_r\w|fsqrt_r\w|mul24|umul24)\s*\("
     ),
     "launch-bounds": _FEATURES["launch-bounds"],
     "loop-unrolling": re.compile(rb"#\s*pragma\s+unroll\b|\b_Pragma\s*\(\s*\"\s*unroll"),
@@ -77,7 +78,8 @@ _TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
     "texture-memory": _FEATURES["texture"],
     "thread-block-clusters": re.compile(rb"\bthis_cluster\b|\bcluster_group\b|\bbarrier\.cluster\b|\bmapa\b"),
     "vectorized-access": re.compile(
-        rb"\b(?:const\s+)?(?:float|int|uint|double|uchar|char|short|ushort)[24]\s*(?:const\s*)?\*"
+        rb"[24](?:(?<=\bfloat.)|(?<=\bint.)|(?<=\buint.)|(?<=\bdouble.)|(?<=\buchar.)|(?<=\bchar.)|(?<=\bshort.)"
+        rb"|(?<=\bushort.))\s*(?:const\s*)?\*"
     ),
     "warp-shuffle": _FEATURES["warp-shuffle"],
     "warp-vote": _FEATURES["warp-vote"],
@@ -132,6 +134,7 @@ def techniques(code: bytes) -> tuple[str, ...]:
     return tuple(sorted(techniques_shown))
 
 
+@lru_cache(maxsize=1)  # features, then techniques
 def _bare(code: bytes) -> bytes:
     """The code without literals and comments, and without variables that are called as a type is."""
     bare = blank_literals(code)
@@ -150,5 +153,5 @@ def _shown(patterns: Mapping[str, re.Pattern[bytes]], bare: bytes) -> set[str]:
     return {
         name
         for name, pattern in patterns.items()
-        if any(hint in bare for hint in _HINTS[name]) and pattern.search(bare)
+        if any(map(bare.__contains__, _HINTS[name])) and pattern.search(bare)
     }

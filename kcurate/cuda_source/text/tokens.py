@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 
-COMMENT = r"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)"
-LITERAL = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+# The rest of a line and the lines that a backslash at the end joins to it. Here and below: runs of characters
+# that are no special case, as the quick way to say `(?:special|other)*`.
+REST_OF_LINE = r"[^\n\\]*(?:\\(?:\r?\n)?[^\n\\]*)*"
+COMMENT = rf"//{REST_OF_LINE}|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/|\Z)"
+LITERAL = r""""[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"""
 WORD = r"[A-Za-z_]\w*"
 NUMBER = r"\.?\d(?:[eEpP][+-]|'?\w|\.)*"
 SIGN = r"<<<|>>>|<<=|>>=|\.\.\.|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|\#\#|\+\+|--|->|::|\S"
-# A directive, with the lines that a backslash at the end joins to it.
-DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+DIRECTIVE = re.compile(rf"^[ \t]*#{REST_OF_LINE}".encode(), re.MULTILINE)
 _PREFIXED = rf"(?:u8|[uUL])?(?:{LITERAL})"
 
 IDENTIFIER = re.compile(WORD.encode())
@@ -25,7 +27,13 @@ IDENTIFIER = re.compile(WORD.encode())
 RAW = r"""R(?:(?<!\wR)|(?<=[uUL]R)|(?<=u8R))"(?P<end>[^()\\\s"]{0,16})\(.*?\)(?P=end)\""""
 _SEPARATED = r"[0-9](?<!\w[0-9])[\w.]*(?:'\w[\w.]*)+"
 # Comments, and literals that may contain something like one; numbers that contain a quote.
-COMMENT_OR_LITERAL = re.compile(f"{COMMENT}|{LITERAL}|{RAW}|{_SEPARATED}".encode(), re.DOTALL)
+_COMMENT_OR_LITERAL = re.compile(f"{COMMENT}|{LITERAL}|{RAW}|{_SEPARATED}".encode(), re.DOTALL)
+# The same where no number contains a quote: five times as quick, as no digit is looked at.
+_WITHOUT_SEPARATED = re.compile(f"{COMMENT}|{LITERAL}|{RAW}".encode(), re.DOTALL)
+# A quote inside a word, other than behind letters alone ("don't"): it may be one in a number.
+_IN_WORD = re.compile(
+    b"".join([rb"'(?<=[\w.]')", *(rb"(?<![^\w.][A-Za-z_]{%d}')" % count for count in range(1, 13)), rb"\w"])
+)
 _CODE = re.compile(f"{_PREFIXED}|{NUMBER}|{WORD}|{SIGN}".encode(), re.DOTALL)
 # Every sign a token of its own.
 COMPARED = re.compile(rf"{WORD}|{NUMBER}|{LITERAL}|\S".encode(), re.DOTALL)
@@ -35,6 +43,11 @@ KINDS = re.compile(
     rf"|(?P<word>{WORD})|(?P<sign>{SIGN})",
     re.DOTALL | re.MULTILINE,
 )
+
+
+def comment_or_literal(text: bytes) -> re.Pattern[bytes]:
+    """What finds the comments and literals of a text, and its numbers that contain a quote."""
+    return _COMMENT_OR_LITERAL if _IN_WORD.search(text) else _WITHOUT_SEPARATED
 
 
 def tokens(text: bytes) -> list[bytes]:
