@@ -222,6 +222,7 @@ class Unit:
         return any(
             item.start >= self.shim_bytes
             and (item.kind == "macro" or (item.kind in ("type", "using") and item.start < user.end))
+            and not _USED_NAME.match(self.bare(item))
             for item in self.by_name.get(name, ())
         )
 
