@@ -213,9 +213,10 @@ class Unit:
             return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        called = rb"\b" if len(item.names) > 1 else rb"(?<![\w.>])"
+        called = rb"\b(?:(\w+)\s*::\s*)?" if len(item.names) > 1 else rb"(?<![\w.>])()"
         call = called + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
-        return name != b"main" and re.search(call, self.bare(user)) is not None
+        scopes = {match[1] for match in re.finditer(call, self.bare(user))} if name != b"main" else set()
+        return not scopes <= {*self.by_name} - {*item.names}  # a call of another class's method is none
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
         """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
