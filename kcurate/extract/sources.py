@@ -22,8 +22,9 @@ from kcurate.extract.reasons import Lost
 from kcurate.extract.walk import COPIES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.forms import readers
 from kcurate.forms.parts import Origin, Part, line_breaks, plain
+from kcurate.forms.python_launches import launches
 from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
-from kcurate.records import Span
+from kcurate.records import LaunchSite, Span
 from kcurate.suites import (
     Manifest,
     Place,
@@ -61,7 +62,7 @@ class TreeFiles:
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
     file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
     `origins`: where the parts of files stand in them, by the part's path. `lost`: kernels in texts that are
-    not known, by file.
+    not known, by file. `launches` are those that Python writes, each with the kernel's name.
     """
 
     tree: Tree
@@ -75,6 +76,7 @@ class TreeFiles:
     marks: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     lost: dict[str, tuple[Lost, ...]] = field(default_factory=dict)
+    launches: tuple[tuple[str, LaunchSite], ...] = ()
 
     def file(self, path: str) -> str:
         """The file that a path is, or is a part of."""
@@ -164,7 +166,7 @@ class Scanned:
     `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
     contains a launch. `macros`: those it defines that expand to `__global__`. `marks` counts
     `__global__` outside of comments and literals. `origin`: where a part stands in its file. `lost`: kernels
-    in parts of the file whose text is not known.
+    in parts of the file whose text is not known. `launches`: those that a Python file writes, with the names.
     """
 
     path: str
@@ -176,6 +178,7 @@ class Scanned:
     marks: int = 0
     origin: Origin | None = None
     lost: tuple[Lost, ...] = ()
+    launches: tuple[tuple[str, LaunchSite], ...] = ()
 
 
 def scan(task: ScanTask) -> list[Scanned]:
@@ -215,7 +218,8 @@ def _lost(part: Part, breaks: Sequence[int]) -> Iterator[Lost]:
 
 def _scan(path: str, data: bytes) -> Scanned:
     if path.endswith(PYTHON_SUFFIX):
-        return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
+        triton = b"triton" in data and _TRITON_MARK.search(data) is not None
+        return Scanned(path, None, kernel=triton, launches=launches(path, data))
     if readers.suffix_of(path) in CONTAINERS:
         return Scanned(path, None)
     kernel = KERNEL_MARK in data
@@ -252,6 +256,7 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
+    files.launches = tuple(launch for path in sorted(scanned) for launch in scanned[path].launches)
     sources = [path for path in sorted(scanned) if scanned[path].outcome is None and not _contains(path)]
     with_kernels = _with_kernels(sources, scanned, reader)
     every = [*sources, *_context(files, with_kernels)] if with_kernels else []
