@@ -6,19 +6,24 @@ Runs in worker processes: a compiler that crashes or hangs on hostile input take
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.core import codec, compile_cache, own_files, store
 from kcurate.core.notes import Note
+from kcurate.cuda_source import features, techniques
+from kcurate.cuda_source.standalone.trimming import trimmed
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
 # Tried in this order: the record names the first that a kernel compiles for. Machine code is the same for
 # both (every third built-in pair, NVRTC 13.0).
 ARCHS = ("sm_90", nvrtc.DEFAULT_ARCH)
+# So often is a file compiled again without what does not compile.
+MAX_TRIMS = 12
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,48 @@ def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
     return next((symbol for symbol in sorted(symbols) if symbol == plain or mangled in symbol), None)
 
 
-def finish_kernel(task: KernelTask) -> Kernel:
-    """Compile (unless an earlier run did so with the same compiler), write the folder, return the record."""
-    return write_kernel(task, compiled(task))
+def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
+    """Compile (unless an earlier run did so with the same compiler), write the folder, return the record.
+
+    The code is the task's, or what is left of it without what does not compile and is not needed.
+    """
+    result = compiled(task)
+    if result is not None and not result.ok and result.log and task.compiler is not None:
+        task, result = _trimmed(task, result)
+    return write_kernel(task, result), task.code
+
+
+def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
+    """The task without needless declarations if it then compiles; else as it was."""
+    code, result = task.code, failed
+    includes = b"\n".join(re.findall(rb"^\s*#\s*include\b[^\n]*", code, re.MULTILINE))
+
+    def declared(names: Set[bytes]) -> Set[bytes]:
+        asked = sorted(names)
+        probe = [b"using ::%b;" % name for name in asked]
+        log = nvrtc.compile_cubin(b"\n".join([*probe, includes]), arch=ARCHS[0]).log if probe else ""
+        unknown = _error_lines(log)
+        return {name for line, name in enumerate(asked, 1) if line not in unknown}
+
+    for _ in range(MAX_TRIMS):
+        shorter = trimmed(code, _error_lines(result.log or ""), task.kernel.name, declared)
+        if shorter == code:
+            break
+        code, result = shorter, compile_kernel(shorter, task.kernel)
+        if result.ok:
+            code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
+            kernel = replace(
+                task.kernel,
+                shims=tuple(sorted({*task.kernel.shims, "needless"})),
+                features=features(code),
+                techniques=techniques(code),
+            )
+            return replace(task, kernel=kernel, code=code), compile_kernel(code, kernel)
+    return task, failed
+
+
+def _error_lines(log: str) -> set[int]:
+    return {int(line) for line in re.findall(r"\((\d+)\): (?:catastrophic )?error", log)}
 
 
 def compiled(task: KernelTask) -> CompiledKernel | None:
@@ -119,9 +163,9 @@ def compiled(task: KernelTask) -> CompiledKernel | None:
     return earlier
 
 
-def finish_kernels(tasks: Sequence[KernelTask]) -> list[CompiledKernel | None]:
-    """Finish several kernels in turn; returns what compilation added to each record."""
-    return [finish_kernel(task).compiled for task in tasks]
+def finish_kernels(tasks: Sequence[KernelTask]) -> list[tuple[Kernel, bytes]]:
+    """Finish several kernels in turn; returns the record and the code of each."""
+    return [finish_kernel(task) for task in tasks]
 
 
 def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:

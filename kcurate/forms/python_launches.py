@@ -26,7 +26,9 @@ _LIKE = frozenset(
     "ravel".split()
 )
 _METHODS = frozenset(("copy", "astype", "ravel"))
-_NUMBERS = frozenset("int float bool int32 int64 uint32 uint64 float32 float64 int8 uint8 int16 uint16".split())
+_NUMBERS = frozenset(
+    "int float bool int32 int64 uint32 uint64 float32 float64 int8 uint8 int16 uint16".split()
+)
 _SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Div: "/", ast.Mod: "%",
     ast.LShift: "<<", ast.RShift: ">>",
@@ -66,7 +68,9 @@ def _calls(node: ast.AST, scope: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
             yield child, scope
-        yield from _calls(child, child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else scope)
+        yield from _calls(
+            child, child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else scope
+        )
 
 
 def _may_launch(call: ast.Call) -> bool:
@@ -192,7 +196,11 @@ class _Scope:
 
     def _call(self, call: ast.Call, depth: int) -> str:
         function = _last(call.func)
-        if function == "ceil" and len(call.args) == 1 and isinstance(inner := self.value(call.args[0]), ast.BinOp):
+        if (
+            function == "ceil"
+            and len(call.args) == 1
+            and isinstance(inner := self.value(call.args[0]), ast.BinOp)
+        ):
             if isinstance(inner.op, ast.Div):
                 return self._ceil(inner.left, inner.right, depth)
         if function in (*_NUMBERS, "ceil", "floor") and len(call.args) == 1:

@@ -201,7 +201,9 @@ def type_parameters(code: str) -> Mapping[str, tuple[str, ...]]:
     for node in _tree(code).nodes("struct_specifier", "class_specifier"):
         head = node.parent.child_by_field_name("parameters") if node.parent is not None else None
         if node.parent is not None and node.parent.type == "template_declaration" and head is not None:
-            words = [re.findall(r"[A-Za-z_]\w*", text_of(each).partition("=")[0]) for each in head.named_children]
+            words = [
+                re.findall(r"[A-Za-z_]\w*", text_of(each).partition("=")[0]) for each in head.named_children
+            ]
             for name in _type_names(node):
                 by_name.setdefault(name, tuple(named[-1] if named else "" for named in words))
     return by_name
