@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.core import codec, compile_cache, own_files, store
 from kcurate.core.notes import Note
 from kcurate.cuda_source import features, techniques
-from kcurate.cuda_source.standalone.trimming import trimmed
+from kcurate.cuda_source.standalone.trimming import build_macros, trimmed
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
@@ -24,19 +24,22 @@ from kcurate.records import CompiledKernel, Kernel
 ARCHS = ("sm_90", nvrtc.DEFAULT_ARCH)
 # So often is a file compiled again without what does not compile.
 MAX_TRIMS = 12
+_UNDEFINED = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
 
 
 @dataclass(frozen=True)
 class KernelTask:
     """A kernel to finish: its folder, its record before compilation, its code.
 
-    `compiler` is the compiler's name and version; None: do not compile.
+    `compiler` is the compiler's name and version; None: do not compile. `definitions` are values that Python
+    gives to names in CUDA code.
     """
 
     folder: Path
     kernel: Kernel
     code: bytes
     compiler: str | None
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_compiler(wanted: bool | None, note: Note) -> str | None:
@@ -123,11 +126,11 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
 
 
 def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
-    """The task without needless declarations if it then compiles; else as it was."""
-    code, result = task.code, failed
+    """The task without needless declarations, and with the macros that its build defines, if it then compiles."""
+    code, result, shims = task.code, failed, {*task.kernel.shims}
     includes = b"\n".join(re.findall(rb"^\s*#\s*include\b[^\n]*", code, re.MULTILINE))
 
-    def declared(names: Set[bytes]) -> Set[bytes]:
+    def in_headers(names: Set[bytes]) -> Set[bytes]:
         asked = sorted(names)
         probe = [b"using ::%b;" % name for name in asked]
         log = nvrtc.compile_cubin(b"\n".join([*probe, includes]), arch=ARCHS[0]).log if probe else ""
@@ -135,15 +138,18 @@ def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, Comp
         return {name for line, name in enumerate(asked, 1) if line not in unknown}
 
     for _ in range(MAX_TRIMS):
-        shorter = trimmed(code, _error_lines(result.log or ""), task.kernel.name, declared)
+        log = result.log or ""
+        macros = build_macros(code, {*_UNDEFINED.findall(log)}, task.definitions)
+        shorter = macros + code if macros else trimmed(code, _error_lines(log), task.kernel.name, in_headers)
         if shorter == code:
             break
+        shims.add("build-macro" if macros else "needless")
         code, result = shorter, compile_kernel(shorter, task.kernel)
         if result.ok:
             code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
             kernel = replace(
                 task.kernel,
-                shims=tuple(sorted({*task.kernel.shims, "needless"})),
+                shims=tuple(sorted(shims)),
                 features=features(code),
                 techniques=techniques(code),
             )

@@ -40,7 +40,8 @@ class TreeKernels:
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     `lost` are the functions in Triton that could not be taken, by path. `not_found` are the includes of a
     unit that are neither in its repository nor standard, by its root. `marks` says what became of every
-    `__global__` of a file; `marks_in_text` is how many there are. `jit` counts the functions in Triton:
+    `__global__` of a file; `marks_in_text` is how many there are. `definitions`: as in
+    `TreeFiles`. `jit` counts the functions in Triton:
     kernels, helpers, those that are lost.
     """
 
@@ -58,6 +59,7 @@ class TreeKernels:
     not_found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, int] = field(default_factory=dict)
     marks_in_text: int = 0
+    definitions: Mapping[str, str] = field(default_factory=dict)
     jit: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -119,6 +121,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         not_found=not_found,
         marks=marks,
         marks_in_text=sum(files.marks.values()),
+        definitions=files.definitions,
     )
 
 

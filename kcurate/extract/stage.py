@@ -181,7 +181,7 @@ def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
 def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:
     """Compile and write every kernel."""
     tasks = [
-        compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler)
+        compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler, tree.definitions)
         for kernel in tree.kernels
     ]
     kernels, codes = list(tree.kernels), dict(tree.codes)

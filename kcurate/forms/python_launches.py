@@ -48,6 +48,19 @@ def launches(path: str, data: bytes) -> tuple[tuple[str, LaunchSite], ...]:
         return ()
 
 
+def definitions(data: bytes) -> tuple[tuple[str, str], ...]:
+    """The names in capitals that a Python file gives to CUDA code, with their values.
+
+    As in `{"IN_TYPE": "float", "TILE": 32}`, whose values replace names in a text, and `"-DTILE=32"`.
+    """
+    if len(data) > MAX_BYTES or not any(mark in data for mark in _MARKS):
+        return ()
+    options = re.findall(rb"""["']-D([A-Z][A-Z0-9_]*)=([\w ]+)["']""", data)
+    words = re.findall(rb"""["']([A-Z][A-Z0-9_]*)["']\s*:\s*(?:["']([\w ]+)["']|(\d+))\s*[,}]""", data)
+    pairs = [*options, *((name, text or number) for name, text, number in words)]
+    return tuple((name.decode(), value.decode()) for name, value in pairs if value.strip())
+
+
 def _in_module(path: str, module: ast.Module) -> Iterator[tuple[str, LaunchSite]]:
     kernels = {
         _dotted(target): name
@@ -196,13 +209,9 @@ class _Scope:
 
     def _call(self, call: ast.Call, depth: int) -> str:
         function = _last(call.func)
-        if (
-            function == "ceil"
-            and len(call.args) == 1
-            and isinstance(inner := self.value(call.args[0]), ast.BinOp)
-        ):
-            if isinstance(inner.op, ast.Div):
-                return self._ceil(inner.left, inner.right, depth)
+        inner = self.value(call.args[0]) if function == "ceil" and len(call.args) == 1 else None
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div):
+            return self._ceil(inner.left, inner.right, depth)
         if function in (*_NUMBERS, "ceil", "floor") and len(call.args) == 1:
             return self.text(call.args[0], depth + 1)
         if function in ("min", "max") and len(call.args) == 2:

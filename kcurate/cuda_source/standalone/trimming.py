@@ -8,7 +8,7 @@ Not covered: compiling, and names that headers declare (the caller asks the comp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from kcurate.cuda_source.parse.items import Item, parse
@@ -47,6 +47,22 @@ def trimmed(
     fixed = (names & kept) | in_headers(names - kept)
     spans = sorted((each.item.start, each.item.end) for each in gone.values() if not fixed & each.names)
     return blanked(code, spans) if spans else code
+
+
+def build_macros(code: bytes, undefined: Set[str], known: Mapping[str, str]) -> bytes:
+    """Definitions of the names in capitals that a build defines: those known, and `float` for a type's name.
+
+    Empty: nothing tells one of them.
+    """
+    lines = []
+    for name in sorted(undefined):
+        word = name.encode()
+        type_ = re.search(rb"[<,]\s*%b\s*[,>]|\b%b\b\s*(?:[*&]|\s[A-Za-z_])" % (word, word), code)
+        value = known.get(name) or ("float" if type_ and not re.search(rb"\[\s*%b\s*\]" % word, code) else "")
+        if not value:
+            return b""
+        lines.append(f"#define {name} {value}\n".encode())
+    return b"".join(lines)
 
 
 @dataclass(frozen=True)
