@@ -23,7 +23,9 @@ from kcurate.records import CompiledKernel, Kernel
 # both (every third built-in pair, NVRTC 13.0).
 ARCHS = ("sm_90", nvrtc.DEFAULT_ARCH)
 # So often is a file compiled again without what does not compile.
-MAX_TRIMS = 12
+MAX_TRIMS = 8
+# A longer file holds a whole library, of which the kernel mostly needs what does not compile.
+MAX_TRIMMED_BYTES = 1 << 16
 _UNDEFINED = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
 
 
@@ -137,14 +139,14 @@ def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, Comp
         unknown = _error_lines(log)
         return {name for line, name in enumerate(asked, 1) if line not in unknown}
 
-    for _ in range(MAX_TRIMS):
+    for _ in range(MAX_TRIMS if len(code) <= MAX_TRIMMED_BYTES else 0):
         log = result.log or ""
         macros = build_macros(code, {*_UNDEFINED.findall(log)}, task.definitions)
         shorter = macros + code if macros else trimmed(code, _error_lines(log), task.kernel.name, in_headers)
         if shorter == code:
             break
         shims.add("build-macro" if macros else "needless")
-        code, result = shorter, compile_kernel(shorter, task.kernel)
+        code, result = shorter, _compile_for(ARCHS[0], shorter, task.kernel)
         if result.ok:
             code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
             kernel = replace(

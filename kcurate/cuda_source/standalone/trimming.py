@@ -1,8 +1,8 @@
 """A kernel's file without declarations that only share a name with what the kernel uses.
 
-The closure matches names, not scopes, so a file may hold classes of the host that nothing in it needs. One that
-does not compile can go if no other declaration has any of its names: what needs it then fails to compile too.
-Not covered: compiling, and names that headers declare (the caller asks the compiler).
+The closure matches names, not scopes, so a file may hold classes of the host that nothing in it needs. One
+that does not compile can go if no other declaration has any of its names: what needs it then fails to compile
+too. Not covered: compiling, and names that headers declare (the caller asks the compiler).
 """
 
 from __future__ import annotations
