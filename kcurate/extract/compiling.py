@@ -128,7 +128,7 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
 
 
 def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
-    """The task without needless declarations, and with the macros that its build defines, if it then compiles."""
+    """The task without needless declarations and with the build's macros, if it then compiles."""
     code, result, shims = task.code, failed, {*task.kernel.shims}
     includes = b"\n".join(re.findall(rb"^\s*#\s*include\b[^\n]*", code, re.MULTILINE))
 

@@ -208,7 +208,7 @@ def _launches(files: TreeFiles, results: Mapping[str, UnitReport]) -> dict[Varia
     """
     sites: dict[VariantKey, dict[str, SitesBelow]] = defaultdict(lambda: defaultdict(dict))
     written = [(root, result.launches) for root, result in sorted(results.items())]
-    written += [(launch[1].path, [launch]) for launch in files.launches]
+    written += [(launch[1].path, (launch,)) for launch in files.launches]
     for root, launches in written:
         place = files.place(root)
         if place is not None:

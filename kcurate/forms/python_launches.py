@@ -1,9 +1,9 @@
-"""Launches of CUDA kernels that a Python file writes: CuPy's `kernel((blocks,), (threads,), (a, b))` and PyCUDA's
-`kernel(a, b, block=(threads, 1, 1), grid=(blocks, 1))`, in the words of C.
+"""Launches of CUDA kernels that a Python file writes, in the words of C.
 
-A name has the value that it is given last before the launch, in the function or at the top of the module; what
-nothing tells stays a name. The shape that a call such as `cupy.zeros((n, m))` gives an array is its allocation.
-Nothing is executed. Not covered: Triton (`kcurate.triton_source`), kernels that another module keeps.
+CuPy's `kernel((blocks,), (threads,), (a, b))` and PyCUDA's `kernel(a, b, block=(threads, 1, 1))`.
+A name has the value that it is given last before the launch, in the function or at the top of the module;
+what nothing tells stays a name. The shape that a call such as `cupy.zeros((n, m))` gives an array is its
+allocation. Nothing is executed. Not covered: Triton, kernels that another module keeps.
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ MAX_DEPTH = 12
 MAX_TEXT = 400
 _KERNEL = re.compile(r"[A-Za-z_]\w*(?:<[\w\s,:*]+>)?")
 _ITEM_BYTES = re.compile(r"(?:complex(64|128)|\w*?(?:float|int)(8|16|32|64)|\w*(bool))\b")
-_SHAPED = frozenset("zeros ones empty full arange rand randn random random_sample GPUArray".split())
-_LIKE = frozenset(
-    "zeros_like ones_like empty_like full_like asarray array ascontiguousarray asfortranarray to_gpu copy astype "
-    "ravel".split()
-)
+_SHAPED = frozenset((
+    "zeros", "ones", "empty", "full", "arange", "rand", "randn", "random", "random_sample",
+    "GPUArray",
+))  # fmt: skip
+_LIKE = frozenset((
+    "zeros_like", "ones_like", "empty_like", "full_like", "asarray", "array", "ascontiguousarray",
+    "asfortranarray", "to_gpu", "copy", "astype", "ravel",
+))  # fmt: skip
 _METHODS = frozenset(("copy", "astype", "ravel"))
-_NUMBERS = frozenset(
-    "int float bool int32 int64 uint32 uint64 float32 float64 int8 uint8 int16 uint16".split()
-)
+_NUMBERS = frozenset((
+    "int", "float", "bool", "int32", "int64", "uint32", "uint64", "float32", "float64", "int8",
+    "uint8", "int16", "uint16",
+))  # fmt: skip
 _SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Div: "/", ast.Mod: "%",
     ast.LShift: "<<", ast.RShift: ">>",
@@ -108,12 +112,11 @@ def _loaded(call: ast.Call) -> list[str]:
     """The kernels that a call such as `RawKernel(code, "add")` or `module.get_function("add")` gives."""
     values = [*call.args, *(word.value for word in call.keywords if word.arg in ("name", "func_name"))]
     listed = [each.elts if isinstance(each, ast.Tuple) else [each] for each in values]
-    names = [[each.value for each in part if isinstance(each, ast.Constant)] for part in listed]
-    return next((part for part in names if part and all(map(_kernel_name, part))), [])
-
-
-def _kernel_name(value: object) -> bool:
-    return isinstance(value, str) and _KERNEL.fullmatch(value) is not None
+    names = [
+        [each.value for each in part if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        for part in listed
+    ]
+    return next((part for part in names if part and all(map(_KERNEL.fullmatch, part))), [])
 
 
 class _Scope:
@@ -121,9 +124,9 @@ class _Scope:
 
     def __init__(self, module: ast.Module, scope: ast.AST, line: int) -> None:
         self.names: dict[str, ast.expr] = {}
-        inside = ast.walk(scope) if scope is not module else ()
-        before = (node for node in inside if getattr(node, "lineno", line) < line)
-        for node in (*module.body, *sorted(before, key=lambda each: each.lineno)):
+        around = [node for node in module.body if scope is not module or node.lineno < line]
+        inside = (node for node in ast.walk(scope) if isinstance(node, ast.stmt) and node.lineno < line)
+        for node in (*around, *sorted(inside if scope is not module else (), key=lambda each: each.lineno)):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._bind(target, node.value)
@@ -192,8 +195,10 @@ class _Scope:
                 return f"({left} {_SIGNS[type(node.op)]} {right})"
             case ast.Call():
                 return self._call(node, depth)
-            case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=int() as axis)):
-                known = self.shape(node.value.value)
+            case ast.Subscript(
+                value=ast.Attribute(value=of, attr="shape"), slice=ast.Constant(value=int() as axis)
+            ):
+                known = self.shape(of)
                 if known is not None and -len(known[0]) <= axis < len(known[0]):
                     return self.text(known[0][axis], depth + 1)
             case ast.Attribute(attr="size") if (known := self.shape(node.value)) is not None:
@@ -231,18 +236,18 @@ def _named(node: ast.expr) -> str:
 def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
     """A call as a launch; None: it is none."""
     words = {word.arg: word.value for word in call.keywords}
-    positional = [scope.value(each) for each in call.args]
+    given: Sequence[ast.expr]
+    grid, block, listed = (
+        words.get(name, call.args[index] if index < len(call.args) else None)
+        for index, name in enumerate(("grid", "block", "args"))
+    )
     if "block" in words and "args" not in words:  # PyCUDA
-        grid, block, given = words.get("grid"), words["block"], call.args
+        grid, given = words.get("grid"), call.args
     else:
-        grid, block, given_as = (
-            words.get(name, call.args[index] if index < len(positional) else None)
-            for index, name in enumerate(("grid", "block", "args"))
-        )
-        listed = scope.value(given_as) if given_as is not None else None
-        if grid is None or not isinstance(listed, ast.Tuple | ast.List):
+        arguments = scope.value(listed) if listed is not None else None
+        if grid is None or not isinstance(arguments, ast.Tuple | ast.List):
             return None
-        given = listed.elts
+        given = arguments.elts
     shape = _extents(grid, scope) if grid is not None else "1"
     threads = _extents(block, scope) if block is not None else None
     if shape is None or threads is None:

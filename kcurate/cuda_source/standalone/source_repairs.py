@@ -53,7 +53,7 @@ def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
 def without_constraints(text: bytes, concepts: Iterable[bytes] = ()) -> bytes:
     """C++20's `template <Number T> requires (C<T>)` becomes `template <typename T>`, as C++17 has it.
 
-    `concepts` are the names of the unit's own. Where constraints choose an overload, the file does not compile.
+    `concepts` are the unit's own. Where constraints choose an overload, the file does not compile.
     """
     heads = [rb"std\s*::\s*(?:%b)" % _STD_CONCEPTS, *(rb"(?:\w+\s*::\s*)*%b" % name for name in concepts)]
     pattern = rb"(\btemplate\s*<|,)(\s*)(?:%b)\b(?:\s*<[^<>]*>)?(?=\s+(?:\.\.\.\s*)?\w+\s*[,>=]|\s*\.\.\.)"
