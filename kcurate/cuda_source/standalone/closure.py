@@ -235,10 +235,13 @@ class Unit:
             return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        called = rb"\b(?:(\w+)\s*::\s*)?" if len(item.names) > 1 else rb"(?<![\w.>])()"
-        call = called + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
-        scopes = {match[1] for match in re.finditer(call, self.bare(user))} if name != b"main" else set()
-        return not scopes <= {*self.by_name} - {*item.names}  # a call of another class's method is none
+        call = rb"(?:\b(\w+)\s*::\s*|(\.|->)\s*|\b)" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
+        calls = list(re.finditer(call, self.bare(user))) if name != b"main" else []
+        if len(item.names) == 1:
+            return any(not match[2] for match in calls)
+        inside = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
+        others = self.by_name.keys() - {*item.names}
+        return any(match[1] not in others if match[1] else match[2] or inside for match in calls)
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
         """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
