@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.standalone.source_repairs import without_constraints
 from kcurate.cuda_source.standalone.trimming import build_macros, trimmed
 from tests.cuda_source.test_unit import compiles, only, unit
@@ -170,3 +171,14 @@ def test_a_kernel_stays_whatever_its_errors() -> None:
 )
 def test_names_that_only_a_build_defines(code: str, known: dict[str, str], lines: str) -> None:
     assert build_macros(code.encode(), {"IN_T"}, known).decode() == lines
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["__launch_bounds__(64)", "__launch_bounds__(N / 2, 1)", "__attribute__((used)) __launch_bounds__(N)"],
+)
+def test_a_macro_of_launch_bounds_is_no_part_of_a_kernels_name(body: str) -> None:
+    source = (
+        f"#define N 64\n#define TILE_BOUND {body}\n__global__ void TILE_BOUND\nfill(int *v) {{ *v = 1; }}\n"
+    )
+    assert [function.name for function in Code(source.encode()).functions] == ["fill"]
