@@ -16,6 +16,7 @@ from kcurate.core import codec, compile_cache, own_files, store
 from kcurate.core.notes import Note
 from kcurate.cuda_source import features, techniques
 from kcurate.cuda_source.standalone.trimming import build_macros, trimmed
+from kcurate.cuda_source.standalone.unit import BUILD_MACRO
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
@@ -121,8 +122,8 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
 
     The code is the task's, or what is left of it without what does not compile and is not needed.
     """
-    result = compiled(task)
-    if result is not None and not result.ok and result.log and task.compiler is not None:
+    known, result = _known(task), compiled(task)
+    if known is None and result is not None and not result.ok and task.compiler is not None:
         task, result = _trimmed(task, result)
     return write_kernel(task, result), task.code
 
@@ -145,7 +146,7 @@ def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, Comp
         shorter = macros + code if macros else trimmed(code, _error_lines(log), task.kernel.name, in_headers)
         if shorter == code:
             break
-        shims.add("build-macro" if macros else "needless")
+        shims.add(BUILD_MACRO if macros else "needless")
         code, result = shorter, _compile_for(ARCHS[0], shorter, task.kernel)
         if result.ok:
             code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
