@@ -5,6 +5,7 @@ Runs in worker processes: a compiler that crashes or hangs on hostile input take
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -124,7 +125,8 @@ def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
     """
     known, result = _known(task), compiled(task)
     if known is None and result is not None and not result.ok and task.compiler is not None:
-        task, result = _trimmed(task, result)
+        with contextlib.suppress(BackendError):  # NVRTC itself failed on a shorter file
+            task, result = _trimmed(task, result)
     return write_kernel(task, result), task.code
 
 
