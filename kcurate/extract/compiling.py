@@ -5,33 +5,45 @@ Runs in worker processes: a compiler that crashes or hangs on hostile input take
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.core import codec, compile_cache, own_files, store
 from kcurate.core.notes import Note
+from kcurate.cuda_source import features, techniques
+from kcurate.cuda_source.standalone.trimming import build_macros, trimmed
+from kcurate.cuda_source.standalone.unit import BUILD_MACRO
 from kcurate.errors import BackendError, InputError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
 # Tried in this order: the record names the first that a kernel compiles for. Machine code is the same for
 # both (every third built-in pair, NVRTC 13.0).
 ARCHS = ("sm_90", nvrtc.DEFAULT_ARCH)
+# So often is a file compiled again without what does not compile.
+MAX_TRIMS = 8
+# A longer file holds a whole library, of which the kernel mostly needs what does not compile.
+MAX_TRIMMED_BYTES = 1 << 16
+_UNDEFINED = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
 
 
 @dataclass(frozen=True)
 class KernelTask:
     """A kernel to finish: its folder, its record before compilation, its code.
 
-    `compiler` is the compiler's name and version; None: do not compile.
+    `compiler` is the compiler's name and version; None: do not compile. `definitions` are values that Python
+    gives to names in CUDA code.
     """
 
     folder: Path
     kernel: Kernel
     code: bytes
     compiler: str | None
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_compiler(wanted: bool | None, note: Note) -> str | None:
@@ -106,9 +118,52 @@ def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
     return next((symbol for symbol in sorted(symbols) if symbol == plain or mangled in symbol), None)
 
 
-def finish_kernel(task: KernelTask) -> Kernel:
-    """Compile (unless an earlier run did so with the same compiler), write the folder, return the record."""
-    return write_kernel(task, compiled(task))
+def finish_kernel(task: KernelTask) -> tuple[Kernel, bytes]:
+    """Compile (unless an earlier run did so with the same compiler), write the folder, return the record.
+
+    The code is the task's, or what is left of it without what does not compile and is not needed.
+    """
+    known, result = _known(task), compiled(task)
+    if known is None and result is not None and not result.ok and task.compiler is not None:
+        with contextlib.suppress(BackendError):  # NVRTC itself failed on a shorter file
+            task, result = _trimmed(task, result)
+    return write_kernel(task, result), task.code
+
+
+def _trimmed(task: KernelTask, failed: CompiledKernel) -> tuple[KernelTask, CompiledKernel]:
+    """The task without needless declarations and with the build's macros, if it then compiles."""
+    code, result, shims = task.code, failed, {*task.kernel.shims}
+    includes = b"\n".join(re.findall(rb"^\s*#\s*include\b[^\n]*", code, re.MULTILINE))
+
+    def in_headers(names: Set[bytes]) -> Set[bytes]:
+        asked = sorted(names)
+        probe = [b"using ::%b;" % name for name in asked]
+        log = nvrtc.compile_cubin(b"\n".join([*probe, includes]), arch=ARCHS[0]).log if probe else ""
+        unknown = _error_lines(log)
+        return {name for line, name in enumerate(asked, 1) if line not in unknown}
+
+    for _ in range(MAX_TRIMS if len(code) <= MAX_TRIMMED_BYTES else 0):
+        log = result.log or ""
+        macros = build_macros(code, {*_UNDEFINED.findall(log)}, task.definitions)
+        shorter = macros + code if macros else trimmed(code, _error_lines(log), task.kernel.name, in_headers)
+        if shorter == code:
+            break
+        shims.add(BUILD_MACRO if macros else "needless")
+        code, result = shorter, _compile_for(ARCHS[0], shorter, task.kernel)
+        if result.ok:
+            code = re.sub(rb"(?:[ \t]*\n){3,}", b"\n\n", code).lstrip(b"\n")
+            kernel = replace(
+                task.kernel,
+                shims=tuple(sorted(shims)),
+                features=features(code),
+                techniques=techniques(code),
+            )
+            return replace(task, kernel=kernel, code=code), compile_kernel(code, kernel)
+    return task, failed
+
+
+def _error_lines(log: str) -> set[int]:
+    return {int(line) for line in re.findall(r"\((\d+)\): (?:catastrophic )?error", log)}
 
 
 def compiled(task: KernelTask) -> CompiledKernel | None:
@@ -119,9 +174,9 @@ def compiled(task: KernelTask) -> CompiledKernel | None:
     return earlier
 
 
-def finish_kernels(tasks: Sequence[KernelTask]) -> list[CompiledKernel | None]:
-    """Finish several kernels in turn; returns what compilation added to each record."""
-    return [finish_kernel(task).compiled for task in tasks]
+def finish_kernels(tasks: Sequence[KernelTask]) -> list[tuple[Kernel, bytes]]:
+    """Finish several kernels in turn; returns the record and the code of each."""
+    return [finish_kernel(task) for task in tasks]
 
 
 def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:

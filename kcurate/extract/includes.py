@@ -66,11 +66,14 @@ class Reader:
     def resolve(self, name: str, includer: str, folders: Sequence[str] = ()) -> str | None:
         """The file that `#include "name"` in `includer` refers to; None if it is not in the tree.
 
-        `folders` are include folders of this file, searched before those of the tree.
+        `folders` are include folders of this file, searched before those of the tree. What they give is kept
+        in `located`: a unit of another folder may include this file.
         """
         for folder in (posixpath.dirname(includer), *folders, *self.folders):
             path = inside(posixpath.join(folder, name))
             if path is not None and self.exists(path):
+                if folder in folders:
+                    self.located[name, includer] = path
                 return path
         if (name, includer) not in self.located and self.locate is not None:
             self.located[name, includer] = self.locate(name, includer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -40,7 +40,8 @@ class TreeKernels:
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     `lost` are the functions in Triton that could not be taken, by path. `not_found` are the includes of a
     unit that are neither in its repository nor standard, by its root. `marks` says what became of every
-    `__global__` of a file; `marks_in_text` is how many there are. `jit` counts the functions in Triton:
+    `__global__` of a file; `marks_in_text` is how many there are. `definitions`: as in
+    `TreeFiles`. `jit` counts the functions in Triton:
     kernels, helpers, those that are lost.
     """
 
@@ -58,6 +59,7 @@ class TreeKernels:
     not_found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, int] = field(default_factory=dict)
     marks_in_text: int = 0
+    definitions: Mapping[str, str] = field(default_factory=dict)
     jit: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -89,7 +91,8 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         members = [each for each in unit.kernels_of(path) if _start(files, each) not in taken]
         taken.update(_start(files, each) for each in members)
         ids = unique(kernel_id(tree.suite, place, member.name) for member in members)
-        launches = sites[(place.benchmark, place.variant)]
+        # What no variant's folder holds may launch the kernels of each.
+        launches = [sites[place.benchmark, variant] for variant in dict.fromkeys((place.variant, None))]
         for id_, member in zip(ids, members, strict=True):
             flags = files.flags.get(unit.root, NO_FLAGS).shown()
             kernels.append(replace(_record(files, place, id_, member, unit, launches), flags=flags))
@@ -118,6 +121,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[s
         not_found=not_found,
         marks=marks,
         marks_in_text=sum(files.marks.values()),
+        definitions=files.definitions,
     )
 
 
@@ -144,13 +148,14 @@ def _record(
     id_: str,
     source: KernelSource,
     unit: UnitReport,
-    sites: Mapping[str, SitesBelow],
+    sites: Sequence[Mapping[str, SitesBelow]],
 ) -> Kernel:
-    """A kernel in its place; launches from other units if its own has none."""
+    """A kernel in its place; launches from other units if its own has none, of the first `sites` with any."""
     tree = files.tree
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
-    launches = source.launch_sites or tuple(_nearest_sites(source.qualified, source.span.path, sites))
+    elsewhere = (tuple(_nearest_sites(source.qualified, source.span.path, known)) for known in sites)
+    launches = source.launch_sites or next(filter(None, elsewhere), ())
     return Kernel(
         id=id_,
         source=tree.source(benchmark, source.span.path),
@@ -202,11 +207,13 @@ def _launches(files: TreeFiles, results: Mapping[str, UnitReport]) -> dict[Varia
     A folder has the first `MAX_SITES` of each name in or below it.
     """
     sites: dict[VariantKey, dict[str, SitesBelow]] = defaultdict(lambda: defaultdict(dict))
-    for root, result in sorted(results.items()):
+    written = [(root, result.launches) for root, result in sorted(results.items())]
+    written += [(launch[1].path, (launch,)) for launch in files.launches]
+    for root, launches in written:
         place = files.place(root)
         if place is not None:
             known = sites[(place.benchmark, place.variant)]
-            for name, site in result.launches:
+            for name, site in launches:
                 below = known[name.rpartition("::")[2]]
                 for folder in folders_around(site.path):
                     here = below.setdefault(folder, {})

@@ -7,6 +7,7 @@ A unit is a translation unit: a source file with the local files that it include
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +23,9 @@ from kcurate.extract.reasons import Lost
 from kcurate.extract.walk import COPIES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.forms import readers
 from kcurate.forms.parts import Origin, Part, line_breaks, plain
+from kcurate.forms.python_launches import definitions, launches
 from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
-from kcurate.records import Span
+from kcurate.records import LaunchSite, Span
 from kcurate.suites import (
     Manifest,
     Place,
@@ -61,7 +63,8 @@ class TreeFiles:
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
     file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
     `origins`: where the parts of files stand in them, by the part's path. `lost`: kernels in texts that are
-    not known, by file.
+    not known, by file. `launches` are those that Python writes, each with the kernel's name;
+    `definitions` are values that it gives to names in the CUDA code, for each name the most frequent one.
     """
 
     tree: Tree
@@ -75,6 +78,8 @@ class TreeFiles:
     marks: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     lost: dict[str, tuple[Lost, ...]] = field(default_factory=dict)
+    launches: tuple[tuple[str, LaunchSite], ...] = ()
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, path: str) -> str:
         """The file that a path is, or is a part of."""
@@ -164,7 +169,8 @@ class Scanned:
     `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
     contains a launch. `macros`: those it defines that expand to `__global__`. `marks` counts
     `__global__` outside of comments and literals. `origin`: where a part stands in its file. `lost`: kernels
-    in parts of the file whose text is not known.
+    in parts of the file whose text is not known. `launches`: those that a Python file writes, with the names;
+    `definitions`: values that it gives to names in CUDA code.
     """
 
     path: str
@@ -176,6 +182,8 @@ class Scanned:
     marks: int = 0
     origin: Origin | None = None
     lost: tuple[Lost, ...] = ()
+    launches: tuple[tuple[str, LaunchSite], ...] = ()
+    definitions: tuple[tuple[str, str], ...] = ()
 
 
 def scan(task: ScanTask) -> list[Scanned]:
@@ -215,7 +223,10 @@ def _lost(part: Part, breaks: Sequence[int]) -> Iterator[Lost]:
 
 def _scan(path: str, data: bytes) -> Scanned:
     if path.endswith(PYTHON_SUFFIX):
-        return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
+        triton = b"triton" in data and _TRITON_MARK.search(data) is not None
+        return Scanned(
+            path, None, kernel=triton, launches=launches(path, data), definitions=definitions(data)
+        )
     if readers.suffix_of(path) in CONTAINERS:
         return Scanned(path, None)
     kernel = KERNEL_MARK in data
@@ -252,6 +263,9 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     scanned = _scan_all(files, pool)
     _set_outcomes(files, scanned, reader)
     files.modules = _python_modules(scanned)
+    values = Counter(each for path in sorted(scanned) for each in scanned[path].definitions)
+    files.definitions = dict(reversed([each for each, _ in values.most_common()]))
+    files.launches = tuple(launch for path in sorted(scanned) for launch in scanned[path].launches)
     sources = [path for path in sorted(scanned) if scanned[path].outcome is None and not _contains(path)]
     with_kernels = _with_kernels(sources, scanned, reader)
     every = [*sources, *_context(files, with_kernels)] if with_kernels else []

@@ -181,10 +181,10 @@ def _no_kernel(config: ExtractConfig, tally: Tally) -> InputError:
 def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:
     """Compile and write every kernel."""
     tasks = [
-        compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler)
+        compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler, tree.definitions)
         for kernel in tree.kernels
     ]
-    kernels = list(tree.kernels)
+    kernels, codes = list(tree.kernels), dict(tree.codes)
     # A compiler may crash on its input, so each kernel is a separate task; without one, tasks are batched.
     size = 1 if compiler is not None else WRITTEN_TOGETHER
     batches = [tasks[at : at + size] for at in range(0, len(tasks), size)]
@@ -199,10 +199,10 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         if isinstance(result, Failure):
             log = f"the compiler {result.kind}: {result.detail}"
             broken = CompiledKernel(False, compiling.ARCHS[-1], compiler or "", log=log)
-            result = [compiling.write_kernel(task, broken).compiled for task in batches[index]]
-        for at, compiled in enumerate(result, index * size):
-            kernels[at] = replace(tasks[at].kernel, compiled=compiled)
-    return replace(tree, kernels=tuple(kernels))
+            result = [(compiling.write_kernel(task, broken), task.code) for task in batches[index]]
+        for at, (kernel, code) in enumerate(result, index * size):
+            kernels[at], codes[kernel.id] = kernel, code
+    return replace(tree, kernels=tuple(kernels), codes=codes)
 
 
 def _pairs(tree: TreeKernels, folder: Path, note: Note) -> list[Match]:

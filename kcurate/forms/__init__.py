@@ -9,6 +9,7 @@ A reader takes the parts out of a file, and a part is read as a file in a folder
 | `readers` | the protocol, its plugins, and reading a part by its path |
 | `python_strings` | programs in the string constants of Python |
 | `constant_texts` | expressions of Python that are constant texts |
+| `python_launches` | launches that a Python file writes, in the words of C |
 | `literals` | string literals of Python and JSON, decoded with the place of each byte |
 | `notebooks` | the cells of Jupyter notebooks |
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.semantics import declarations
+from kcurate.cuda_source.text.brackets import split_arguments
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, c_layout, numpy_dtype
 from kcurate.problem.expressions import evaluate
@@ -41,6 +42,7 @@ _PACKED: Mapping[str, tuple[str, int]] = {
 }  # fmt: skip
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
+_TYPE_NAME = re.compile(r"\w+(?:\s*<[^<>()]*>)?")
 # Types are looked up by their last names.
 _NAMESPACES = re.compile(r"\A(?:::)?(?:\w+::)+")
 _DROPPED = re.compile(
@@ -102,7 +104,7 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
         if text not in names or names[text] == text:
             break
         text = names[text]
-    if not re.fullmatch(r"\w+", text):
+    if not _TYPE_NAME.fullmatch(text):
         return None
     underlying = declarations.enumerations(code).get(text) if "enum" in code else None
     return element(underlying, names) if underlying is not None else _struct(text, names, code)
@@ -149,8 +151,15 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     inside = declared.get(full)
     if inside is None and declared.get(full.partition("<")[0].strip()) == ():
         inside = ()  # a functor template has no data, whatever its arguments
+    base, _, rest = full.rpartition(">")[0].partition("<")
+    parameters = declarations.type_parameters(code).get(base.strip(), ()) if rest else ()
+    if parameters and inside is None:
+        inside = declared.get(base.strip())
+    bound = dict(zip(parameters, split_arguments(rest.encode()), strict=False))
+    names = {**names, **{name: value.decode() for name, value in bound.items() if value.decode() != name}}
     listed = []
-    for type_text, member_name, sizes in inside or ():
+    for declared_type, member_name, sizes in inside or ():
+        type_text = re.sub(r"\w+", lambda word: bound.get(word[0], word[0].encode()).decode(), declared_type)
         count = 1
         for size in sizes:
             extent = _extent(size, names)

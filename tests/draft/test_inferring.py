@@ -439,3 +439,55 @@ def test_values_used_as_indices_of_shared_arrays_stay_inside_them(index: str, lo
     known = "constexpr int BINS = 7;\nconstexpr int WIDTH = (26 + BINS - 1) / BINS;"
     buffers = inferred(one(body, host, "d, f, n", known)).known.problem.buffers
     assert buffers["from"].init == Init("integers", {"low": low, "high": high})
+
+
+TILED = """
+__global__ void set(int *x, int n) {{ int i = blockIdx.x * 512 + threadIdx.x; {body} }}
+void run(int n) {{
+  int tile = 128 * 4, *d; {host}
+  set<<<{grid}, 128>>>(d, n);
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "host", "meant"),
+    [
+        ("(n + tile - 1) / tile", "", "ceil_div(n, 512)"),
+        ("ceil_div(n, tile)", "cudaMalloc(&d, n * sizeof(int));", "ceil_div(n, 512)"),
+        ("n / tile", "cudaMalloc(&d, n * sizeof(int));", "n/512"),
+        # A size that something else depends on is one.
+        ("n / tile", "cudaMalloc(&d, n * tile * sizeof(int));", "n/tile"),
+    ],
+)
+def test_what_a_block_computes_is_no_size(grid: str, host: str, meant: str) -> None:
+    draft = inferred(TILED.format(grid=grid, host=host, body="for (; i < n; i += 128) x[i] = 1;"))
+    [extent] = launched(draft).grid
+    assert str(extent).replace(" ", "").replace("(", "").replace(")", "") == meant.replace(" ", "").replace(
+        "(", ""
+    ).replace(")", "")
+
+
+@pytest.mark.parametrize(
+    ("types", "element", "dtype", "lanes"),
+    [
+        ("template <class T> struct Pair { T a, b; };", "Pair<float>", "float32", 2),
+        ("template <class T, int N> struct Row { T v[N]; };", "Row<double, 3>", "float64", 3),
+        (
+            "template <class T> struct Pair { T a, b; };\n"
+            "template <class U> struct Box { Pair<U> low, high; };",
+            "Box<int>", "int32", 4,
+        ),
+    ],
+)  # fmt: skip
+def test_elements_of_a_class_template_are_lanes(types: str, element: str, dtype: str, lanes: int) -> None:
+    draft = inferred(f"""
+{types}
+__global__ void copy(const {element} *x, {element} *y, int n) {{
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}}
+void run({element} *x, {element} *y, int n) {{ copy<<<(n + 63) / 64, 64>>>(x, y, n); }}
+""")
+    buffer = draft.known.problem.buffers["x"]
+    assert (buffer.dtype, buffer.shape) == (dtype, ("n", lanes))

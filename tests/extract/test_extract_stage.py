@@ -421,3 +421,45 @@ def test_a_condition_that_cannot_be_evaluated_is_counted_and_written_into_the_ke
     records = {path.parent.name: path.read_text() for path in workspace.rglob("kernel.json")}
     assert {name for name, text in records.items() if "unevaluated" in text} == {"one", "two"}
     assert all(b"#define WIDE 0" in path.read_bytes() for path in workspace.rglob("one/kernel.cu"))
+
+
+@pytest.mark.parametrize(
+    ("source", "shims"),
+    [
+        (
+            "class page { std::string s; };\n__global__ void k(int *v) { int page = v[0]; v[1] = page; }\n",
+            "needless",
+        ),
+        (
+            "struct event { std::vector<int> all; };\nstruct logger { event last; };\n"
+            "__global__ void k(int *v) { int event = 1, logger = 2; v[0] = event + logger; }\n",
+            "needless",
+        ),
+        ("__global__ void k(SCALAR *v, int n) { if (threadIdx.x < n) v[threadIdx.x] = 1; }\n", "build-macro"),
+        ("__global__ void k(int *v) { __shared__ int s[TILE]; s[0] = 1; v[0] = s[0]; }\n", "build-macro"),
+    ],
+)
+def test_a_file_that_does_not_compile_is_tried_without_what_it_does_not_need(
+    source: str, shims: str, tmp_path: Path
+) -> None:
+    python = "m = RawModule(code=open('k.cu').read(), options=('-DTILE=32',))\n"
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    _file(tree / "run.py", python)
+    _file(tree / "k.cu", source)
+    summary = extract(tmp_path / "w", tree, compile=True)
+    assert summary.items["kernels"] == {"compiled": 1}
+    [kernel] = kernels(tmp_path / "w").values()
+    assert shims in kernel.shims
+    before = snapshot(tmp_path / "w")
+    extract(tmp_path / "w", tree, compile=True)
+    assert {path: data for path, data in snapshot(tmp_path / "w").items() if path in before} == before
+
+
+def test_a_file_that_needs_what_does_not_compile_stays_as_it_was(tmp_path: Path) -> None:
+    source = "struct log { std::string text; int n; };\n__global__ void k(log *v) { v->n = 1; }\n"
+    summary = extract(tmp_path / "w", _file(tmp_path / "k.cu", source), compile=True)
+    assert summary.items["kernels"] == {"compile_error": 1}
+    [kernel] = kernels(tmp_path / "w").values()
+    assert "needless" not in kernel.shims
+    assert "std::string" in (tmp_path / "w" / "kernels" / kernel.id / "kernel.cu").read_text()

@@ -214,3 +214,16 @@ def test_an_exception_in_one_file_is_the_outcome_of_that_file(
         assert summary.items["files"] == {"extracted": 1, "parser_failed": 1}
         [line] = [line for line in report(tmp_path / "w", "files") if line["path"] == "bad.cu"]
         assert "RecursionError: too deep" in str(line["why"])
+
+
+def test_a_header_finds_its_own_includes_whichever_folder_the_unit_is_in(tmp_path: Path) -> None:
+    files = {
+        "base/CMakeLists.txt": "include_directories(inc)",
+        "base/inc/lib/util.h": "#include <lib/config.h>\n",
+        "base/inc/lib/config.h": "#define WIDTH 4\n",
+        "app/main.cu": "#include <lib/util.h>\n" + KERNEL,
+        "other/inc/lib/config.h.in": "",
+    }
+    extract(tmp_path / "w", write(tmp_path / "tree", files), compile=True)
+    [kernel] = kernels(tmp_path / "w").values()
+    assert kernel.compiled is not None and kernel.compiled.ok, kernel.compiled

@@ -133,7 +133,7 @@ def calls_of(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tupl
 
     Without `deduce`, only uses with template arguments.
     """
-    pattern = rb"\b" + re.escape(name) + rb"\s*(?:(<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))"
+    pattern = rb"\b" + re.escape(name) + rb"\s*(?:(<)(?!\s*<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))"
     for match in re.finditer(pattern, text):
         if match[2]:
             end = closing(text, match.end() - 1)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from kcurate.cuda_source.parse.syntax_tree import AROUND_NAMES, Node, Tree, below, parse_tree
+from kcurate.cuda_source.preprocess.expansion import definition
 from kcurate.cuda_source.preprocess.macro_statements import MacroStatement, macro_statements
 from kcurate.cuda_source.preprocess.macros import (
     MARK,
@@ -129,6 +130,15 @@ class Parsed:
     items: tuple[Item, ...]
     annotations: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     marks: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def member_lists(self) -> frozenset[bytes]:
+        """The macros without parameters that stand for whole declarations: `;` or `}` ends them."""
+        macros = (definition(self.text, item.start) for item in self.items if item.kind == "macro")
+        return frozenset(
+            macro.name for macro in macros
+            if macro and macro.body.endswith((b";", b"}")) and not macro.body.startswith(b"(")
+        )  # fmt: skip
 
 
 def parse(source: bytes) -> Parsed:

@@ -19,6 +19,7 @@ from kcurate.cuda_source.launches.template_heads import template_params
 from kcurate.cuda_source.parse.items import parse
 from kcurate.cuda_source.parse.syntax_tree import Node, Tree, ancestors, function_declarator
 from kcurate.cuda_source.preprocess.expansion import without_macros
+from kcurate.cuda_source.preprocess.macros import annotating, annotations_in, blanked
 from kcurate.cuda_source.semantics import c_expressions
 from kcurate.cuda_source.semantics.declarations import SETTING, Setting, declarator, returned_by, set_by
 from kcurate.cuda_source.semantics.pointer_paths import path_of, without_casts
@@ -72,7 +73,9 @@ class Code:
 
     def __init__(self, source: bytes) -> None:
         self.aligned = _ALIGNED.search(source) is not None
-        plain, self.macros = without_macros(blank_literals(numbered(parseable(source))))
+        bare = blank_literals(numbered(parseable(source)))
+        bounds = (name for name, words in annotating(bare).items() if words == {b"__attribute__"})
+        plain, self.macros = without_macros(blanked(bare, annotations_in(bare, bounds)))
         self._parsed = parse(plain)
         self.bytes = self._parsed.bare
         self.text = self.bytes.decode("latin-1")

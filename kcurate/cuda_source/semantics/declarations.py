@@ -194,6 +194,21 @@ def members(code: str) -> Mapping[str, tuple[Member, ...]]:
     return {name: fields for name, fields in by_name.items() if name not in several}
 
 
+@lru_cache(maxsize=16)
+def type_parameters(code: str) -> Mapping[str, tuple[str, ...]]:
+    """The names of the template parameters of each struct and class that is a template, in order."""
+    by_name: dict[str, tuple[str, ...]] = {}
+    for node in _tree(code).nodes("struct_specifier", "class_specifier"):
+        head = node.parent.child_by_field_name("parameters") if node.parent is not None else None
+        if node.parent is not None and node.parent.type == "template_declaration" and head is not None:
+            words = [
+                re.findall(r"[A-Za-z_]\w*", text_of(each).partition("=")[0]) for each in head.named_children
+            ]
+            for name in _type_names(node):
+                by_name.setdefault(name, tuple(named[-1] if named else "" for named in words))
+    return by_name
+
+
 def _fields(node: Node) -> tuple[Member, ...] | None:
     """The member variables of a struct; None: they do not tell its layout, or it is only declared."""
     body = node.child_by_field_name("body")

@@ -28,6 +28,7 @@ from kcurate.cuda_source.standalone.source_repairs import (
     annotate_methods,
     with_plain_asm,
     without_compound_literals,
+    without_constraints,
     without_register,
 )
 from kcurate.cuda_source.text.blanking import blank_literals, without_comments
@@ -49,6 +50,15 @@ _NESTED = re.compile(rb"\{.*\b(?:struct|class|union|enum|using|typedef)\b", re.D
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USED_NAME = re.compile(rb"\s*using\s+(?!namespace\b)([\w:\s]*::\s*\w+)\s*;")
+_CONCEPT = re.compile(rb"\bconcept\s+(\w+)\s*=")
+_TEMPLATE_HEAD = re.compile(rb"\btemplate\s*<([^<>;{}()]*)>")
+_CONSTRAINT = re.compile(rb"\s*([A-Za-z_]\w*)\s+(?:\.\.\.\s*)?\w+\s*(?:=|\Z)")
+# First words of template parameters that are no constraints.
+_NO_CONSTRAINT = re.compile(
+    rb"typename|class|template|const|auto|bool|char|short|int|long|unsigned|signed|float|double|half|cu[a-zA-Z]\w*|"
+    rb"u?int\d*(?:_t)?|u(?:char|short|long)|size_t|ssize_t|ptrdiff_t|nv\w+"
+)
+_CONSTRAINED = re.compile(rb"\brequires\b|\btemplate\s*<\s*std\s*::")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 
 
@@ -97,6 +107,18 @@ class Unit:
             item for item in self.parsed.items
             if item.kind == "function" and any(name.startswith(b"operator") for name in item.names)
         )  # fmt: skip
+
+    @cached_property
+    def _concepts(self) -> frozenset[bytes]:
+        """The concepts of the unit, and the names in template heads that nothing in it declares."""
+        heads = b",".join(_TEMPLATE_HEAD.findall(self.parsed.text)).split(b",")
+        words = {match[1] for match in map(_CONSTRAINT.match, set(heads)) if match} - self.by_name.keys()
+        unknown = frozenset(word for word in words if not _NO_CONSTRAINT.fullmatch(word))
+        return frozenset(_CONCEPT.findall(self.parsed.text)) | unknown
+
+    @cached_property
+    def _constrained(self) -> bool:
+        return bool(self._concepts) or _CONSTRAINED.search(self.parsed.text) is not None
 
     @cached_property
     def _context(self) -> tuple[Item, ...]:
@@ -221,15 +243,20 @@ class Unit:
             return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        called = rb"\b" if len(item.names) > 1 else rb"(?<![\w.>])"
-        call = called + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
-        return name != b"main" and re.search(call, self.bare(user)) is not None
+        call = rb"(?:\b(\w+)\s*::\s*|(\.|->)\s*|\b)" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
+        calls = list(re.finditer(call, self.bare(user))) if name != b"main" else []
+        if len(item.names) == 1:
+            return any(not match[2] for match in calls)
+        inside = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
+        others = self.by_name.keys() - {*item.names}
+        return any(match[1] not in others if match[1] else match[2] or inside for match in calls)
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
         """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
         return any(
             item.start >= self.shim_bytes
             and (item.kind == "macro" or (item.kind in ("type", "using") and item.start < user.end))
+            and not _USED_NAME.match(self.bare(item))
             for item in self.by_name.get(name, ())
         )
 
@@ -310,8 +337,10 @@ class Unit:
                 continue
             plain = with_plain_asm(text, asm)
             bare = without_register(plain)
+            free = without_constraints(bare, self._concepts) if self._constrained else bare
             repairs.update(["asm"] * (plain != text) + ["register"] * (bare != plain))
-            text = bare
+            repairs.update(["constraint"] * (free != bare))
+            text = free
             if item.host:
                 repairs.add("host-method")
             if item.kind in ("macro", "undef"):

@@ -137,7 +137,12 @@ def _method(member: Node, parsed: Parsed, bare: bytes, of: bytes) -> HostMethod 
         return None
     start = with_marks(inner.start_byte, bare, parsed.marks)
     at = min(with_marks(member.start_byte, bare, parsed.marks), start)
-    head = bare[at : body.start_byte if body is not None else inner.end_byte]
+    end = body.start_byte if body is not None else inner.end_byte
+    while (word := IDENTIFIER.match(bare, at, end)) and word[0] in parsed.member_lists:
+        at = start = word.end() + len(bare[word.end() : end]) - len(bare[word.end() : end].lstrip())
+    head = bare[at:end]
+    if b"(" not in head:  # what such a macro stands before, read as its type: `MEMBERS union { int x; };`
+        return None
     words = {*IDENTIFIER.findall(head)} & parsed.annotations.keys()
     head += b" " + b" ".join(word for name in words for word in parsed.annotations[name])
     if _ON_DEVICE.search(head):

@@ -76,6 +76,116 @@ using at::PackedTensorAccessor64;
 using at::PackedTensorAccessor;
 }
 """
+# Complex numbers of thrust and CuPy, which NVRTC has no header of.
+_COMPLEX = b"""\
+namespace thrust {
+template <class T>
+struct alignas(2 * sizeof(T)) complex {
+  typedef T value_type;
+  T re_, im_;
+  complex() = default;
+  __host__ __device__ constexpr complex(const T& re, const T& im = T()) : re_(re), im_(im) {}
+  template <class U>
+  __host__ __device__ constexpr complex(const complex<U>& z) : re_(z.real()), im_(z.imag()) {}
+  __host__ __device__ constexpr T real() const { return re_; }
+  __host__ __device__ constexpr T imag() const { return im_; }
+  __host__ __device__ void real(T re) { re_ = re; }
+  __host__ __device__ void imag(T im) { im_ = im; }
+  template <class U>
+  __host__ __device__ complex& operator+=(const U& z) { return *this = *this + z; }
+  template <class U>
+  __host__ __device__ complex& operator-=(const U& z) { return *this = *this - z; }
+  template <class U>
+  __host__ __device__ complex& operator*=(const U& z) { return *this = *this * z; }
+  template <class U>
+  __host__ __device__ complex& operator/=(const U& z) { return *this = *this / z; }
+};
+template <class T>
+__host__ __device__ complex<T> operator+(const complex<T>& a) { return a; }
+template <class T>
+__host__ __device__ complex<T> operator-(const complex<T>& a) { return complex<T>(-a.re_, -a.im_); }
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator+(const complex<A>& a, const complex<B>& b) {
+  return complex<decltype(A() + B())>(a.re_ + b.re_, a.im_ + b.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator+(const complex<A>& a, const B& b) {
+  return complex<decltype(A() + B())>(a.re_ + b, a.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator+(const A& a, const complex<B>& b) {
+  return complex<decltype(A() + B())>(a + b.re_, b.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator-(const complex<A>& a, const complex<B>& b) {
+  return complex<decltype(A() + B())>(a.re_ - b.re_, a.im_ - b.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator-(const complex<A>& a, const B& b) {
+  return complex<decltype(A() + B())>(a.re_ - b, a.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator-(const A& a, const complex<B>& b) {
+  return complex<decltype(A() + B())>(a - b.re_, -b.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator*(const complex<A>& a, const complex<B>& b) {
+  return complex<decltype(A() + B())>(a.re_ * b.re_ - a.im_ * b.im_, a.re_ * b.im_ + a.im_ * b.re_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator*(const complex<A>& a, const B& b) {
+  return complex<decltype(A() + B())>(a.re_ * b, a.im_ * b);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator*(const A& a, const complex<B>& b) {
+  return complex<decltype(A() + B())>(a * b.re_, a * b.im_);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator/(const complex<A>& a, const complex<B>& b) {
+  auto scale = fabs(b.re_) + fabs(b.im_);
+  auto ar = a.re_ / scale, ai = a.im_ / scale, br = b.re_ / scale, bi = b.im_ / scale;
+  auto length = br * br + bi * bi;
+  return complex<decltype(A() + B())>((ar * br + ai * bi) / length, (ai * br - ar * bi) / length);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator/(const complex<A>& a, const B& b) {
+  return complex<decltype(A() + B())>(a.re_ / b, a.im_ / b);
+}
+template <class A, class B>
+__host__ __device__ complex<decltype(A() + B())> operator/(const A& a, const complex<B>& b) {
+  return complex<A>(a) / b;
+}
+template <class A, class B>
+__host__ __device__ bool operator==(const complex<A>& a, const complex<B>& b) {
+  return a.re_ == b.re_ && a.im_ == b.im_;
+}
+template <class A, class B>
+__host__ __device__ bool operator!=(const complex<A>& a, const complex<B>& b) { return !(a == b); }
+template <class T>
+__host__ __device__ T abs(const complex<T>& z) { return hypot(z.re_, z.im_); }
+template <class T>
+__host__ __device__ T arg(const complex<T>& z) { return atan2(z.im_, z.re_); }
+template <class T>
+__host__ __device__ T norm(const complex<T>& z) { return z.re_ * z.re_ + z.im_ * z.im_; }
+template <class T>
+__host__ __device__ complex<T> conj(const complex<T>& z) { return complex<T>(z.re_, -z.im_); }
+template <class T>
+__host__ __device__ complex<T> polar(const T& length, const T& angle = T()) {
+  return complex<T>(length * cos(angle), length * sin(angle));
+}
+template <class T>
+__host__ __device__ complex<T> exp(const complex<T>& z) { return polar(T(::exp(z.re_)), z.im_); }
+template <class T>
+__host__ __device__ complex<T> log(const complex<T>& z) { return complex<T>(::log(abs(z)), arg(z)); }
+template <class T>
+__host__ __device__ complex<T> sqrt(const complex<T>& z) { return polar(T(::sqrt(abs(z))), arg(z) / 2); }
+template <class T>
+__host__ __device__ complex<T> pow(const complex<T>& z, const complex<T>& w) { return exp(w * log(z)); }
+template <class T>
+__host__ __device__ complex<T> pow(const complex<T>& z, const T& w) { return exp(w * log(z)); }
+}  // namespace thrust
+"""
+_USES_COMPLEX = re.compile(rb"\bthrust\s*::\s*complex\b|\bcupy/complex\.cuh")
 # Constants of C headers.
 _CONSTANTS = re.sub(
     rb"(\w+) (\S+)\s", rb"#undef \1\n#define \1 \2\n",
@@ -166,6 +276,7 @@ __host__ __device__ constexpr const T& std_clamp(const T& a, const T& low, const
 # The repair that each part of the shim belongs to, as named in the record.
 TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
 ACCESSOR_NAMES = frozenset(re.findall(rb"(?:struct|using) (\w+)(?: =| \{)", _ACCESSORS))
+COMPLEX_NAMES = frozenset((b"complex", *re.findall(rb" (\w+|operator[^\w\s]+)\((?=const)", _COMPLEX)))
 STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
 _STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
 
@@ -180,7 +291,7 @@ _NAMES = (
 
 
 def shim_for(text: bytes) -> bytes:
-    """The shim if the unit uses one of its names without declaring it, else empty.
+    """The parts of the shim that a unit uses names of without declaring them; empty: none.
 
     A type may be declared behind the header that uses it: which declaration is meant, the closure tells.
     """
@@ -192,7 +303,14 @@ def shim_for(text: bytes) -> bytes:
         re.search(rb"\b(?:struct|class|using)\s+%b\b(?!::)" % name, text) for name in used & ACCESSOR_NAMES
     ):
         declared |= ACCESSOR_NAMES  # PyTorch's own header is in the tree
-    return SHIM if used - declared or (b"std" in text and _STD_CALL.search(text)) else b""
+    shim = SHIM if used - declared or (b"std" in text and _STD_CALL.search(text)) else b""
+    if b"complex" not in text:
+        return shim
+    if _USES_COMPLEX.search(text) and not re.search(rb"\bnamespace\s+thrust\b", text):
+        shim += _COMPLEX
+        if b"cupy/complex" in text and not re.search(rb"\busing\s+thrust\s*::\s*complex\b", text):
+            shim += b"using thrust::complex;\n"
+    return shim
 
 
 def _declares(name: bytes, text: bytes) -> bool:
@@ -212,10 +330,12 @@ def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, 
         - TEXTURE_NAMES
         - STD_NAMES
         - ACCESSOR_NAMES
+        - COMPLEX_NAMES
     )
     names = others | {
         *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
         *(["tensor-accessor"] if shim_names & ACCESSOR_NAMES else []),
+        *(["complex"] if shim_names & COMPLEX_NAMES else []),
         *(["constant"] if any(name.isupper() for name in plain) else []),
         *(["integer-type"] if any(name.islower() for name in plain) else []),
         *(["library-type"] if any(not name.islower() and not name.isupper() for name in plain) else []),

@@ -6,8 +6,10 @@ Not covered: what is declared in addition (`shim`), names of headers (`header_na
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kcurate.cuda_source.text.blanking import blank_literals
+from kcurate.cuda_source.text.brackets import closing
 from kcurate.cuda_source.text.tokens import COMMENT, LITERAL
 
 _TYPED_BRACE = r"(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{"
@@ -21,6 +23,13 @@ _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 _CONSTEXPR = re.compile(rb"\bconstexpr\b(?!\s*\()")
 _ENDS_SPECIFIERS = re.compile(rb"[;={(]")
 _CLASS_HEAD = re.compile(rb"\b(?:struct|class|union)\b[^;{}()]*(?:\([^()]*\)[^;{}()]*)?\Z")
+_STD_CONCEPTS = (
+    b"integral|signed_integral|unsigned_integral|floating_point|same_as|convertible_to|derived_from|invocable|"
+    b"regular|semiregular|copyable|movable|default_initializable|equality_comparable|totally_ordered"
+)
+_REQUIRES = re.compile(rb"\brequires\b")
+_TERM = re.compile(rb"\s*!?\s*(?:(requires)\s*[({]|\(|(?:::\s*)?\w+(?:\s*::\s*\w+)*)")
+_JOINT = re.compile(rb"\s*(?:&&|\|\|)")
 _SPACE = rb"__(?:device|host|global)__"
 
 
@@ -42,6 +51,43 @@ def with_plain_asm(text: bytes, body: bytes | None) -> bytes:
         return _ASM.sub(plain, body) if match[0] == b"asm" and body else _PLAIN[match[0].strip(b"_")]
 
     return _ASM.sub(plain, text) if b"asm" in text else text
+
+
+def without_constraints(text: bytes, concepts: Iterable[bytes] = ()) -> bytes:
+    """C++20's `template <Number T> requires (C<T>)` becomes `template <typename T>`, as C++17 has it.
+
+    `concepts` are the unit's own. Where constraints choose an overload, the file does not compile.
+    """
+    heads = [rb"std\s*::\s*(?:%b)" % _STD_CONCEPTS, *(rb"(?:\w+\s*::\s*)*%b" % name for name in concepts)]
+    pattern = rb"(\btemplate\s*<|,)(\s*)(?:%b)\b(?:\s*<[^<>]*>)?(?=\s+(?:\.\.\.\s*)?\w+\s*[,>=]|\s*\.\.\.)"
+    text = re.sub(pattern % b"|".join(heads), rb"\1\2typename", text)
+    out, at, bare = [], 0, blank_literals(text)
+    for match in _REQUIRES.finditer(bare):
+        if match.start() >= at:
+            out.append(text[at : match.start()])
+            at = _constraint_end(bare, match.end())
+    return b"".join([*out, text[at:]])
+
+
+def _constraint_end(bare: bytes, at: int) -> int:
+    """Where a constraint ends: brackets, names or requires-expressions, joined by `&&` and `||`."""
+    while (term := _TERM.match(bare, at)) is not None:
+        at = term.end()
+        if term[0].rstrip().endswith((b"(", b"{")):
+            at = closing(bare, at - 1) or len(bare)
+            if term[1] and (block := re.compile(rb"\s*\{").match(bare, at)):  # `requires (T x) { x + x; }`
+                at = closing(bare, block.end() - 1) or len(bare)
+        elif bare[at : at + 1] == b"<":
+            depth, at = 1, at + 1
+            while at < len(bare) and depth:
+                depth += {b"<": 1, b">": -1}.get(bare[at : at + 1], 0)
+                at += 1
+            at += len(member[0]) if (member := re.match(rb"\s*::\s*\w+", bare[at : at + 100])) else 0
+        joint = _JOINT.match(bare, at)
+        if joint is None:
+            break
+        at = joint.end()
+    return at
 
 
 def without_register(text: bytes) -> bytes:

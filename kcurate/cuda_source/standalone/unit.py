@@ -29,6 +29,8 @@ from kcurate.records import Condition, LaunchSite, Param, Span
 
 # The mark of a kernel template that nothing in its unit instantiates.
 TEMPLATE_GUESS = "template-argument"
+# That of a file with macros that only its build defines.
+BUILD_MACRO = "build-macro"
 # A kernel's header is shorter.
 MAX_HEAD_BYTES = 10_000
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")

@@ -107,8 +107,11 @@ def _holds(root: Path, kernel: Kernel) -> bool:
 def _launched(root: Path, site: LaunchSite, name: str) -> bool:
     """Whether the file has this launch on the recorded line, or in a macro, which is used there.
 
-    A call that launches in another way names the kernel there, or is one of the runtime.
+    A call that launches in another way names the kernel there, or is one of the runtime. Launches in Python
+    are in the record in the words of C.
     """
+    if suffix_of(site.path) in CONTAINERS:
+        return True
     data = _bytes(root / site.path)
     if data is None:
         return False

@@ -14,7 +14,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches.launch_sites import Launch
 from kcurate.cuda_source.semantics.code_index import Code
 from kcurate.cuda_source.semantics.pointer_paths import path_in
-from kcurate.cuda_source.standalone.unit import TEMPLATE_GUESS
+from kcurate.cuda_source.standalone.unit import BUILD_MACRO, TEMPLATE_GUESS
 from kcurate.draft.host.name_values import HostValues, split
 from kcurate.draft.inferred.draft_parts import Parts
 from kcurate.draft.inferred.launch_configuration import Site
@@ -88,6 +88,11 @@ def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
             built = replace(built, remarks=(remark, *built.remarks))
         elif TEMPLATE_GUESS in kernel.shims:
             remark = Remark("plan.template", "guess: nothing in the sources tells the template arguments")
+            built = replace(built, remarks=(remark, *built.remarks))
+        if BUILD_MACRO in kernel.shims:
+            remark = Remark(
+                "plan", "guess: macros that only the build defines have the values in the kernel's file"
+            )
             built = replace(built, remarks=(remark, *built.remarks))
         yield built
 

@@ -6,7 +6,7 @@ Also which host names are sizes. Not covered: buffers (`pointer_parameters`), va
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -98,6 +98,22 @@ def names_of(poly: Poly) -> frozenset[str]:
             node = cexpr.parse(piece)
             names |= cexpr.names(node) if node is not None else {piece}
     return frozenset(names)
+
+
+def _divisors(extents: Sequence[Poly]) -> frozenset[str]:
+    """The names that extents are divided by, and that stand nowhere else in them."""
+
+    def split(node: Node) -> tuple[frozenset[str], frozenset[str]]:
+        if (node.op == "/" or node.text == "ceil_div") and len(node.args) == 2 and node.args[1].op == "name":
+            return frozenset((node.args[1].text,)), cexpr.names(node.args[0])
+        parts = [split(arg) for arg in node.args]
+        by, other = (frozenset[str]().union(*(part[side] for part in parts)) for side in (0, 1))
+        return by, other | ({node.text} if node.op == "name" else set())
+
+    trees = filter(None, (cexpr.parse(extent.text()) for extent in extents))
+    pairs = [split(tree) for tree in trees]
+    by, other = (frozenset[str]().union(*(pair[side] for pair in pairs)) for side in (0, 1))
+    return by - other
 
 
 def compiled(code: Code) -> dict[str, int]:
@@ -236,6 +252,11 @@ class Configuration:
             used |= names_of(poly) if poly is not None else set()
             lost |= param.pointer and allocated is None
         free = sizes - used
+        # What a block computes: the kernel's code has it as a constant of its own.
+        tiles = {name for name in free & _divisors(grid) if name in host.defaults}
+        if tiles:
+            self.site.freeze(frozenset(tiles))
+            return self._striding(grid_of(self.site) or grid)
         if not free:
             return grid
         if "gridDim" not in self.device.text:

@@ -1,0 +1,289 @@
+"""Launches of CUDA kernels that a Python file writes, in the words of C.
+
+CuPy's `kernel((blocks,), (threads,), (a, b))` and PyCUDA's `kernel(a, b, block=(threads, 1, 1))`.
+A name has the value that it is given last before the launch, in the function or at the top of the module;
+what nothing tells stays a name. The shape that a call such as `cupy.zeros((n, m))` gives an array is its
+allocation. Nothing is executed. Not covered: Triton, kernels that another module keeps.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kcurate.records import Argument, LaunchSite
+
+_MARKS = b"RawKernel", b"RawModule", b"get_function", b"SourceModule", b"load_kernel"
+MAX_BYTES = 1 << 22
+MAX_DEPTH = 12
+MAX_TEXT = 400
+_KERNEL = re.compile(r"[A-Za-z_]\w*(?:<[\w\s,:*]+>)?")
+_ITEM_BYTES = re.compile(r"(?:complex(64|128)|\w*?(?:float|int)(8|16|32|64)|\w*(bool))\b")
+_SHAPED = frozenset((
+    "zeros", "ones", "empty", "full", "arange", "rand", "randn", "random", "random_sample",
+    "GPUArray",
+))  # fmt: skip
+_LIKE = frozenset((
+    "zeros_like", "ones_like", "empty_like", "full_like", "asarray", "array", "ascontiguousarray",
+    "asfortranarray", "to_gpu", "copy", "astype", "ravel",
+))  # fmt: skip
+_METHODS = frozenset(("copy", "astype", "ravel"))
+_NUMBERS = frozenset((
+    "int", "float", "bool", "int32", "int64", "uint32", "uint64", "float32", "float64", "int8",
+    "uint8", "int16", "uint16",
+))  # fmt: skip
+_SIGNS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Div: "/", ast.Mod: "%",
+    ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+
+Names = Mapping[str, ast.expr]
+
+
+def launches(path: str, data: bytes) -> tuple[tuple[str, LaunchSite], ...]:
+    """Every launch in a Python file, with the kernel's name; empty if it cannot be read."""
+    if len(data) > MAX_BYTES or not any(mark in data for mark in _MARKS):
+        return ()
+    try:
+        module = ast.parse(data)
+        return tuple(_in_module(path, module))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+
+
+def definitions(data: bytes) -> tuple[tuple[str, str], ...]:
+    """The names in capitals that a Python file gives to CUDA code, with their values.
+
+    As in `{"IN_TYPE": "float", "TILE": 32}`, whose values replace names in a text, and `"-DTILE=32"`.
+    """
+    if len(data) > MAX_BYTES or not any(mark in data for mark in _MARKS):
+        return ()
+    options = re.findall(rb"""["']-D([A-Z][A-Z0-9_]*)=([\w ]+)["']""", data)
+    words = re.findall(rb"""["']([A-Z][A-Z0-9_]*)["']\s*:\s*(?:["']([\w ]+)["']|(\d+))\s*[,}]""", data)
+    pairs = [*options, *((name, text or number) for name, text, number in words)]
+    return tuple((name.decode(), value.decode()) for name, value in pairs if value.strip())
+
+
+def _in_module(path: str, module: ast.Module) -> Iterator[tuple[str, LaunchSite]]:
+    kernels = {
+        _dotted(target): name
+        for node in ast.walk(module)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for target, name in zip(_targets(node), _loaded(node.value), strict=False)
+    }
+    for call, scope in _calls(module, module):
+        site = _site(path, call, _Scope(module, scope, call.lineno)) if _may_launch(call) else None
+        loaded = _loaded(call.func) if isinstance(call.func, ast.Call) else []
+        name = loaded[0] if loaded else kernels.get(_dotted(call.func), _last(call.func))
+        if site is not None and name:
+            yield name.partition("<")[0], site
+
+
+def _calls(node: ast.AST, scope: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Every call below a node, with the innermost function around it (`scope`: that around the node)."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield child, scope
+        yield from _calls(
+            child, child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else scope
+        )
+
+
+def _may_launch(call: ast.Call) -> bool:
+    words = {word.arg for word in call.keywords}
+    return "block" in words or len({*words} & {"grid", "args"}) + len(call.args) >= 3
+
+
+def _targets(node: ast.Assign) -> Sequence[ast.expr]:
+    target = node.targets[0]
+    return target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+
+
+def _last(node: ast.AST) -> str:
+    return _dotted(node).rpartition(".")[2]
+
+
+def _dotted(node: ast.AST) -> str:
+    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def _loaded(call: ast.Call) -> list[str]:
+    """The kernels that a call such as `RawKernel(code, "add")` or `module.get_function("add")` gives."""
+    values = [*call.args, *(word.value for word in call.keywords if word.arg in ("name", "func_name"))]
+    listed = [each.elts if isinstance(each, ast.Tuple) else [each] for each in values]
+    names = [
+        [each.value for each in part if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        for part in listed
+    ]
+    return next((part for part in names if part and all(map(_KERNEL.fullmatch, part))), [])
+
+
+class _Scope:
+    """What the names of a function mean at a line."""
+
+    def __init__(self, module: ast.Module, scope: ast.AST, line: int) -> None:
+        self.names: dict[str, ast.expr] = {}
+        around = [node for node in module.body if scope is not module or node.lineno < line]
+        inside = (node for node in ast.walk(scope) if isinstance(node, ast.stmt) and node.lineno < line)
+        for node in (*around, *sorted(inside if scope is not module else (), key=lambda each: each.lineno)):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._bind(target, node.value)
+            elif isinstance(node, ast.AugAssign | ast.For):
+                self.names.pop(_dotted(node.target), None)
+
+    def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        if not isinstance(target, ast.Tuple | ast.List):
+            self.names.pop(_dotted(target), None)
+            if _dotted(target) not in map(_dotted, ast.walk(value)):
+                self.names[_dotted(target)] = value
+            return
+        parts: Sequence[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(parts):
+            parts = value.elts
+        elif isinstance(value, ast.Attribute) and value.attr == "shape":
+            parts = [ast.Subscript(value, ast.Constant(axis), ast.Load()) for axis in range(len(parts))]
+        for each, part in zip(target.elts, parts, strict=True):
+            self._bind(each, part if part is not None else each)
+
+    def value(self, node: ast.expr) -> ast.expr:
+        """An expression with a name followed to what it was given."""
+        for _ in range(MAX_DEPTH):
+            if (following := self.names.get(_dotted(node))) is None:
+                break
+            node = following
+        return node
+
+    def shape(self, node: ast.expr, depth: int = 0) -> tuple[Sequence[ast.expr], str] | None:
+        """The extents of an array and the name of its type; None: nothing tells them."""
+        call = self.value(node)
+        if not isinstance(call, ast.Call) or depth > MAX_DEPTH:
+            return None
+        function, words = _last(call.func), {word.arg: word.value for word in call.keywords}
+        typed = (*call.args[function != "astype" :], words.get("dtype"))
+        types = [ast.unparse(self.value(each)) for each in typed if each is not None]
+        type_ = next((text for text in types if _ITEM_BYTES.search(text)), "")
+        if function in _LIKE:
+            method = function in _METHODS and isinstance(call.func, ast.Attribute)
+            of = call.func.value if method else next(iter(call.args), None)  # type: ignore[attr-defined]
+            shaped = self.shape(of, depth + 1) if of is not None else None
+            return shaped and (shaped[0], type_ or shaped[1])
+        extents = [*call.args, *(words[name] for name in ("shape", "size") if name in words)]
+        if function not in _SHAPED or not extents:
+            return None
+        first = self.value(extents[0])
+        listed = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
+        return (extents if function in ("rand", "randn") else listed), type_
+
+    def text(self, node: ast.expr, depth: int = 0) -> str:
+        """An expression in C; what C does not have becomes a name."""
+        node = self.value(node)
+        if depth > MAX_DEPTH:
+            return _named(node)
+        match node:
+            case ast.Constant(value=bool() | int() | float()):
+                return str(node.value).lower() if isinstance(node.value, bool) else repr(node.value)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.BinOp(op=ast.FloorDiv()) as quotient) if isinstance(
+                quotient.left, ast.UnaryOp
+            ):  # -(-n // b)
+                return self._ceil(quotient.left.operand, quotient.right, depth)
+            case ast.UnaryOp(op=ast.USub()):
+                return f"(-{self.text(node.operand, depth + 1)})"
+            case ast.BinOp() if type(node.op) in _SIGNS:
+                left, right = self.text(node.left, depth + 1), self.text(node.right, depth + 1)
+                return f"({left} {_SIGNS[type(node.op)]} {right})"
+            case ast.Call():
+                return self._call(node, depth)
+            case ast.Subscript(
+                value=ast.Attribute(value=of, attr="shape"), slice=ast.Constant(value=int() as axis)
+            ):
+                known = self.shape(of)
+                if known is not None and -len(known[0]) <= axis < len(known[0]):
+                    return self.text(known[0][axis], depth + 1)
+            case ast.Attribute(attr="size") if (known := self.shape(node.value)) is not None:
+                return self.product(known[0], depth)
+        return _named(node)
+
+    def product(self, extents: Sequence[ast.expr], depth: int = 0) -> str:
+        """The number of elements of an array, in C."""
+        return " * ".join(self.text(extent, depth + 1) for extent in extents) or "1"
+
+    def _ceil(self, of: ast.expr, by: ast.expr, depth: int) -> str:
+        return f"ceil_div({self.text(of, depth + 1)}, {self.text(by, depth + 1)})"
+
+    def _call(self, call: ast.Call, depth: int) -> str:
+        function = _last(call.func)
+        inner = self.value(call.args[0]) if function == "ceil" and len(call.args) == 1 else None
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div):
+            return self._ceil(inner.left, inner.right, depth)
+        if function in (*_NUMBERS, "ceil", "floor") and len(call.args) == 1:
+            return self.text(call.args[0], depth + 1)
+        if function in ("min", "max") and len(call.args) == 2:
+            return f"{function}({', '.join(self.text(each, depth + 1) for each in call.args)})"
+        if function == "len" and len(call.args) == 1:
+            return self.text(ast.parse(f"{ast.unparse(call.args[0])}.shape[0]", mode="eval").body, depth + 1)
+        return _named(call)
+
+
+def _named(node: ast.expr) -> str:
+    """What C does not have as a name: `self.n` is `n`, `x.shape[0]` is `x_shape_0`."""
+    text = re.sub(r"^(?:self|cls)\.", "", ast.unparse(node))
+    text = text.rpartition(".")[2] if isinstance(node, ast.Attribute) and "shape" not in text else text
+    return re.sub(r"\W+", "_", text)[:MAX_TEXT].strip("_") or "value"
+
+
+def _site(path: str, call: ast.Call, scope: _Scope) -> LaunchSite | None:
+    """A call as a launch; None: it is none."""
+    words = {word.arg: word.value for word in call.keywords}
+    given: Sequence[ast.expr]
+    grid, block, listed = (
+        words.get(name, call.args[index] if index < len(call.args) else None)
+        for index, name in enumerate(("grid", "block", "args"))
+    )
+    if "block" in words and "args" not in words:  # PyCUDA
+        grid, given = words.get("grid"), call.args
+    else:
+        arguments = scope.value(listed) if listed is not None else None
+        if grid is None or not isinstance(arguments, ast.Tuple | ast.List):
+            return None
+        given = arguments.elts
+    shape = _extents(grid, scope) if grid is not None else "1"
+    threads = _extents(block, scope) if block is not None else None
+    if shape is None or threads is None:
+        return None
+    shared = words.get("shared_mem", words.get("shared"))
+    return LaunchSite(
+        path=path,
+        line=call.lineno,
+        grid=shape,
+        block=threads,
+        shared_bytes=scope.text(shared) if shared is not None else None,
+        arguments=tuple(_argument(each, scope) for each in given),
+    )
+
+
+def _extents(node: ast.expr, scope: _Scope) -> str | None:
+    """The extents of a grid or block; None: the expression is no tuple."""
+    extents = scope.value(node)
+    if not isinstance(extents, ast.Tuple | ast.List) or not 1 <= len(extents.elts) <= 3:
+        return None
+    texts = [scope.text(each) for each in extents.elts]
+    return texts[0] if len(texts) == 1 else f"dim3({', '.join(texts)})"
+
+
+def _argument(node: ast.expr, scope: _Scope) -> Argument:
+    bare = node
+    while isinstance(bare, ast.Call) and _last(bare.func) in ("In", "Out", "InOut") and bare.args:
+        bare = bare.args[0]
+    while isinstance(bare, ast.Attribute) and bare.attr in ("data", "ptr", "gpudata"):
+        bare = bare.value
+    if (known := scope.shape(bare)) is not None:
+        match = _ITEM_BYTES.search(known[1])
+        bits = int(match[1] or match[2] or 8) if match else 64
+        return Argument(_named(bare), "buffer", allocation=f"{scope.product(known[0])} * {bits // 8}")
+    value = scope.value(bare)
+    number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Attribute)
+    number |= isinstance(value, ast.Call) and _last(value.func) in (*_NUMBERS, "len", "min", "max")
+    text = scope.text(bare) if number else _named(bare)
+    return Argument(text, "name" if text.isidentifier() else "expression")
