@@ -118,7 +118,7 @@ def translation_unit(
             '#include "kcurate/ptx_tensor_map.h"' if "::kcu_ptx::box_" in prepared else "",
             '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             '#include "kcurate/ptx_wgmma.h"' if "::kcu_ptx::wgmma" in prepared else "",
-            "namespace {",
+            "inline namespace {",  # arguments of its types look names up in the global one too, as in NVRTC
             *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',
             prepared,
