@@ -326,7 +326,7 @@ class _Runner:
         What other places cost is not the side's fault unless they are scattered, so counts must show that.
         """
         gain = self._gain(part)
-        costs = gain > (LEAST_GAIN if part.replaced else 1) or not part.counted
+        costs = gain > (EXERCISED if part.replaced else 1) or not part.counted
         return costs and not part.regridded
 
     def _gain(self, part: Ablation) -> float:
