@@ -113,8 +113,8 @@ def _agreed(
 ) -> Outputs:
     """The answers of the usual order that those of another order are equal to.
 
-    Where they differ from `usual`, this build may round otherwise than the side's own, since it contracts: then
-    the usual order of this build counts, if it is right, be it as the reference's contracted build is.
+    Where they differ from `usual`, this build may round otherwise than the side's own, since it contracts:
+    then the usual order of this build counts, if it is right, be it as the reference's contracted build is.
 
     Raises:
         Ruling: they are not equal.
