@@ -98,7 +98,7 @@ class Worker:
         self._asked: deque[type[Request[Any]]] = deque()
         self._greeting: Greeting | None = None
         self._pidfd = -1
-        self._cpu_s = 0.0
+        self._cpu_s, self._born_s = 0.0, time.monotonic()
         with contextlib.suppress(OSError):
             self._pidfd = os.pidfd_open(pid)
 
@@ -109,10 +109,15 @@ class Worker:
 
     @property
     def cpu_s(self) -> float:
-        """The processor time that it has used, in seconds; of a killed one, when it was killed."""
+        """The processor time that it has used, in seconds; of a killed one, when it was killed.
+
+        Where that cannot be read: how long it has lived.
+        """
         if self.alive:
-            with contextlib.suppress(OSError):
+            try:
                 self._cpu_s = time.clock_gettime(~self.pid << 3 | PROCESS_CLOCK)
+            except OSError:
+                self._cpu_s = time.monotonic() - self._born_s
         return self._cpu_s
 
     def works_for(self, limit_s: float, timeout_s: float) -> bool:
