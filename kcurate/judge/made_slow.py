@@ -311,7 +311,8 @@ class MadeSlow:
             case.passed("minimal")
         else:
             case.add_details(untried_parts=search.untried)
-            ruling.detail += f"; {CUT_OFF}, {search.untried} parts untried"
+            untried = f", {search.untried} parts untried" if search.untried else ""
+            ruling.detail += f"; {CUT_OFF}{untried}"
         if rule is not None and origin.rules:
             self._minimal.add(rule)
         return ruling
