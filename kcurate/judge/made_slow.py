@@ -55,6 +55,7 @@ LEAST_SHARED_BYTES, SHARED_SHARE = 16 << 10, 1 / 4
 # The speedup that may be claimed where the suite has no naive variant of its own; where it has one, this much
 # over it, since times vary.
 CAP, ROOM = 20.0, 1.1
+CUT_OFF = "not shown to be minimal: the search for needless parts was cut off"
 
 
 def work(slow: Counts, fast: Counts) -> float:
@@ -310,6 +311,8 @@ class MadeSlow:
             case.passed("minimal")
         else:
             case.add_details(untried_parts=search.untried)
+            untried = f", {search.untried} parts untried" if search.untried else ""
+            ruling.detail += f"; {CUT_OFF}{untried}"
         if rule is not None and origin.rules:
             self._minimal.add(rule)
         return ruling

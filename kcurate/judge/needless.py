@@ -5,7 +5,8 @@ test sizes and on inputs far outside their range; then without all those at once
 and without pairs of the costliest that it needs alone; last with a few blocks at the bench size. What stays
 right is a suspect, those first whose counts explain the most time; those whose cost no count shows (barriers,
 attributes, shared memory) come last. A suspect is only proved by times, or, where none are taken, by counts.
-What time did not suffice for is unknown: then the search is not complete. Not covered: timing suspects
+What time did not suffice for is unknown: then the search is not complete. Time is that of processors, so that
+a busy machine finds what an idle one does. Not covered: timing suspects
 (`kcurate.judge.judging`), the model of time (`kcurate.judge.explained`).
 """
 
@@ -17,28 +18,32 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from kcurate.backends.base import Compiled, Counts
+from kcurate.core import time_limits
 from kcurate.errors import BackendError
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.counted_runs import SAMPLED_BLOCKS, CountedRuns
 from kcurate.judge.explained import explained_us
 from kcurate.judge.trials import Trial, largest_test, timed_trials, trials
+from kcurate.judge.workers.protocol import MAX_BLOB_BYTES
 from kcurate.judge.workers.requests import Count
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.mutate.ablations import Ablation, ablations, guarded, together
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import Candidate
+from kcurate.records import Candidate, Outcome
 
 # A part is needless if the time falls by more than a fifth without it.
 LEAST_GAIN = 1.25
-# The most suspects that are timed, parts that are tried, and seconds that this takes: at the test sizes,
-# compilation included, and at the bench size.
-TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 20.0, 15.0
+# The most suspects that are timed, parts that are tried, and processor seconds that this takes: at the test
+# sizes, after compilation (as many seconds at most), and at the bench size.
+TIMED, TRIED, TRYING_S, BENCH_S = 4, 250, 18.0, 15.0
+# On a machine that does other things too, all of this may take so many times as long.
+STARVED = 6.0
 # The share of the seconds at the test sizes after which parts are no longer tried alone.
 ALONE_SHARE = 0.6
 # The most parts that are needed alone and of which pairs are tried, the costliest first.
 PAIRED = 8
-# A run may take this many times as long as that of the whole side, and at least so many seconds.
+# A run may take this many times the processor time of the whole side's, and at least so many seconds.
 RUN_RATIO, LEAST_RUN_S = 4.0, 1.0
 # Sectors that other places save count if this share of them was scattered: whole columns are natural.
 SCATTERED_SHARE = 1 / 3
@@ -78,13 +83,13 @@ class Search:
 
 @dataclass(frozen=True)
 class _Whole:
-    """What the whole side does in a trial: its outputs or their digest, its counts, and how long it runs."""
+    """What the whole side does in a trial: its outputs or their digest, its counts, its processor time."""
 
     trial: Trial
     outputs: Outputs
     digest: str
     counts: Counts
-    wall_s: float
+    cpu_s: float
 
 
 def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = False) -> Search:
@@ -98,11 +103,13 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     if counted_only:
         parts = tuple(part for part in parts if part.counted and not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
-    compiled, numbers = _compiled(runs, candidate, [n for part in parts for n in part.numbers], until_s)
+    wanted = [number for part in parts for number in part.numbers]
+    compiled, numbers, unknown = _compiled(runs, candidate, wanted, until_s)
     if compiled is None:
         return Search(untried=len(parts) + len(left_over))
+    left_over += tuple(part for part in parts if not unknown.isdisjoint(part.numbers))
     parts = tuple(part for part in parts if numbers.issuperset(part.numbers))
-    runner = _Runner(runs, candidate, compiled, until_s, counted_only=counted_only)
+    runner = _Runner(runs, candidate, compiled, counted_only=counted_only)
     try:
         found = runner.search(parts)
     finally:
@@ -124,30 +131,31 @@ def _most_costly(found: Sequence[Suspect], *, counted_only: bool) -> tuple[Suspe
 
 def _compiled(
     runs: CountedRuns, candidate: Candidate, numbers: Sequence[int], until_s: float
-) -> tuple[Compiled | None, frozenset[int]]:
+) -> tuple[Compiled | None, frozenset[int], frozenset[int]]:
     """The slow side with a guard around each part where that compiles, and the numbers of these parts.
 
-    What is still unknown at `until_s` has none.
+    Then the numbers of those that are still unknown at `until_s`.
     """
+    unknown: set[int] = set()
 
     def compile_with(chosen: Collection[int]) -> Compiled | None:
         return runs.compiled_slow(replace(candidate.slow, code=guarded(candidate.slow, chosen)), candidate)
 
     def fitting(chosen: Sequence[int]) -> Iterator[int]:
         if time.perf_counter() > until_s:
-            return
-        if compile_with(chosen) is not None:
+            unknown.update(chosen)
+        elif compile_with(chosen) is not None:
             yield from chosen
         elif len(chosen) > 1:
             yield from fitting(chosen[: len(chosen) // 2])
             yield from fitting(chosen[len(chosen) // 2 :])
 
     if (compiled := compile_with(numbers)) is not None:
-        return compiled, frozenset(numbers)
+        return compiled, frozenset(numbers), frozenset()
     if compile_with(()) is None:
-        return None, frozenset()
+        return None, frozenset(), frozenset()
     usable = frozenset(fitting(numbers))
-    return compile_with(usable), usable
+    return compile_with(usable), usable, frozenset(unknown)
 
 
 def _gain(whole: Counts, without: Counts, part: Ablation) -> float:
@@ -175,13 +183,12 @@ class _Runner:
         runs: CountedRuns,
         candidate: Candidate,
         compiled: Compiled,
-        until_s: float,
         *,
         counted_only: bool,
     ) -> None:
         assert candidate.problem is not None, "plans are admitted first"
         self._counted_only = counted_only
-        self._runs, self._candidate, self._compiled, self._until_s = runs, candidate, compiled, until_s
+        self._runs, self._candidate, self._compiled = runs, candidate, compiled
         self._problem = candidate.problem
         self._proxy: SideProxy | None = None
         self._plan = candidate.slow.plan
@@ -192,12 +199,29 @@ class _Runner:
         self._hashed = written <= MOST_HASHED_BYTES
         self._gains: dict[tuple[object, ...], float] = {}
         self._far: list[_Whole] | None = None
+        self._ended_cpu_s, self._cut_off = 0.0, False
+        self._allow(TRYING_S)
 
     def close(self) -> None:
         """End the worker."""
         if self._proxy is not None:
             self._proxy.worker.kill()
+            self._ended_cpu_s += self._proxy.worker.cpu_s
         self._proxy = None
+
+    def _allow(self, seconds: float) -> None:
+        self._until_cpu_s, self._until_s = self._cpu_s() + seconds, time.perf_counter() + STARVED * seconds
+
+    def _over(self, share: float = 1.0) -> bool:
+        """Whether this share of the seconds at the test sizes, or all seconds at the bench size, are over."""
+        late = self._cpu_s() >= self._until_cpu_s - (1 - share) * TRYING_S
+        over = late or time.perf_counter() > self._until_s
+        self._cut_off |= over
+        return over
+
+    def _cpu_s(self) -> float:
+        """The processor time of this thread and of all its workers."""
+        return time.thread_time() + self._ended_cpu_s + (self._proxy.worker.cpu_s if self._proxy else 0.0)
 
     def search(self, parts: Sequence[Ablation]) -> Search:
         """The parts without which the side stays right, alone or together; `suspects` has all of them."""
@@ -205,10 +229,9 @@ class _Runner:
         whole = self._whole(self._largest_first([*tests]))
         if not whole:
             return Search(untried=len(parts))
-        alone_s = self._until_s - (1 - ALONE_SHARE) * TRYING_S
         right, needed, tried = [], [], 0
         for part in parts:
-            if time.perf_counter() > alone_s:
+            if self._over(ALONE_SHARE):
                 break
             tried += 1
             if self._stays_right(part, whole) and self._right_far_out(part, whole[0].trial):
@@ -223,9 +246,8 @@ class _Runner:
         joint = self._greedily(costly, passes)
         pairs = [pair for pair in self._pairs(needed) if passes(pair)]
         joint = self._greedily([*filter(self._costs, pairs)], passes, joint)
-        complete = time.perf_counter() <= self._until_s
-        found = self._at_bench(right, pairs, joint)
-        return Search(tuple(found), len(parts) - tried, complete)
+        found = tuple(self._at_bench(right, pairs, joint))
+        return Search(found, len(parts) - tried, not self._cut_off)
 
     def _largest_first(self, tests: Sequence[Trial]) -> list[Trial]:
         """The nominal trial of the largest test size, in which parts are counted, then all others."""
@@ -243,7 +265,7 @@ class _Runner:
     ) -> tuple[Ablation, ...]:
         """Parts that pass together, with those `kept` so far: all, else what passes of each half."""
         left = [tuple(parts)] if parts else []
-        while left and time.perf_counter() <= self._until_s:
+        while left and not self._over():
             chosen = left.pop()
             joined = together(self._candidate.slow, (*kept, *chosen))
             if joined is not None and passes(joined):
@@ -260,7 +282,7 @@ class _Runner:
         of_places = {(part.line, part.replaced): part for part in reversed(costly)}
         chosen = [part for part in costly if of_places[part.line, part.replaced] is part][:PAIRED]
         for pair in combinations(chosen, 2):
-            if time.perf_counter() > self._until_s:
+            if self._over():
                 return
             if (joined := together(self._candidate.slow, pair)) is not None:
                 yield joined
@@ -272,12 +294,12 @@ class _Runner:
         if not right and not pairs:
             return
         self.close()
-        self._until_s = time.perf_counter() + BENCH_S
+        self._allow(BENCH_S)
         whole = self._whole(timed_trials(self._problem, self._runs.seed)[:1])
         at_tests, tried = dict(self._gains), dict[tuple[object, ...], bool]()
 
         def over() -> bool:
-            return not whole or time.perf_counter() > self._until_s
+            return not whole or self._over()
 
         def stays(part: Ablation) -> bool:
             if _key(part) not in tried and not over():
@@ -304,7 +326,7 @@ class _Runner:
         What other places cost is not the side's fault unless they are scattered, so counts must show that.
         """
         gain = self._gain(part)
-        costs = gain > (LEAST_GAIN if part.replaced else 1) or not part.counted
+        costs = gain > (EXERCISED if part.replaced else 1) or not part.counted
         return costs and not part.regridded
 
     def _gain(self, part: Ablation) -> float:
@@ -332,9 +354,9 @@ class _Runner:
         if compiled is None:
             return None
         in_its_place = replace(self._candidate, slow=self._candidate.fast)
-        runner = _Runner(self._runs, in_its_place, compiled, self._until_s, counted_only=True)
+        runner = _Runner(self._runs, in_its_place, compiled, counted_only=True)
         try:
-            return runner._count(trial, in_its_place.slow.plan, (), None)[0]
+            return runner._count(trial, in_its_place.slow.plan, (), time_limits.COUNT_S)[0]
         except (Ruling, BackendError):
             return None
         finally:
@@ -345,9 +367,9 @@ class _Runner:
         answers = []
         try:
             for trial in chosen:
-                started = time.perf_counter()
-                answer = self._count(trial, self._candidate.slow.plan, (), None)
-                answers.append(_Whole(trial, *answer, time.perf_counter() - started))
+                started_s = self._cpu_s()
+                answer = self._count(trial, self._candidate.slow.plan, (), time_limits.COUNT_S)
+                answers.append(_Whole(trial, *answer, self._cpu_s() - started_s))
         except (Ruling, BackendError):
             self.close()
             return []
@@ -365,7 +387,7 @@ class _Runner:
         )
 
     def _same(self, whole: _Whole, part: Ablation, *, counts: bool) -> bool:
-        limit_s = max(LEAST_RUN_S, RUN_RATIO * whole.wall_s)
+        limit_s = max(LEAST_RUN_S, RUN_RATIO * whole.cpu_s)
         try:
             outputs, digest, without = self._count(whole.trial, part.side.plan, part.numbers, limit_s)
         except (Ruling, BackendError):
@@ -382,7 +404,7 @@ class _Runner:
         return any(differs(self._problem, sizes, name, whole.outputs, outputs) for name in outputs)
 
     def _count(
-        self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float | None
+        self, trial: Trial, plan: object, numbers: tuple[int, ...], limit_s: float
     ) -> tuple[Outputs, str, Counts]:
         if self._proxy is None or plan != self._plan:
             self.close()
@@ -390,18 +412,18 @@ class _Runner:
             self._proxy = self._runs.loaded_slow(replace(self._candidate, slow=side), self._compiled)
             self._plan, self._ready = side.plan, set()
         proxy = self._proxy
-        usual_s = proxy.timeout_s
         if trial.slot not in self._ready:
             proxy.ask(replace(trial.request, on_device=False))
             proxy.wait_for_inputs()
             self._ready.add(trial.slot)
         sample = SAMPLED_BLOCKS if trial.at_bench else 0
         wanted = self._hashed or not trial.at_bench
-        try:
-            proxy.timeout_s = limit_s or usual_s
-            reply = proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF, False, numbers, wanted))
-        finally:
-            proxy.timeout_s = usual_s
+        until_cpu_s = proxy.worker.cpu_s + limit_s
+        proxy.ask(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF, False, numbers, wanted))
+        if not proxy.worker.works_for(limit_s, STARVED * limit_s):
+            self._cut_off |= proxy.worker.cpu_s < until_cpu_s
+            raise Ruling(Outcome.TIMEOUT, "it takes much longer than the whole side", side="slow")
+        reply = proxy.answer(MAX_BLOB_BYTES)
         names = sorted(reply.blobs)
         outputs = arrays_of(self._problem, reply.blobs, trial.sizes, None, names)
         return outputs, reply.body.digest, reply.body.counts

@@ -338,3 +338,45 @@ def test_fast_intrinsics_are_what_the_guide_defines(call: str, x: float, y: floa
     extern "C" __global__ void f(float *out, float x, float y) {{ out[0] = {call}; }}"""
     answer = run(code, np.ones(1, np.float32), np.float32(x), np.float32(y), grid=1, block=1)[0]
     np.testing.assert_allclose(answer, np.float32(expected), rtol=1e-6)
+
+
+# Shifts, and what PTX makes of an amount of `BY` bits: of -7, 5 and 32 bits, 64-bit ones of 64.
+SHIFTS = {
+    "u << by": lambda by: 0xFFFFFFF9 << by if by < 32 else 0,
+    "u >> by": lambda by: 0xFFFFFFF9 >> by if by < 32 else 0,
+    "i >> by": lambda by: -7 >> min(by, 31),
+    "i << by": lambda by: -7 << by if by < 32 else 0,
+    "(u >> 28) << by": lambda by: 15 << by if by < 32 else 0,
+    "w >> by": lambda by: -7 >> min(by, 63),
+    "1ull << by": lambda by: 1 << by if by < 64 else 0,
+    "short(i) >> by": lambda by: -7 >> min(by, 31),
+    "ROTATED(u, by)": lambda by: (0xFFFFFFF9 << by | 0xFFFFFFF9 >> (32 - by)) if 0 <= by <= 32 else 0,
+    "(i < by ? u >> by : 0)": lambda by: 0xFFFFFFF9 >> by if by < 32 else 0,
+    "again(u, by)": lambda by: (0xFFFFFFF9 << by & 0xFFFFFFFF) >> 1 if by < 32 else 0,
+    "of<(4 >> 1), 1 << 3>(by)": lambda by: 2 * by + 8,
+    "bits.high << by": lambda by: 5 << by if by < 32 else 0,
+}
+
+
+@pytest.mark.parametrize("by", [0, 1, 31, 32, 33, 63, 64, 200])
+def test_shifts_by_all_bits_or_more_clamp(by: int) -> None:
+    lines = "\n".join(f"        out[{i}] = (unsigned long long)({shift});" for i, shift in enumerate(SHIFTS))
+    code = f"""#define ROTATED(x, n) (n <= 32 ? (x) << (n) | (x) >> (32 - (n)) : 0u)
+    template <class T> struct Boxed {{ T value; }};
+    struct Bits {{ unsigned low : 4, high : 4; }};
+    __device__ Boxed<Boxed<int>> nested(int by) {{ return Boxed<Boxed<int>>{{{{by}}}}; }}
+    template <int A, int B> __device__ int of(int by) {{ return A * nested(by).value.value + B; }}
+    __device__ unsigned again(unsigned x, int by) {{ x <<= by; x >>= by < 99 ? 1 : 2; return x; }}
+    extern "C" __global__ void f(const long long *a, unsigned long long *out)
+    {{
+        const long long w = a[0];
+        const int i = (int)w, by = (int)a[1];
+        const unsigned u = i;
+        const Bits bits = {{3, 5}};
+{lines}
+    }}"""
+    out = run(code, np.array([-7, by], np.int64), np.zeros(len(SHIFTS), np.uint64))[1]
+    for shift, bits in zip(SHIFTS, out, strict=True):
+        wide = shift[0] in "w1"
+        expected = SHIFTS[shift](by) & ((1 << (64 if wide else 32)) - 1)
+        assert int(bits) & ((1 << (64 if wide else 32)) - 1) == expected, shift

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -275,6 +276,7 @@ def test_a_search_that_was_cut_off_does_not_say_minimal(
     assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
     assert ("minimal" in verdict.checks) is complete
     assert verdict.environment.details.get("untried_parts") == (None if complete else 3)
+    assert (f"{made_slow.CUT_OFF}, 3 parts untried" in (verdict.detail or "")) is not complete
 
 
 def test_a_side_that_cannot_be_counted_is_not_confirmed(
@@ -408,8 +410,33 @@ def test_what_time_does_not_suffice_for_is_not_needed(
     with contextlib.closing(CountedRuns()) as runs:
         search = suspects(runs, store.read_candidate(CHEATS / "last_sweep_sees_all"))
     assert any(part.text.startswith("all but the last round") for part in search.suspects) is suspected
-    assert search.complete is suspected
+    assert not search.complete
     assert (search.untried == 0) is suspected
+
+
+def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    hour_s = 3600.0
+
+    class Busy:
+        """All clocks but the processor's go on by an hour whenever they are read."""
+
+        thread_time, now_s = staticmethod(time.thread_time), 0.0
+
+        def perf_counter(self) -> float:
+            self.now_s += hour_s
+            return self.now_s
+
+    pair = store.read_candidate(CHEATS / "last_sweep_sees_all")
+    with contextlib.closing(CountedRuns()) as runs:
+        idle = suspects(runs, pair, counted_only=True)
+        monkeypatch.setattr(needless, "STARVED", 1e9)
+        monkeypatch.setattr(needless, "time", Busy())
+        busy = suspects(runs, pair, counted_only=True)
+        monkeypatch.setattr(needless, "STARVED", 1.0)
+        starved = suspects(runs, pair, counted_only=True)
+    assert idle.complete
+    assert busy == idle
+    assert not starved.complete
 
 
 SOFTMAX = """

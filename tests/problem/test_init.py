@@ -170,6 +170,21 @@ def test_neighbours_stay_in_the_range_and_are_as_close_as_the_type_allows(
         assert keeps(name, kept)
 
 
+@pytest.mark.parametrize(("shape", "width"), [((50, 12), 12), ((700,), 64)])
+def test_texts_that_are_neighbours_differ_in_one_symbol(shape: tuple[int, ...], width: int) -> None:
+    text = make("x", Buffer("uint8", shape, Init("text", {"alphabet": 5})), {}, 8, "neighbours").reshape(-1)
+    pairs = text[: text.size // (2 * width) * 2 * width].reshape(-1, 2, width)
+    assert ((pairs[:, 0] != pairs[:, 1]).sum(axis=1) == 1).all()
+    assert set(text) == set(range(5))
+
+
+def test_high_values_of_long_sums_are_not_nearly_equal() -> None:
+    buffer = Buffer("float32", (40000,), Init("uniform", {"low": 0, "high": 1}))
+    for rounded_down, least in ((True, 0.999), (False, 0.875)):
+        high = make("x", buffer, {}, 8, "high", rounded_down=rounded_down)
+        assert least <= high.min() < least + 0.001
+
+
 def test_long_sums_and_8_bit_floats_have_no_neighbours() -> None:
     assert "neighbours" not in variations("uniform", "float8_e4m3", ())
     buffer = Buffer("float32", (50, 300), Init("uniform"))

@@ -2,9 +2,9 @@
 
 The code has no comments and no spliced lines (`kcurate.judge.checks.lexer.compiler_text`). Includes are
 checked against our own headers; `extern __shared__` arrays become references to the block's dynamic shared
-memory; asm statements become C++; casts of numbers to integers saturate; pragmas are removed. Line numbers
-stay the same. The headers in `include/` do the rest. Not covered: which code may be judged at all
-(`kcurate.judge.checks.static`).
+memory; asm statements become C++; casts of numbers to integers saturate, shifts clamp; pragmas are removed.
+Line numbers stay the same. The headers in `include/` do the rest. Not covered: which code may be judged at
+all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.emulator import assembly
 from kcurate.core.headers import EMULATED, IN_SIDES
+from kcurate.cuda_source.parse.items import tree_of
 
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"
@@ -60,6 +61,13 @@ _CAST = re.compile(
     r"(?=\s*(?:[\w(\x27!~+*&.:]|-(?!>)))(?!\s*(?:const|noexcept|override|final|mutable|volatile)\b)"
     rf"|\b(?:static_cast\s*<\s*(?P<named>{_INTEGER}|[A-Za-z_]\w*)\s*>|(?P<called>{_INTEGER}))(?=\s*\((?!\s*[*&)]))"
 )
+# Shifts, what could be taken for one, and what tells `>>` from the ends of two lists of template arguments.
+_SIGN = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|\boperator\s*(?:<<|>>)=?|\b\d[\w.]*'
+    r"|^[ \t]*#[ \t]*(?:if|elif|include)\b.*$|(?P<shift><<=?|>>=?)|(?P<opens>[(\[{])|(?P<closes>[)\]}])"
+    r"|(?P<ends>[;?])|(?P<listed>\w\s*<(?![<=]))|(?<!-)>(?!=)",
+    re.MULTILINE,
+)
 _TYPE_NAME = re.compile(r"\b(?:typename|class|using|typedef\b[^;{}]*)\s+([A-Za-z_]\w*)\s*(?:[,>=;])")
 _BEFORE_CASTS = frozenset({"return", "else", "case", ""})
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
@@ -85,8 +93,45 @@ def prepare(code: str) -> str:
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
     names = frozenset(_TYPE_NAME.findall(text))
     text = _CAST.sub(lambda match: _saturated(match, names), text)
+    text = shifting(text)
     text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
+
+
+def shifting(text: str) -> str:
+    """The code with shifts as on a GPU: of all bits or more, too (`kcu_by` in our headers).
+
+    Where two lists of template arguments may be open in the same parentheses, `>>` is a shift if the syntax
+    tree has it as an operator, or half of it.
+    """
+    lists, operators = [0], list[frozenset[int]]()
+
+    def is_shift(at: int) -> bool:
+        if not operators:
+            tree = tree_of(text.encode())
+            signs = (node.child_by_field_name("operator") for node in tree.nodes("binary_expression"))
+            operators.append(frozenset(sign.start_byte for sign in signs))
+        return not operators[0].isdisjoint((at, at + 1))
+
+    def with_amount(match: re.Match[str]) -> str:
+        sign = match["shift"]
+        if match["opens"]:
+            lists.append(0)
+        elif match["closes"]:
+            lists[:] = lists[:-1] or [0]
+        elif match["ends"]:
+            lists[-1] = 0
+        elif match["listed"]:
+            lists[-1] += 1
+        elif match.group() == ">":
+            lists[-1] = max(0, lists[-1] - 1)
+        elif sign == ">>" and lists[-1] > 1 and not is_shift(len(text[: match.start()].encode())):
+            lists[-1] -= 2
+        elif sign:
+            return f"{sign}::kcu_by{'=' if sign.endswith('=') else sign}"
+        return match.group()
+
+    return _SIGN.sub(with_amount, text)
 
 
 def lacking(code: str) -> list[str]:
@@ -118,7 +163,7 @@ def translation_unit(
             '#include "kcurate/ptx_tensor_map.h"' if "::kcu_ptx::box_" in prepared else "",
             '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             '#include "kcurate/ptx_wgmma.h"' if "::kcu_ptx::wgmma" in prepared else "",
-            "namespace {",
+            "inline namespace {",  # arguments of its types look names up in the global one too, as in NVRTC
             *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',
             prepared,

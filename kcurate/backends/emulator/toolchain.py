@@ -35,9 +35,9 @@ COMMON = (
     "-U_FORTIFY_SOURCE",
     "-fcf-protection=none",
 )
-# The arithmetic of device code: no contraction (the same results with and without FMA hardware), wrapping
-# integers, pointers that may alias. Array lengths must be constant, as CUDA compilers require; `-w` would
-# suppress that error in g++, so warnings are removed from the message instead.
+# The arithmetic of device code: no contraction (the same results with and without FMA hardware), except in
+# `TURNS`, wrapping integers, pointers that may alias. Array lengths must be constant, as CUDA compilers
+# require; `-w` would suppress that error in g++, so warnings are removed from the message instead.
 DEVICE = (
     "-std=gnu++17",
     "-Ulinux",  # a predefined macro that could collide with a side's names
@@ -73,8 +73,9 @@ COUNTING = (
     "-fno-optimize-sibling-calls",  # the runtime identifies its caller by the return address
 )
 # Call the runtime at each memory access, where it may switch to another thread (`runtime/scheduler.h`).
-# Locals that nothing sets hold other values than in the side's own build: what depends on them differs.
-TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-ftrivial-auto-var-init=pattern")
+# Locals that nothing sets hold other values than in the side's own build, and sums of products are
+# contracted, as NVRTC does: what depends on either differs.
+TURNS = ("-fsanitize=thread", "-DKCU_TURNS", "-ftrivial-auto-var-init=pattern", "-ffp-contract=fast")
 _VOLATILE = {
     "gcc": ("--param=tsan-distinguish-volatile=1",),
     "clang": ("-mllvm", "-tsan-distinguish-volatile"),

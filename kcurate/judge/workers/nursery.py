@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -49,7 +50,9 @@ BOOT = (
 # The environment variables that a worker inherits; none can hold a secret.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
 
-
+# The clock of a process by its id (Linux, `clock_getcpuclockid`), and how often it is read at most.
+PROCESS_CLOCK = 2
+LEAST_WAIT_S = 0.01
 # Of a tool's output, the beginning is kept; a compiler's messages on real code have kilobytes.
 MAX_OUTPUT_BYTES = 16 << 20
 
@@ -95,6 +98,7 @@ class Worker:
         self._asked: deque[type[Request[Any]]] = deque()
         self._greeting: Greeting | None = None
         self._pidfd = -1
+        self._cpu_s, self._born_s = 0.0, time.monotonic()
         with contextlib.suppress(OSError):
             self._pidfd = os.pidfd_open(pid)
 
@@ -102,6 +106,29 @@ class Worker:
     def pending(self) -> int:
         """The number of unanswered requests."""
         return len(self._asked)
+
+    @property
+    def cpu_s(self) -> float:
+        """The processor time that it has used, in seconds; of a killed one, when it was killed.
+
+        Where that cannot be read: how long it has lived.
+        """
+        if self.alive:
+            try:
+                self._cpu_s = time.clock_gettime(~self.pid << 3 | PROCESS_CLOCK)
+            except OSError:
+                self._cpu_s = time.monotonic() - self._born_s
+        return self._cpu_s
+
+    def works_for(self, limit_s: float, timeout_s: float) -> bool:
+        """Wait for an answer to begin; False if it used `limit_s` of processor time or took `timeout_s`."""
+        until_s, most_s = time.monotonic() + timeout_s, self.cpu_s + limit_s
+        while not self.channel.has_news(
+            max(LEAST_WAIT_S, min(most_s - self.cpu_s, until_s - time.monotonic()))
+        ):
+            if self.cpu_s >= most_s or time.monotonic() >= until_s:
+                return False
+        return True
 
     def ready(self, timeout_s: float = time_limits.START_WORKER_S) -> Greeting:
         """Wait until it has opened its device or compiler, and return its greeting.
@@ -188,7 +215,7 @@ class Worker:
         """Kill the process and its children; safe to call twice."""
         if not self.alive:
             return
-        self.alive = False
+        self._cpu_s, self.alive = self.cpu_s, False
         self.channel.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._pidfd >= 0:

@@ -103,6 +103,16 @@ class Channel:
             raise ChannelClosed("invalid frame")
         return Frame(body, {name: self._exactly(size, deadline) for name, size in listing})
 
+    def has_news(self, within_s: float) -> bool:
+        """Whether something to read arrived within so many seconds, or the other end was closed."""
+        try:
+            self._wait(within_s)
+        except ChannelTimeout:
+            return False
+        except ChannelClosed:
+            pass
+        return True
+
     def _exactly(self, size: int, deadline: float) -> Blob:
         data = np.empty(size, np.uint8)
         view = data.data

@@ -152,12 +152,14 @@ def _shaped(draw: Draw, form: str, **parts: Any) -> Recipe:
         allowed = [name for name in allowed if name != "neighbours"]
     width = draw.shape[-1] if draw.shape and draw.shape[-1] > 1 else draw.count
     key = draw.key()
+    # Adding many nearly equal values would round in one direction.
+    coarse = "varied" in draw.promises or draw.dtype in _COARSE or not draw.rounded_down
     shaping = Shaping(
         key=draw.key(),
         width=max(1, width),
         whole=SHAPES.index(draw.variation) if draw.variation in allowed else None,
         allowed=tuple(map(SHAPES.index, allowed)),
-        shift=EIGHTH if "varied" in draw.promises or draw.dtype in _COARSE else THOUSANDTH,
+        shift=EIGHTH if coarse else THOUSANDTH,
         near=near,
     )
     return Recipe(form, draw.dtype, draw.count, key, shaping=shaping, **parts)
@@ -265,7 +267,7 @@ def sparse(draw: Draw) -> Array:
     return np.where(draw.rng.random(draw.count) < draw.real("density", 0.1), values, 0.0)
 
 
-@generator(alphabet=INTEGER, varied=("alike", "low", "high", "extremes"))
+@generator(alphabet=INTEGER, varied=("alike", "low", "high", "neighbours", "extremes"))
 def text(draw: Draw) -> Array:
     """Symbols 0 to `alphabet`-1 (default 4) with unequal frequencies and runs."""
     letters = draw.integer("alphabet", 4)
@@ -277,7 +279,20 @@ def text(draw: Draw) -> Array:
     values = by_word[draw.rng.integers(0, 1 << 16, draw.count, np.uint16)]
     repeated = draw.rng.integers(0, 256, draw.count, np.uint8) < 51  # a fifth
     source = np.maximum.accumulate(np.where(repeated, 0, np.arange(draw.count)))
+    if draw.variation == "neighbours":
+        return _hardly_different(draw, values[source], letters)
     return _arranged(draw, values[source])
+
+
+def _hardly_different(draw: Draw, symbols: Array, letters: int) -> Array:
+    """Pairs of rows, or of runs of `RUN` symbols, that differ in one symbol."""
+    width = draw.shape[-1] if len(draw.shape) > 1 else max(1, min(RUN, draw.count // 2))
+    pairs = symbols[: draw.count // (2 * width) * 2 * width].reshape(-1, 2, width)
+    pairs[:, 1] = pairs[:, 0]
+    at = np.arange(len(pairs)), draw.rng.integers(0, width, len(pairs))
+    other = draw.rng.integers(1, max(2, letters), len(pairs))
+    pairs[:, 1][at] = (pairs[:, 0][at] + other) % letters
+    return symbols
 
 
 @generator(low=REAL, high=REAL, varied=("extremes",))

@@ -213,6 +213,21 @@ def test_an_invalid_answer_kills_the_worker() -> None:
     other.close()
 
 
+@pytest.mark.parametrize(("command", "works"), [("while :; do :; done", True), ("exec sleep 60", False)])
+def test_the_limit_of_a_run_is_processor_time(command: str, *, works: bool) -> None:
+    ours, theirs = pair()
+    other = Channel(theirs)
+    with subprocess.Popen(["sh", "-c", command], start_new_session=True) as process:
+        worker = Worker(Role("run", "emulator"), process.pid, ours)
+        assert not worker.works_for(0.2, timeout_s=60.0 if works else 0.4)
+        assert (worker.cpu_s >= 0.2) is works
+        other.send({})
+        assert worker.works_for(60.0, timeout_s=60.0)
+        worker.kill()
+        assert (worker.cpu_s >= 0.2) is works, "kept when it is killed"
+    other.close()
+
+
 def test_numpy_may_lie_outside_pythons_own_folders(tmp_path: Path) -> None:
     import numpy
 

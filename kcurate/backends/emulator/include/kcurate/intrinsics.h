@@ -140,6 +140,17 @@ KCU_API float __tanf(float x) { return tanf(x); }
 KCU_API float __tanhf(float x) { return tanhf(x); }
 KCU_API void __sincosf(float x, float *s, float *c) { sincosf(x, s, c); }
 
+// A number whose rounding is fixed: the compiler contracts it into nothing.
+template <class T> KCU_API T kcu_rounded(T x)
+{
+#ifdef __aarch64__
+    __asm__("" : "+w"(x));
+#else
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
 // Results as exact as `double` can make them, then rounded to nearest, down, up or towards zero.
 KCU_API float kcu_down(float r, double exact)
 {
@@ -151,7 +162,7 @@ KCU_API float kcu_up(float r, double exact)
 }
 KCU_API float kcu_zero(float r, double exact) { return exact > 0 ? kcu_down(r, exact) : kcu_up(r, exact); }
 #define KCU_ROUNDED(NAME, ARGS, EXPRESSION)                                                                  \
-    KCU_API float NAME##_rn ARGS { return float(EXPRESSION); }                                               \
+    KCU_API float NAME##_rn ARGS { return kcu_rounded(float(EXPRESSION)); }                                  \
     KCU_API float NAME##_rd ARGS { return kcu_down(float(EXPRESSION), EXPRESSION); }                         \
     KCU_API float NAME##_ru ARGS { return kcu_up(float(EXPRESSION), EXPRESSION); }                           \
     KCU_API float NAME##_rz ARGS { return kcu_zero(float(EXPRESSION), EXPRESSION); }
@@ -170,9 +181,9 @@ KCU_API float __fmaf_rz(float x, float y, float z)
     return kcu_zero(fmaf(x, y, z), double(x) * double(y) + double(z));
 }
 KCU_API float __frsqrt_rn(float x) { return float(1.0 / sqrt(double(x))); }
-KCU_API double __dadd_rn(double x, double y) { return x + y; }
-KCU_API double __dsub_rn(double x, double y) { return x - y; }
-KCU_API double __dmul_rn(double x, double y) { return x * y; }
+KCU_API double __dadd_rn(double x, double y) { return kcu_rounded(x + y); }
+KCU_API double __dsub_rn(double x, double y) { return kcu_rounded(x - y); }
+KCU_API double __dmul_rn(double x, double y) { return kcu_rounded(x * y); }
 KCU_API double __ddiv_rn(double x, double y) { return x / y; }
 KCU_API double __drcp_rn(double x) { return 1.0 / x; }
 KCU_API double __dsqrt_rn(double x) { return sqrt(x); }

@@ -127,6 +127,56 @@ KCU_INTEGER(long long)
 KCU_INTEGER(unsigned long long)
 template <class T> using kcu_saturated = typename kcu_integer<T>::type;
 
+// What a side writes as `a << b` is `a << kcu_by << b` here (`source.shifting`), which binds as tightly, and `a <<= b`
+// is `a <<= kcu_by = b`. As on a GPU, numbers of 32 or 64 bits are shifted by the last 32 bits of `b`, and all bits are
+// gone where these are more. Source: PTX ISA, "shl", "shr".
+#define KCU_SHIFTING __attribute__((always_inline)) constexpr
+template <class B> struct KcuAmount {
+    B by;
+};
+static constexpr struct KcuBy {
+    template <class B> KCU_SHIFTING KcuAmount<B> operator=(B by) const { return {by}; }
+} kcu_by{};
+template <class T> struct kcu_shifted {
+    static constexpr bool is_number = false;
+};
+#define KCU_SHIFTED(T)                                                                                       \
+    template <> struct kcu_shifted<T> {                                                                      \
+        static constexpr bool is_number = true;                                                              \
+    };
+KCU_SHIFTED(int)
+KCU_SHIFTED(unsigned)
+KCU_SHIFTED(long)
+KCU_SHIFTED(unsigned long)
+KCU_SHIFTED(long long)
+KCU_SHIFTED(unsigned long long)
+#undef KCU_SHIFTED
+#define KCU_SHIFT(SIGN, LEFT, GONE)                                                                          \
+    template <class A> struct LEFT {                                                                         \
+        A value;                                                                                             \
+    };                                                                                                       \
+    template <class A> KCU_SHIFTING LEFT<A> operator SIGN(A value, KcuBy) { return {value}; }                \
+    template <class A, class B> KCU_SHIFTING auto operator SIGN(LEFT<A> left, B by)                          \
+    {                                                                                                        \
+        using T = decltype(left.value SIGN by);                                                              \
+        if constexpr (kcu_shifted<T>::is_number) {                                                           \
+            const T value = left.value;                                                                      \
+            return unsigned(by) < 8 * sizeof(T) ? T(value SIGN unsigned(by)) : T(GONE);                      \
+        } else {                                                                                             \
+            return left.value SIGN by;                                                                       \
+        }                                                                                                    \
+    }                                                                                                        \
+    template <class A, class B> KCU_SHIFTING decltype(auto) operator SIGN##=(A &target, KcuAmount<B> amount) \
+    {                                                                                                        \
+        if constexpr (__is_class(A))                                                                         \
+            return target SIGN##= amount.by;                                                                 \
+        else                                                                                                 \
+            return target = A(target SIGN kcu_by SIGN amount.by);                                            \
+    }
+KCU_SHIFT(<<, KcuLeft, 0)
+KCU_SHIFT(>>, KcuRight, value < 0 ? -1 : 0)
+#undef KCU_SHIFT
+
 template <class... A> KCU_API int printf(const char *, A...) { return 0; }
 // As with NDEBUG.
 #define assert(...) ((void)0)
