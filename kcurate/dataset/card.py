@@ -272,8 +272,8 @@ def _lengths(lengths: Mapping[str, Sequence[int]]) -> Iterator[str]:
         median = statistics.median(sizes) / min(tuning.BYTES.values())
         over = (sum(size > limit * tuning.LEAST_BYTES for size in sizes) for limit in (4096, 8192))
         yield f"| `{config}` | {millions} | {median:.0f} | {' | '.join(map(str, over))} |"
-    yield "\nFrom bytes of prompt and answer: a token has "
-    yield f"{' or '.join(f'{each:.2f} ({name})' for name, each in tuning.BYTES.items())} in the mean, in no"
+    means = " or ".join(f"{each:.2f} ({name})" for name, each in tuning.BYTES.items())
+    yield f"\nFrom bytes of prompt and answer: a token has {means} in the mean, in no"
     yield "config more than 3.5% more or less. The median is SmolLM2's. `over_4k` and `over_8k` count"
     yield f"{tuning.LEAST_BYTES} bytes a token, less than any row beyond these limits has by either"
     yield "tokenizer: what is not flagged fits, and a quarter of what is flagged does.\n"

@@ -20,7 +20,7 @@ from typing import Any
 
 from kcurate.core import store
 from kcurate.problem import shown
-from kcurate.problem.lessons import Proved, completion_of, unasked
+from kcurate.problem.lessons import RULE_GAIN, Proved, completion_of, unasked
 from kcurate.records import Prompt, Side, SideName
 
 _Rows = Mapping[str, Mapping[str, Any]]
@@ -105,7 +105,7 @@ def _ordered(group: Sequence[Proved]) -> Iterator[Ordered]:
     seen: set[tuple[str, str, str, str]] = set()
     for pair in itertools.chain(_by_one_verdict(group), _by_two_verdicts(group)):
         texts = (*_text(pair.chosen), *_text(pair.rejected))
-        if texts not in seen:
+        if texts not in seen and pair.chosen.code != pair.rejected.code:
             seen.add(texts)
             yield pair
 
@@ -116,10 +116,16 @@ def _text(side: Side) -> tuple[str, str]:
 
 def _by_one_verdict(group: Iterable[Proved]) -> Iterator[Ordered]:
     for proof in group:
+        assert proof.speedup is not None and proof.interval is not None, "it was timed"
         pair = proof.pair
-        if pair.techniques or pair.slow.language != pair.fast.language:
-            assert proof.speedup is not None and proof.interval is not None, "it was timed"
+        another_way = pair.techniques or pair.slow.language != pair.fast.language
+        if another_way and (not _made(proof) or proof.speedup >= RULE_GAIN):
             yield Ordered(proof, proof, "slow", proof.speedup, *proof.interval)
+
+
+def _made(proof: Proved) -> bool:
+    """Whether the slow side was made from the fast one."""
+    return proof.pair.origin.made == "slow"
 
 
 def _by_two_verdicts(group: Iterable[Proved]) -> Iterator[Ordered]:
@@ -157,7 +163,10 @@ def _asked(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Preference | 
 
 
 def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
-    """What the prompt shows: the problem's PyTorch module, else the slowest side that nobody made slow."""
+    """What the prompt shows: the problem's PyTorch module, else the slowest side that nobody made slow.
+
+    One that was made from an answer would give most of it away.
+    """
     problem = pair.better.pair.problem
     if problem is not None and problem.reference is not None:
         return Side(problem.reference.code, (problem.reference.call,), language="torch")
@@ -166,11 +175,12 @@ def _given(pair: Ordered, group: Iterable[Proved], rows: _Rows) -> Side | None:
         proof
         for proof in group
         if proof.pair.slow.code not in answers
+        and not _made(proof)
         and rows[proof.pair.id]["slow_us"] > rows[pair.better.pair.id]["fast_us"]
     ]
     plainest = min(
         slower,
-        key=lambda proof: (bool(proof.pair.origin.rules), -rows[proof.pair.id]["slow_us"], proof.pair.id),
+        key=lambda proof: (-rows[proof.pair.id]["slow_us"], proof.pair.id),
         default=None,
     )
     return plainest.pair.slow if plainest is not None else None

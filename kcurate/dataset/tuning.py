@@ -89,8 +89,8 @@ REPAIR_COLUMNS: dict[str, Kind] = {
     "speedup": "float64",
     **_ORIGIN,
 }
-# A token of 4,096 or 8,192 has at least so many bytes of text in all rows that are longer, by the tokenizers
-# in `BYTES`, which has the mean over all rows. Measured by `benchmarks/whole_dataset.py --page`.
+# All rows of more than 4,096 or 8,192 tokens have at least so many bytes a token, by the tokenizers in
+# `BYTES`, which has the mean over all rows (`benchmarks/whole_dataset.py --tokens`, 28 November 2026).
 LEAST_BYTES = 2.5
 BYTES: Mapping[str, float] = {"Qwen": 3.11, "SmolLM2": 2.80}
 

@@ -104,6 +104,7 @@ def every_measured_kernel_is_one_of_the_code(dataset: Path) -> None:
 def every_preference_is_proved(dataset: Path) -> None:
     """Both answers are sides with times on one GPU model; the prompt shows neither of them."""
     pairs = {row["id"]: row for row in rows_of(dataset, "pairs")}
+    made = [row["slow_code"] for row in pairs.values() if row["made"] == "slow"]
     for row in rows_of(dataset, "preferences"):
         better, worse = pairs[row["id"]], pairs[row["rejected_id"]]
         side = row["rejected_side"]
@@ -111,14 +112,17 @@ def every_preference_is_proved(dataset: Path) -> None:
         assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"] and row["ratio_low"] > 1
         if side == "slow":
             assert better == worse and row["ratio"] == better["speedup"]
+            assert better["made"] != "slow" or row["ratio"] >= 1.5, "a slow side that was made is much slower"
         else:
             assert (better["slow_code"], better["slow_side"]) == (worse["slow_code"], worse["slow_side"])
             assert better["speedup_low"] > worse["speedup_high"]
         known = {"chosen": better["fast_code"], "rejected": worse[f"{side}_code"]}
+        assert known["chosen"] != known["rejected"], "they differ in more than a launch"
         for name, language in languages(row, pairs).items():
             answer = read_reply(row[name][0]["content"], "text", language)
             assert isinstance(answer, Answer) and answer.code.strip() == known[name].strip(), row["id"]
             assert answer.code.strip() not in row["prompt"][1]["content"]
+        assert not any(f"\n{code.strip()}\n" in row["prompt"][1]["content"] for code in made), "gives it away"
         techniques = better["techniques"] != ([] if side == "slow" else worse["techniques"])
         two_languages = len(set(languages(row, pairs).values())) == 2
         assert techniques or better["rules"] != worse["rules"] or two_languages

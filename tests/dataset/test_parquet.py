@@ -21,7 +21,9 @@ from kcurate.hub.published_rows import candidate_of
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.profiling import on_file
-from kcurate.records import Candidate, Outcome, Profile, WrongAttempt
+from kcurate.records import Candidate, Origin, Outcome, Profile, WrongAttempt
+
+CURATED = Origin("curated")
 
 
 def wrong(row: Mapping[str, Any]) -> WrongAttempt:
@@ -45,6 +47,7 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
         return list(task_rows(posed, ()))
     found = []
     if config == "preferences":
+        rows = [a_row(pair(row["id"], number, origin=CURATED)) for number, row in enumerate(rows)]
         rungs = [rung(row, number) for number, row in enumerate(rows)]
         return tables([*rows, *rungs])[0][config]
     if config == "profiles":
