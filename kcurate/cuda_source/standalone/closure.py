@@ -240,8 +240,8 @@ class Unit:
         if len(item.names) == 1:
             return any(not match[2] for match in calls)
         inside = item.names[0] in user.used | {*user.names}  # its class, or one derived from it
-        others = self.by_name.keys() - {*item.names}
-        return any(match[1] not in others if match[1] else match[2] or inside for match in calls)
+        elsewhere = self.by_name.keys() - {*item.names}
+        return any(match[1] not in elsewhere if match[1] else match[2] or inside for match in calls)
 
     def _declared_by_unit(self, name: bytes, user: Item) -> bool:
         """Whether the unit itself defines a name that the shim also defines, a type before it is used."""
