@@ -53,8 +53,9 @@ def device_functions(source: bytes) -> Iterator[DeviceFunction]:
         head = bare[match.start() : body]
         names = _WORD.findall(head[: _parameters(head)])
         if names:
-            host = re.search(rb"__host__", head) is not None
-            if not host:
+            # The qualifiers come in any order, so `__host__` may stand before the match.
+            qualified = max(bare.rfind(mark, 0, match.start()) for mark in (b";", b"}", b"{")) + 1
+            if b"__host__" not in bare[qualified:body]:
                 yield DeviceFunction(names[-1].decode(), b"__global__" in head, match.start(), body, end)
             at = end
 

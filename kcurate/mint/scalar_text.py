@@ -82,7 +82,7 @@ class _C:
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 parts = index.elts if isinstance(index, ast.Tuple) else [index]
                 return self.element(name, tuple(self._subscript(part) for part in parts))
-            case ast.UnaryOp(operand=operand):
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return f"-{self.text(operand, 8)}"
             case ast.BinOp(left=left, op=op, right=right):
                 tight = _tightness(node)

@@ -24,7 +24,7 @@ LABELS = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
 # Names of CUDA, the compiler and the standard library, which are not renamed, match this.
-_FOREIGN = re.compile(r"__|\bstd\b|_fast\d*_t\b")
+_FOREIGN = re.compile(r"\b__|\bstd\b|_fast\d*_t\b")
 # The keys of a plan's steps whose values are names in the code.
 _NAMED = ("launch", "upload", "bind_texture")
 

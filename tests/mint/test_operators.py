@@ -100,6 +100,12 @@ def test_expressions_in_cuda(expression: str, text: str) -> None:
     assert got == text
 
 
+@pytest.mark.parametrize("expression", ["not a", "+a", "~a"])
+def test_an_operator_that_has_no_text_is_refused(expression: str) -> None:
+    with pytest.raises(ValueError, match="not an expression of operators"):
+        c_text(expression, lambda name: name, lambda name, at: name)
+
+
 def test_no_numbered_kernel_has_the_name_of_another() -> None:
     names = [numbered(operator, number) for operator in OPERATORS for number in range(1, 10)]
     assert len({*names, *OPERATORS}) == len(names) + len(OPERATORS)

@@ -55,7 +55,10 @@ def restrict(*, writable: Iterable[Path], readable: Iterable[Path]) -> bool:
 def available() -> bool:
     """Whether a process of this user may do that; asks a child, which ends at once."""
     code = "from kcurate.judge.workers.inside import mounts; mounts._enter()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PROBE_S, check=False)
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PROBE_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
     return not done.returncode
 
 
