@@ -213,7 +213,8 @@ void run(float* x) { if (x) k<float, (1 > 0)><<<dim3(1, 2), 256, 0>>>(x, x); }
     "qualifiers", ["__host__ __device__", "__device__ __host__", "inline __host__ __device__"]
 )
 def test_what_the_host_may_call_keeps_its_body(qualifiers: str) -> None:
-    source = f"__device__ int only() {{ return 1; }}\n{qualifiers} int ceil_div(int a, int b) {{ return (a + b - 1) / b; }}"
+    body = "int ceil_div(int a, int b) { return (a + b - 1) / b; }"
+    source = f"__device__ int only() {{ return 1; }}\n{qualifiers} {body}"
     text = host_text.host_text(source.encode()).decode()
     assert "return (a + b - 1) / b;" in text and "return 1;" not in text
 
