@@ -86,7 +86,7 @@ def _undo_div_mod(lines: list[str]) -> list[str]:
         match = re.fullmatch(r"(\w+) //? (\w+)", value)
         remainder = match and values.get(f"{match[1]} % {match[2]}")
         if match and remainder:
-            # Without parentheses only where the sum is a whole operand: not `k * i * n + j`, nor `i * n + j % 2`.
+            # Bare only where the sum is a whole operand: not in `k * i * n + j`, nor in `i * n + j % 2`.
             parts = rf"{quotient} \* {match[2]} \+ {remainder}(?![\w.])(?! [*/%])"
             pattern = re.compile(rf"\({parts}\)|(?<![*/%] )(?<![\w.]){parts}")
             lines = [pattern.sub(match[1], line) for line in lines]
