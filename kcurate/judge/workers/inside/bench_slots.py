@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from kcurate.backends.base import Module
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, flat
+from kcurate.judge.workers.inside.execute import STARTS, Array, DeviceProgram, flat
 from kcurate.judge.workers.inside.input_sets import (
     CLOSE_BYTES,
     Hidden,
@@ -90,7 +90,7 @@ class BenchSlots:
         drifted: list[str] = []
         blobs: dict[str, Blob] = {}
         own: dict[str, tuple[Hidden, Close, float]] = {}
-        prepared: Prepared | None = None
+        prepared: DeviceProgram | None = None
         for index, salt in enumerate(asked.salts):
             start = STARTS[index % len(STARTS)]
             if prepared is None or start != "kept":
@@ -114,7 +114,7 @@ class BenchSlots:
                 self._timer.device.free(hidden.memory)
         return Reply(RunAnswer(tuple(damage), tuple(prints), tuple(dict.fromkeys(drifted))), blobs)
 
-    def _prints(self, prepared: Prepared, names: Sequence[str], salt: int) -> tuple[int, ...]:
+    def _prints(self, prepared: DeviceProgram, names: Sequence[str], salt: int) -> tuple[int, ...]:
         """One fingerprint for each output."""
 
         def printed(name: str) -> int:
@@ -122,7 +122,7 @@ class BenchSlots:
 
         return tuple(printed(name) for name in names)
 
-    def _own(self, problem: Problem, prepared: Prepared, name: str) -> tuple[Hidden, Close, float]:
+    def _own(self, problem: Problem, prepared: DeviceProgram, name: str) -> tuple[Hidden, Close, float]:
         """An output of the first run, and how far those of later runs may be off."""
         hiding = (secrets.randbits(64), secrets.randbits(64))
         hidden, size = hidden_copy(self._timer, region_of(prepared, name), hiding)
@@ -132,7 +132,7 @@ class BenchSlots:
         return hidden, Close(name, bound), norm
 
     def _drifted(
-        self, one: InputSet, prepared: Prepared, own: Mapping[str, tuple[Hidden, Close, float]]
+        self, one: InputSet, prepared: DeviceProgram, own: Mapping[str, tuple[Hidden, Close, float]]
     ) -> list[str]:
         """The outputs of which a later run is too far from the first."""
         if not own:
@@ -148,7 +148,7 @@ class BenchSlots:
         ]
 
     def _compared(
-        self, one: InputSet, prepared: Prepared, close: Sequence[Close], hidden: Mapping[str, Hidden]
+        self, one: InputSet, prepared: DeviceProgram, close: Sequence[Close], hidden: Mapping[str, Hidden]
     ) -> tuple[CloseAnswer, ...]:
         device, size = self._timer.device, CLOSE_BYTES * len(close)
         found = device.allocate(size)
@@ -158,7 +158,7 @@ class BenchSlots:
         device.free(found)
         return answers
 
-    def _last(self, slot: str) -> Prepared:
+    def _last(self, slot: str) -> DeviceProgram:
         last = self._slots[slot].last
         assert last is not None, "the slot has run"
         return last

@@ -19,7 +19,7 @@ from kcurate.backends.cuda.arrays import FLOAT_KINDS, DeviceArrays, Region
 from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import Array, Image, Prepared
+from kcurate.judge.workers.inside.execute import Array, DeviceProgram, Image
 from kcurate.judge.workers.requests import Close, CloseAnswer, Place, Size
 from kcurate.problem.addresses import is_table
 from kcurate.problem.inputs.counter_based import Recipe
@@ -66,7 +66,7 @@ class InputSet:
                 copy = self._copied(name, buffer, one, spoiled)
                 arena.own.add(copy)
                 self.images[name] = Image(copy=copy)
-        self.last: Prepared | None = None
+        self.last: DeviceProgram | None = None
         self.hidden: dict[str, Hidden] = {}
         self._watched: tuple[Close, ...] = ()
         self.places: tuple[Place, ...] = ()
@@ -91,10 +91,10 @@ class InputSet:
             timer.hole(region, *spoiled.hole[1:])
         return copy
 
-    def place(self, module: Module) -> Prepared:
+    def place(self, module: Module) -> DeviceProgram:
         """The program with its buffers at new places, which hold nothing yet."""
         device, arena = self._timer.device, self._arena
-        return Prepared(device, module, self.program, self.images, arena, arena.place)
+        return DeviceProgram(device, module, self.program, self.images, arena, arena.place)
 
     def hide(self, name: str, hiding: tuple[int, int]) -> Size:
         """Keep a hidden copy of an output of the last run; its size (zeros for integers)."""
@@ -115,7 +115,7 @@ class InputSet:
         self.hidden[name] = Hidden(hiding, host=data)
 
     def compare(
-        self, prepared: Prepared, close: Sequence[Close], hidden: Mapping[str, Hidden], to: int
+        self, prepared: DeviceProgram, close: Sequence[Close], hidden: Mapping[str, Hidden], to: int
     ) -> None:
         """Queue: compare outputs with hidden copies; results (`read_close`) from device address `to` on."""
         for i, one in enumerate(close):
@@ -138,7 +138,7 @@ class InputSet:
         """The size of `compare_watched`'s results."""
         return CLOSE_BYTES * len(self._watched)
 
-    def compare_watched(self, prepared: Prepared, to: int) -> None:
+    def compare_watched(self, prepared: DeviceProgram, to: int) -> None:
         """As `compare`, for the watched outputs."""
         self.compare(prepared, self._watched, self.hidden, to)
 
@@ -175,7 +175,9 @@ def hidden_copy(arrays: DeviceArrays, region: Region, hiding: tuple[int, int]) -
     return Hidden(hiding, memory), Size(whole.largest, whole.rms, count)
 
 
-def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
+def add_fingerprint(
+    timer: GpuTimer, prepared: DeviceProgram, names: Sequence[str], word: int, salt: int
+) -> None:
     """Queue: add the fingerprints of the named outputs to the word at a device address.
 
     The first member of a record in any order carries the fingerprint of the whole record.
@@ -189,7 +191,7 @@ def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], w
             timer.record_fingerprint([region_of(prepared, member) for member in members], count, key, word)
 
 
-def _record(prepared: Prepared, name: str) -> tuple[str, ...]:
+def _record(prepared: DeviceProgram, name: str) -> tuple[str, ...]:
     """The outputs whose rows are put in order together with this one's; none if no rows are."""
     buffer = prepared.slots[name].buffer
     if not unordered(buffer.record):
@@ -198,7 +200,7 @@ def _record(prepared: Prepared, name: str) -> tuple[str, ...]:
     return next((record for record in prepared.program.records if name in record), alone)
 
 
-def region_of(prepared: Prepared, name: str) -> Region:
+def region_of(prepared: DeviceProgram, name: str) -> Region:
     """Where an output lies after a run, and what of it counts."""
     slot = prepared.bound[name]
     buffer = prepared.slots[name].buffer
@@ -207,12 +209,16 @@ def region_of(prepared: Prepared, name: str) -> Region:
     if tolerance is not None and tolerance.valid is not None:
         count = prepared.bound[tolerance.valid]
         kind = count.buffer.record.dtype
-        counted_by = (count.memory.address + count.before, count.buffer.itemsize, not kind.startswith("u"))
+        counted_by = (
+            count.memory.address + count.content_offset,
+            count.buffer.itemsize,
+            not kind.startswith("u"),
+        )
     ordered = not unordered(buffer.record)
-    return _region(buffer, slot.memory, slot.before, counted_by, ordered=ordered)
+    return _region(buffer, slot.memory, slot.content_offset, counted_by, ordered=ordered)
 
 
-def peek(prepared: Prepared, place: Place) -> Bytes:
+def peek(prepared: DeviceProgram, place: Place) -> Bytes:
     """Part of an output, copied by the driver: kernels of a hostile side could have changed ours."""
     region, device = region_of(prepared, place.name), prepared.device
     if not region.layout:

@@ -21,7 +21,7 @@ from kcurate.backends.cuda.arrays import WORD_BYTES
 from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.judge.workers.inside.input_sets import (
     InputSet,
     add_fingerprint,
@@ -39,7 +39,7 @@ MOVED_OPERATIONS = 64
 class Work:
     """A placed input set and how its plan is queued: one operation after the other, or as a graph."""
 
-    def __init__(self, timer: GpuTimer, prepared: Prepared) -> None:
+    def __init__(self, timer: GpuTimer, prepared: DeviceProgram) -> None:
         self.prepared = prepared
         ops = prepared.program.ops
         self.fixed = isinstance(prepared.module, TorchModule) or len(ops) > MOVED_OPERATIONS
