@@ -81,7 +81,7 @@ def profile(
     device.recorded = []
     counts: Counter[EntryPoint] = Counter()
     for recording in (False, True):
-        prepared: DeviceProgram = input_set.place(module)
+        prepared: DeviceProgram = input_set.at_new_addresses(module)
         arena.renew()
         prepared.reset(arena.salt)
         timer.reset_persisting()
