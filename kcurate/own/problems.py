@@ -86,8 +86,8 @@ def find_problem(
             [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
         )
         if not any(target.known for target in wanted):
-            asked = min(wanted, key=_open_places)
-            refusals |= {asked.form: _ask_fields(asked, workspace, ask, note)}
+            target = min(wanted, key=_open_places)
+            refusals |= {target.form: _ask_fields(target, workspace, ask, note)}
     if any(target.known for target in wanted):
         return
     first = min(wanted, key=_open_places)

@@ -95,7 +95,7 @@ def factors(writer: Writer) -> Factors | None:
     if len(operator.folds) != 1 or operator.to or operator.row_axes:
         return None
     (fold,) = operator.folds
-    parts = _parts(fold.term)
+    parts = _factor_texts(fold.term)
     if fold.running or fold.how != "sum" or parts is None:
         return None
     left, right = (axes_of(part, writer) for part in parts)
@@ -124,7 +124,7 @@ def has_16_bit_factors(graph: Graph, writer: Writer) -> bool:
     return node.dtype in NARROW and types == {node.dtype}
 
 
-def _parts(term: str) -> tuple[str, str] | None:
+def _factor_texts(term: str) -> tuple[str, str] | None:
     """The factors of `a * b`; of `a * b if inside else 0.0`: `a if inside else 0.0`, and `b`."""
     tree = parsed(term)
     inside = tree.test if isinstance(tree, ast.IfExp) else None

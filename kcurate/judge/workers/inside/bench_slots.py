@@ -78,23 +78,25 @@ class BenchSlots:
         self._arena.close()
         self._timer.device.shrink()
 
-    def fill(self, slot: str, program: Program, made: Mapping[str, Array | Recipe], spoiled: Spoiled) -> None:
-        """Make a slot's inputs on the device."""
+    def fill(
+        self, slot: str, program: Program, inputs: Mapping[str, Array | Recipe], spoiled: Spoiled
+    ) -> None:
+        """Generate a slot's inputs on the device."""
         if slot in self._slots:
             self._slots.pop(slot).close()
-        self._slots[slot] = InputSet(self._timer, program, made, spoiled, self._arena)
+        self._slots[slot] = InputSet(self._timer, program, inputs, spoiled, self._arena)
 
-    def run(self, asked: Run, module: Module, problem: Problem, side: Side) -> Reply[RunAnswer]:
+    def run(self, request: Run, module: Module, problem: Problem, side: Side) -> Reply[RunAnswer]:
         """Run a filled slot once for each salt; see `Run`."""
-        assert asked.fingerprint is not None, "a run on the device"
-        input_set, outputs = self._slots[asked.slot], checked(problem, side)
+        assert request.fingerprint is not None, "a run on the device"
+        input_set, outputs = self._slots[request.slot], checked(problem, side)
         damage: list[str] = []
         prints: list[tuple[int, ...]] = []
         drifted: list[str] = []
         blobs: dict[str, Blob] = {}
         first: dict[str, FirstOutput] = {}
         prepared: DeviceProgram | None = None
-        for index, asked_salt in enumerate(asked.salts):
+        for index, asked_salt in enumerate(request.salts):
             start, salt = STARTS[index % len(STARTS)], asked_salt
             if prepared is None or start != "kept":
                 self._arena.renew()
@@ -105,7 +107,7 @@ class BenchSlots:
             prepared.finish()
             pieces = [slot.memory for slot in prepared.slots.values()]
             damage += (*prepared.integrity(), *self._arena.damage(pieces))
-            prints.append(self._prints(prepared, outputs.by_fingerprint, asked.fingerprint))
+            prints.append(self._prints(prepared, outputs.by_fingerprint, request.fingerprint))
             if index == 0:
                 first = {name: self._first_output(problem, prepared, name) for name in outputs.by_element}
             else:
@@ -167,79 +169,81 @@ class BenchSlots:
         assert last is not None, "the slot has run"
         return last
 
-    def hide(self, asked: Hide, _: Mapping[str, Blob]) -> Reply[HideAnswer]:
+    def hide(self, request: Hide, _: Mapping[str, Blob]) -> Reply[HideAnswer]:
         """See `Hide`."""
-        input_set = self._slots[asked.slot]
-        return Reply(HideAnswer(tuple(input_set.hide(name, hiding) for name, hiding in asked.hiding.items())))
+        input_set = self._slots[request.slot]
+        return Reply(
+            HideAnswer(tuple(input_set.hide(name, hiding) for name, hiding in request.hiding.items()))
+        )
 
-    def bring(self, asked: Bring, _: Mapping[str, Blob]) -> Reply[Done]:
+    def bring(self, request: Bring, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Bring`."""
-        for name in asked.names:
-            self._slots[asked.slot].bring(name)
+        for name in request.names:
+            self._slots[request.slot].bring(name)
         return DONE
 
-    def fetch(self, asked: Fetch, _: Mapping[str, Blob]) -> Reply[Done]:
+    def fetch(self, request: Fetch, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Fetch`."""
-        copies = self._slots[asked.slot].encrypted
+        copies = self._slots[request.slot].encrypted
         arrays = {name: copy.host for name, copy in copies.items() if copy.host is not None}
         for copy in copies.values():
             copy.host = None
         return Reply(Done(), arrays)
 
-    def expect(self, asked: Expect, blobs: Mapping[str, Blob]) -> Reply[Done]:
+    def expect(self, request: Expect, blobs: Mapping[str, Blob]) -> Reply[Done]:
         """See `Expect`."""
         for name, data in blobs.items():
-            self._slots[asked.slot].expect(name, asked.hiding[name], data)
+            self._slots[request.slot].expect(name, request.hiding[name], data)
         return DONE
 
-    def compare(self, asked: Compare, _: Mapping[str, Blob]) -> Reply[CompareAnswer]:
+    def compare(self, request: Compare, _: Mapping[str, Blob]) -> Reply[CompareAnswer]:
         """See `Compare`."""
-        input_set, expected = self._slots[asked.slot], self._slots[asked.against].encrypted
-        answers = self._compared(input_set, self._last(asked.slot), asked.close, expected)
+        input_set, expected = self._slots[request.slot], self._slots[request.against].encrypted
+        answers = self._compared(input_set, self._last(request.slot), request.close, expected)
         return Reply(CompareAnswer(answers))
 
-    def peek(self, asked: Peek, _: Mapping[str, Blob]) -> Reply[Done]:
+    def peek(self, request: Peek, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Peek`."""
-        last = self._last(asked.slot)
-        arrays = {str(number): read_range(last, elements) for number, elements in enumerate(asked.places)}
+        last = self._last(request.slot)
+        arrays = {str(number): read_range(last, elements) for number, elements in enumerate(request.places)}
         return Reply(Done(), arrays)
 
-    def read_outputs(self, asked: ReadOutputs, _: Mapping[str, Blob]) -> Reply[Done]:
+    def read_outputs(self, request: ReadOutputs, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `ReadOutputs`."""
-        last = self._last(asked.slot)
-        outputs = last.outputs(last.slots.keys() - set(asked.names))
+        last = self._last(request.slot)
+        outputs = last.outputs(last.slots.keys() - set(request.names))
         return Reply(Done(), {name: flat(array) for name, array in outputs.items()})
 
-    def forget(self, asked: Forget, _: Mapping[str, Blob]) -> Reply[Done]:
+    def forget(self, request: Forget, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Forget`."""
-        for slot in asked.slots:
+        for slot in request.slots:
             if slot not in self._slots:
                 continue
-            if asked.inputs:
+            if request.inputs:
                 self._slots.pop(slot).close()
             else:
                 self._slots[slot].forget_copies()
         return DONE
 
-    def time(self, asked: Time, module: Module) -> Reply[TimeAnswer]:
+    def time(self, request: Time, module: Module) -> Reply[TimeAnswer]:
         """See `Time`."""
-        for slot in asked.slots:
-            self._slots[slot].watch(asked.close.get(slot, ()))
-            self._slots[slot].peek_ranges = asked.places.get(slot, ())
+        for slot in request.slots:
+            self._slots[slot].watch(request.close.get(slot, ()))
+            self._slots[slot].peek_ranges = request.places.get(slot, ())
         self._timed = DeviceSampler(
             self._timer,
             self._arena,
             module,
-            [self._slots[slot] for slot in asked.slots],
-            asked.by_fingerprint,
-            asked.read_back,
-            salts=asked.fingerprints,
+            [self._slots[slot] for slot in request.slots],
+            request.by_fingerprint,
+            request.read_back,
+            salts=request.fingerprints,
             local_bytes=module.compiled.local_bytes,
         )
         return Reply(self._timed.describe())
 
-    def block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
+    def block(self, request: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
         """See `Block`."""
         assert self._timed is not None, "time comes first"
-        samples, outputs = self._timed.block(asked.samples, asked.first)
+        samples, outputs = self._timed.block(request.samples, request.first)
         return Reply(BlockAnswer(tuple(samples)), {name: flat(array) for name, array in outputs.items()})

@@ -69,7 +69,7 @@ SHIFTS = 4
 ALL_SET = np.full(1, 0xFF, np.uint8)
 # The rows of the table above.
 Start = Literal["noise", "zeros", "kept"]
-# In the runs of a trial. The last two runs share their memory; a run on other inputs may come between them.
+# The runs of a trial, in order. The last two have the same addresses; other inputs may run between them.
 STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
 Array = npt.NDArray[Any]
 
@@ -114,8 +114,8 @@ class _Slot:
 class DeviceProgram:
     """A program's buffers on a device, ready to run any number of times.
 
-    `values` are logical arrays or images on the device. `allocate` gives memory for all buffers, which then
-    belongs to another. `tight`: buffers end where their memory ends, without redzones.
+    `values` are logical arrays or images on the device. `allocate` gives memory for all buffers that others
+    free. `tight`: buffers end where their memory ends, without redzones.
     """
 
     def __init__(
@@ -149,11 +149,13 @@ class DeviceProgram:
             return self.slots[name].memory.address + self.slots[name].content_offset
 
         for name, slot in self.slots.items():
-            held = values.get(name)
-            if isinstance(held, np.ndarray) and is_table(slot.buffer):
-                slot.image = Image(aimed(slot.buffer, held, self.program.buffers, address))
+            value = values.get(name)
+            if not isinstance(value, np.ndarray):
+                slot.image = value
+            elif is_table(slot.buffer):
+                slot.image = Image(aimed(slot.buffer, value, self.program.buffers, address))
             else:
-                slot.image = Image(to_physical(slot.buffer, held)) if isinstance(held, np.ndarray) else held
+                slot.image = Image(to_physical(slot.buffer, value))
 
     def reset(self, salt: int, start: Start = "noise") -> None:
         """Restore every buffer and module global to its state before a first run.
@@ -341,7 +343,7 @@ class DeviceProgram:
         return tuple(dict.fromkeys(faults))
 
     def close(self) -> None:
-        """Free the buffers, unless their memory is owned by another."""
+        """Free the buffers, unless `allocate` gave their memory."""
         if self._owned:
             for slot in self.slots.values():
                 self.device.free(slot.memory)

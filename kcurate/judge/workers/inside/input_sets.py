@@ -52,21 +52,21 @@ Copies = Mapping[str, EncryptedCopy]
 class InputSet:
     """A program's inputs, copied to the device once; every run starts from these copies.
 
-    `made` and `spoiled`: see `contents.recipes`. `last`: the program after its last run; `encrypted`: copies
-    of outputs, by name. `peek_ranges`: elements that a timed run may send.
+    `inputs` and `spoiled`: see `contents.recipes`. `last`: the program after its last run. `encrypted`:
+    copies of outputs, by name. `peek_ranges`: elements that a timed run may send.
     """
 
     def __init__(
         self,
         timer: GpuTimer,
         program: Program,
-        made: Mapping[str, Array | Recipe],
+        inputs: Mapping[str, Array | Recipe],
         spoiled: Spoiled,
         arena: Arena,
     ) -> None:
         self._timer, self.program, self._arena = timer, program, arena
         self.images: dict[str, Array | Image] = {}
-        for name, values in made.items():
+        for name, values in inputs.items():
             buffer = program.buffers[name]
             if is_table(buffer) and not isinstance(values, Recipe):
                 self.images[name] = values
@@ -81,18 +81,18 @@ class InputSet:
         sizes = [b.size_bytes + sum(b.pad) * b.itemsize for b in program.buffers.values()]
         arena.reserve(sum(sizes), len(sizes))
 
-    def _copied(self, name: str, buffer: BoundBuffer, made: Array | Recipe, spoiled: Spoiled) -> Memory:
+    def _copied(self, name: str, buffer: BoundBuffer, values: Array | Recipe, spoiled: Spoiled) -> Memory:
         """An input's values in the side's own layout."""
         timer, copy = self._timer, self._timer.device.allocate(buffer.size_bytes)
-        if not isinstance(made, Recipe):
-            values = spoiled.apply(name, made, buffer.record.dtype)
-            physical = np.ascontiguousarray(to_physical(buffer, values)).reshape(-1)
+        if not isinstance(values, Recipe):
+            spoiled_values = spoiled.apply(name, values, buffer.record.dtype)
+            physical = np.ascontiguousarray(to_physical(buffer, spoiled_values)).reshape(-1)
             timer.device.write(copy, 0, physical.view(np.uint8))
             return copy
         region = _region(buffer, copy, 0)
         if region.layout:
             timer.device.fill(copy, 0, buffer.size_bytes, b"\0")
-        timer.make(region, made)
+        timer.make(region, values)
         if spoiled.narrow:
             timer.narrow(region)
         elif spoiled.hole is not None and spoiled.hole[0] == name:
@@ -188,7 +188,7 @@ def add_fingerprint(
 ) -> None:
     """Queue: add the fingerprints of the named outputs to the word at a device address.
 
-    The first member of a record in any order carries the fingerprint of the whole record.
+    Outputs whose rows may come in any order together have one fingerprint, added for the first of them.
     """
     for name in names:
         key, members = salt + zlib.crc32(name.encode()), _record(prepared, name)
@@ -200,7 +200,7 @@ def add_fingerprint(
 
 
 def _record(prepared: DeviceProgram, name: str) -> tuple[str, ...]:
-    """The outputs whose rows are put in order together with this one's; none if no rows are."""
+    """The outputs whose rows may come in any order together with this one's; empty: rows have an order."""
     buffer = prepared.slots[name].buffer
     if not unordered(buffer.record):
         return ()
