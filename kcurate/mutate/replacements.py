@@ -70,9 +70,8 @@ def _value_replacements(scope: Scope, node: Node) -> Iterator[Part]:
         if value.type in ("identifier", "number_literal", "call_expression", "initializer_list"):
             continue  # a copy costs nothing; `ablations` removes calls
         texts = [text for text, _ in scope.earlier(node, target)]
-        if b"threadIdx" in scope.tree.text(
-            value
-        ):  # each thread needs its own index: only the order may change
+        if b"threadIdx" in scope.tree.text(value):
+            # Each thread needs its own index, so only another order of the threads is tried.
             texts = [] if is_real(target) else list(IN_ORDER)
         loop_carried = _reads_any(scope.tree, value, _set_in_loop_body(scope.tree, node))
         visible_in_counts = is_real(target) or not loop_carried
@@ -126,8 +125,8 @@ def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
     """The numeric variables that a statement declares or assigns, each with the expression assigned to it."""
     if node.type == "declaration":
         for number in scope.numbers:
-            constant = number.qualifiers & {b"constexpr", b"static", b"__shared__"}
-            if number.declaration.id == node.id and number.value is not None and not constant:
+            is_static = number.qualifiers & {b"constexpr", b"static", b"__shared__"}
+            if number.declaration.id == node.id and number.value is not None and not is_static:
                 yield number, number.value
         return
     assignment = node.named_children[0] if node.named_children else None
@@ -142,8 +141,8 @@ def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
 def _read_replacements(scope: Scope, node: Node) -> Iterator[Part]:
     """An earlier value where a statement reads a variable; the statements that are then unused are skipped.
 
-    These are all between the earlier value and the read, or only those that compute the variable: both values
-    may need the rest.
+    These are all between the earlier value and the read, or only those that use the variable: both values may
+    need the rest.
     """
     for use in _reads(scope.tree, node):
         target = scope.named(use)

@@ -188,7 +188,7 @@ def add_fingerprint(
 ) -> None:
     """Queue: add the fingerprints of the named outputs to the word at a device address.
 
-    Outputs whose rows may come in any order together have one fingerprint, added for the first of them.
+    Outputs whose rows may be permuted together have one fingerprint, added for the first of them.
     """
     for name in names:
         key, members = salt + zlib.crc32(name.encode()), _record(prepared, name)
@@ -200,7 +200,7 @@ def add_fingerprint(
 
 
 def _record(prepared: DeviceProgram, name: str) -> tuple[str, ...]:
-    """The outputs whose rows may come in any order together with this one's; empty: rows have an order."""
+    """The outputs whose rows may be permuted together with this one's; empty if none may."""
     buffer = prepared.slots[name].buffer
     if not unordered(buffer.record):
         return ()
@@ -216,12 +216,8 @@ def region_of(prepared: DeviceProgram, name: str) -> Region:
     counted_by = None
     if tolerance is not None and tolerance.valid is not None:
         count = prepared.bound[tolerance.valid]
-        kind = count.buffer.record.dtype
-        counted_by = (
-            count.memory.address + count.content_offset,
-            count.buffer.itemsize,
-            not kind.startswith("u"),
-        )
+        address, is_signed = count.memory.address + count.content_offset, count.buffer.record.dtype[0] != "u"
+        counted_by = (address, count.buffer.itemsize, is_signed)
     ordered = not unordered(buffer.record)
     return _region(buffer, slot.memory, slot.content_offset, counted_by, ordered=ordered)
 
