@@ -37,7 +37,7 @@ LAUNCHLESS_PLACES = 1000
 
 @dataclass(frozen=True)
 class _State:
-    """What a kernel needs: a new draft; else why its problem file is not admitted (None: it is)."""
+    """Whether a kernel needs a new draft; `why` the one on file was refused (None: it was not)."""
 
     needs_draft: bool
     why: str | None = None
