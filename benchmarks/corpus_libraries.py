@@ -44,7 +44,7 @@ from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.core import resources, store
 from kcurate.errors import KcurateError
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import Image, Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram, Image
 from kcurate.judge.workers.inside.input_sets import InputSet
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
@@ -104,14 +104,14 @@ class Bench:
         arena.close()  # sides run in memory of their own here
         return inputs
 
-    def load(self, problem: Problem, side: Side) -> tuple[Prepared, InputSet]:
+    def load(self, problem: Problem, side: Side) -> tuple[DeviceProgram, InputSet]:
         """A side with its inputs, run once; to be closed, both."""
         inputs = self.inputs(problem, side)
         entries = [EntryPoint(*entry) for entry in inputs.program.entry_points]
         compiled = open_compiler("cuda").compile(side.code, entries, inputs.program.symbols)
         if not isinstance(compiled, Compiled):
             raise KcurateError(f"does not compile: {compiled.log[:200]}")
-        prepared = Prepared(self.device, self.device.load(compiled), inputs.program, inputs.images)
+        prepared = DeviceProgram(self.device, self.device.load(compiled), inputs.program, inputs.images)
         prepared.reset(0xDEADBEEF)
         prepared.run()
         self.device.synchronize()
@@ -210,13 +210,13 @@ def measure(
     }
 
 
-def _outputs(table: Table, prepared: Prepared) -> dict[str, Any]:
+def _outputs(table: Table, prepared: DeviceProgram) -> dict[str, Any]:
     """Our outputs as tensors; copies, since later runs write over them."""
     found = {}
     for name, slot in prepared.bound.items():
         buffer = prepared.slots[name].buffer
         if buffer.record.role in ("out", "inout"):
-            one = table.tensor(buffer, slot.memory, slot.before)
+            one = table.tensor(buffer, slot.memory, slot.content_offset)
             found[name] = None if one is None else one.clone()
     if None in found.values():
         host = prepared.outputs()
@@ -230,7 +230,7 @@ def _error(one: LibraryCall, ours: Mapping[str, Any], answer: Any) -> float:
     return max((compared(ours[name], theirs) for name, theirs in pairs), default=0.0)
 
 
-def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
+def restorer(table: Bench, prepared: DeviceProgram) -> Callable[[], None]:
     """What gives every `inout` buffer its first contents again, from their copy on the device."""
     kept = []
     for slot in prepared.slots.values():
@@ -240,7 +240,7 @@ def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
 
     def restore() -> None:
         for slot, copy, size in kept:
-            table.device.copy(slot.memory, slot.before, copy, 0, size)
+            table.device.copy(slot.memory, slot.content_offset, copy, 0, size)
 
     return restore
 

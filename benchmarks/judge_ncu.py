@@ -104,7 +104,7 @@ def inside(kernels: Sequence[Kernel]) -> None:
             for seed in kernel[3:] or (1,)
         ]
         for repeat in range(REPEATS):
-            prepared = sets[repeat % len(sets)].place(module)
+            prepared = sets[repeat % len(sets)].at_new_addresses(module)
             arena.renew()
             prepared.reset(arena.salt)
             timer.flush()

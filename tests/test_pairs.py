@@ -23,7 +23,7 @@ from kcurate.core import codec, store
 from kcurate.core.time_limits import RUN_S
 from kcurate.judge.agreement import arrays_of, in_order
 from kcurate.judge.checks.static import check_source, hints
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Generate, Run
 from kcurate.judge.workers.side_proxy import SideProxy
@@ -169,7 +169,7 @@ def test_side_computes_the_reference(name: str) -> None:
         for sizes in problem.sizes.test:
             arrays = generate(problem, side, sizes, SEED)
             expected = reference(candidate, arrays, sizes)
-            prepared = Prepared(device, module, bind(problem, side, sizes), arrays)
+            prepared = DeviceProgram(device, module, bind(problem, side, sizes), arrays)
             for poison in POISONS:
                 prepared.reset(poison)
                 prepared.run()

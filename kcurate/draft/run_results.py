@@ -1,4 +1,4 @@
-"""Adds kernels, and the pairs that their problems are for, to the results of a run."""
+"""Adds drafted kernels, and the pairs that their problems are for, to the results of a run."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from kcurate.draft.for_pairs.other_kernel import FORM_NAME
 from kcurate.draft.for_pairs.shared_problem import Given, PairOutcome
 from kcurate.draft.trying.completed_files import RECORD_NAME
 
-# The outcome of a problem that is admitted at its one size: that of a record, or of constants in the code.
+# The outcome of a problem admitted at one size: of the recorded launches (then `SECOND`, how to get another),
+# or of constants in the code (`FIXED`: there is no other).
 SINGLE_SIZE = "single_size"
 SECOND = 'for a second size run a program that takes one as an argument: kcurate capture --also "ARGS"'
 FIXED = "constants of the code: kcurate build refuses its pairs, since another size is another kernel"
 
 
-def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str) -> None:
-    """Also a note. A kernel passed if deopt can use a problem of it: its suite's, or an admitted one."""
-    single = f"; {SECOND if 'recorded' in line else FIXED}" if outcome == SINGLE_SIZE else ""
-    run.note(f"{name}: {line}{single}")
+def add_kernel(run: Run, record: Path, name: str, outcome: str, line: str, *, recorded: bool) -> None:
+    """Add and note a kernel, passed if deopt can use its problem: the suite's, or an admitted one.
+
+    `record`: its `kernel.json`. `recorded`: its sizes are those of launches that a program made.
+    """
+    advice = f"; {SECOND if recorded else FIXED}" if outcome == SINGLE_SIZE else ""
+    run.note(f"{name}: {line}{advice}")
     form = record.with_name(FORM_NAME)
     passed = outcome == "known" or store.exists(record.with_name(RECORD_NAME))
     run.item("kernels", name, outcome, line, passed=passed, file=form, then=("problem", "check", form))
 
 
 def add_pairs(run: Run, pairs: Iterable[tuple[str, Given]]) -> list[PairOutcome]:
-    """A pair passed if it got a problem; returns the outcomes."""
+    """Add pairs, passed if they have a problem now; returns the outcomes."""
     outcomes = []
     for name, result in pairs:
         passed = result.pair is not None

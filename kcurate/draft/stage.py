@@ -77,7 +77,7 @@ def draft(
             drafted = _all(paths, config, places, judge, captures)
             for path, draft in progress.each(drafted, "problem draft", len(paths), "kernel"):
                 draft = _completed(path, draft, judge, complete)
-                name, (outcome, why, line) = draft.name, draft.settled
+                name, (outcome, why, line, is_recorded) = draft.name, draft.settled
                 failed += [draft.error] if draft.error is not None else []
                 counts["kernels"][outcome] += 1
                 if why:
@@ -85,7 +85,7 @@ def draft(
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(name)
                 seen.append(name)
-                run_results.add_kernel(record, path, name, outcome, line)
+                run_results.add_kernel(record, path, name, outcome, line, recorded=is_recorded)
             pairs = shared_problem.complete_pairs(workspace, seen, judge, note=record.note)
             counts["pairs"].update(run_results.add_pairs(record, pairs))
         if asked is not None:

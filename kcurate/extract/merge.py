@@ -133,7 +133,7 @@ def _start(files: TreeFiles, kernel: KernelSource) -> tuple[str, int]:
 def _of_files(files: TreeFiles, why: Mapping[str, Reason], reached: Collection[str]) -> dict[str, Reason]:
     """The reasons of files by those of their parts: the first one, if the file gives no kernel."""
     by_file = dict(why)
-    for path in files.origins.keys() & why.keys():
+    for path in files.source_maps.keys() & why.keys():
         if (file := files.file(path)) not in reached:
             by_file.setdefault(file, by_file.pop(path))
     for path, lost in files.lost.items():

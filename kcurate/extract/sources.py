@@ -22,7 +22,7 @@ from kcurate.extract.includes import Reader, by_ending, include_graph, reachable
 from kcurate.extract.reasons import Lost
 from kcurate.extract.walk import COPIES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.forms import readers
-from kcurate.forms.parts import Origin, Part, line_breaks, plain
+from kcurate.forms.parts import Part, SourceMap, line_breaks, plain
 from kcurate.forms.python_launches import definitions, launches
 from kcurate.forms.readers import CONTAINERS, CUDA_SUFFIXES, PYTHON_SUFFIX, SOURCE_SUFFIXES
 from kcurate.records import LaunchSite, Span
@@ -62,7 +62,7 @@ class TreeFiles:
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
     includes that no folder gives) are by unit. `modules`: (path, defines Triton functions?) for every Python
     file, if any defines one. `marks` counts the occurrences of `__global__` in the text of each file.
-    `origins`: where the parts of files stand in them, by the part's path. `lost`: kernels in texts that are
+    `source_maps`: from each part to its file, by the part's path. `lost`: kernels in texts that are
     not known, by file. `launches` are those that Python writes, each with the kernel's name;
     `definitions` are values that it gives to names in the CUDA code, for each name the most frequent one.
     """
@@ -76,14 +76,14 @@ class TreeFiles:
     located: dict[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
     modules: tuple[tuple[str, bool], ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
-    origins: dict[str, Origin] = field(default_factory=dict)
+    source_maps: dict[str, SourceMap] = field(default_factory=dict)
     lost: dict[str, tuple[Lost, ...]] = field(default_factory=dict)
     launches: tuple[tuple[str, LaunchSite], ...] = ()
     definitions: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, path: str) -> str:
         """The file that a path is, or is a part of."""
-        return self.origins[path].file if path in self.origins else path
+        return self.source_maps[path].file if path in self.source_maps else path
 
     def place(self, path: str) -> Place | None:
         """Where a file or part belongs: a part in a folder of its file's name."""
@@ -92,11 +92,11 @@ class TreeFiles:
 
     def line(self, path: str, line: int) -> int:
         """A line of a file or part as one of the file."""
-        return self.origins[path].line(line) if path in self.origins else line
+        return self.source_maps[path].line(line) if path in self.source_maps else line
 
     def span(self, span: Span) -> Span:
         """A span of a file or part as one of the file, with its path as text."""
-        span = self.origins[span.path].span(span) if span.path in self.origins else span
+        span = self.source_maps[span.path].span(span) if span.path in self.source_maps else span
         return replace(span, path=shown(span.path))
 
 
@@ -168,7 +168,7 @@ class Scanned:
 
     `kernel`: whether it contains `__global__`; for a Python file, `@jit` of Triton. `launch`: whether it
     contains a launch. `macros`: those it defines that expand to `__global__`. `marks` counts
-    `__global__` outside of comments and literals. `origin`: where a part stands in its file. `lost`: kernels
+    `__global__` outside of comments and literals. `source_map`: of a part, to its file. `lost`: kernels
     in parts of the file whose text is not known. `launches`: those that a Python file writes, with the names;
     `definitions`: values that it gives to names in CUDA code.
     """
@@ -180,7 +180,7 @@ class Scanned:
     launch: bool = False
     macros: tuple[bytes, ...] = ()
     marks: int = 0
-    origin: Origin | None = None
+    source_map: SourceMap | None = None
     lost: tuple[Lost, ...] = ()
     launches: tuple[tuple[str, LaunchSite], ...] = ()
     definitions: tuple[tuple[str, str], ...] = ()
@@ -202,22 +202,24 @@ def _scan_file(path: str, data: bytes | FileOutcome) -> list[Scanned]:
         return [scanned if scanned.kernel else Scanned(path, FileOutcome.READER_FAILED)]
     breaks = line_breaks(data) if parts else []
     inside = [
-        replace(_scan(f"{path}/{part.name}", plain(part.runs)), origin=Origin.of(path, part, breaks))
+        replace(
+            _scan(f"{path}/{part.name}", plain(part.segments)), source_map=SourceMap.of(path, part, breaks)
+        )
         for part in parts
         if not part.why
     ]
     unknown = [part for part in parts if part.why]
     lost = tuple(each for part in unknown for each in _lost(part, breaks))
-    marks = scanned.marks + sum(plain(part.runs).count(KERNEL_MARK) for part in unknown)
+    marks = scanned.marks + sum(plain(part.segments).count(KERNEL_MARK) for part in unknown)
     return [replace(scanned, lost=lost, marks=marks), *inside]
 
 
 def _lost(part: Part, breaks: Sequence[int]) -> Iterator[Lost]:
     """The kernels in a text that is not known."""
-    text, origin = plain(part.runs), Origin.of("", part, breaks)
+    text, source_map = plain(part.segments), SourceMap.of("", part, breaks)
     for kernel in _BEGUN.finditer(text):
         named = _NAME.search(text, kernel.end())
-        line = origin.line(text.count(b"\n", 0, kernel.start()) + 1)
+        line = source_map.line(text.count(b"\n", 0, kernel.start()) + 1)
         yield Lost(named[1].decode("latin-1") if named else "?", line, COMPUTED_TEXT, part.why or "")
 
 
@@ -286,7 +288,7 @@ def _contains(path: str) -> bool:
 
 def _set_outcomes(files: TreeFiles, scanned: Mapping[str, Scanned], reader: Reader) -> None:
     """Set the outcomes that follow from the bytes; of all other files, hand the reader their includes."""
-    with_parts = {each.origin.file for each in scanned.values() if each.origin is not None}
+    with_parts = {each.source_map.file for each in scanned.values() if each.source_map is not None}
     for index, file in enumerate(files.found):
         if file.outcome is None:
             seen = scanned[file.path]
@@ -299,8 +301,8 @@ def _set_outcomes(files: TreeFiles, scanned: Mapping[str, Scanned], reader: Read
     for path, seen in scanned.items():
         if seen.outcome is None:
             reader.includes[path] = seen.includes
-        if seen.origin is not None:
-            files.origins[path] = seen.origin
+        if seen.source_map is not None:
+            files.source_maps[path] = seen.source_map
         if seen.lost:
             files.lost[path] = seen.lost
 
@@ -380,7 +382,7 @@ def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
     """
     tree = files.tree
     folders: dict[Path, bool] = {}
-    for path in (path for path in with_kernels if path not in files.origins):
+    for path in (path for path in with_kernels if path not in files.source_maps):
         place = tree.locate(path)
         if place is not None and tree.manifest.layout.markers:
             folders[tree.root / path.removesuffix(place.rest)] = True

@@ -1,11 +1,11 @@
 """Code inside files of another form: Python strings and notebooks as files of CUDA and Triton.
 
 A reader takes the parts out of a file, and a part is read as a file in a folder of the container's name:
-`answer.py/source.cu`. Every run of its bytes says where it stands in the container, so spans lead back.
+`answer.py/source.cu`. Every segment of its bytes says where it stands in the container, so spans lead back.
 
 | module | owns |
 |---|---|
-| `parts` | parts, and the way from their bytes and lines to the file's |
+| `parts` | parts of a file, and the source map from their bytes and lines to the file's |
 | `readers` | the protocol, its plugins, and reading a part by its path |
 | `python_strings` | programs in the string constants of Python |
 | `constant_texts` | expressions of Python that are constant texts |

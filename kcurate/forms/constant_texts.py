@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kcurate.forms.literals import pieces
-from kcurate.forms.parts import Run, Text, joined, line_breaks, plain
+from kcurate.forms.parts import Segment, Text, joined, line_breaks, plain
 from kcurate.triton_source.configurations import NotLiteralError, value_of
 from kcurate.triton_source.module_names import File, Tree
 
@@ -63,7 +63,7 @@ class Expressions:
 
     def _text(self, node: ast.expr, names: Mapping[str, Any]) -> Text | None:
         text = self._unlimited(node, names)
-        if text is not None and sum(len(run.text) for run in text) > MAX_TEXT_BYTES:
+        if text is not None and sum(len(segment.text) for segment in text) > MAX_TEXT_BYTES:
             self._unknown.append(f"a text of more than {MAX_TEXT_BYTES} bytes")
             return ()
         return text
@@ -91,18 +91,18 @@ class Expressions:
 
     def _literal(
         self, node: ast.expr, holes: Sequence[ast.FormattedValue], names: Mapping[str, Any]
-    ) -> Iterator[Run]:
+    ) -> Iterator[Segment]:
         start = self._lines[node.lineno - 1] + node.col_offset
         end = self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         pending = iter(holes)
         for piece in pieces(self._data[start:end], start):
-            if isinstance(piece, Run):
+            if isinstance(piece, Segment):
                 yield piece
             elif (hole := next(pending, None)) is not None:
                 bare = hole.format_spec is None and hole.conversion in (-1, ord("s"))
                 value = self.value(hole.value, names) if bare else None
                 if isinstance(value, int | float | str):
-                    yield Run(str(value).encode("utf-8", "replace"), piece, 1)
+                    yield Segment(str(value).encode("utf-8", "replace"), piece, 1)
                 else:
                     self._unknown.append(ast.unparse(hole.value))
 
@@ -111,7 +111,7 @@ class Expressions:
         if all(text is None for _, text in texts):
             return None
         self._unknown += [ast.unparse(term) for term, text in texts if text is None]
-        return tuple(run for _, text in texts if text is not None for run in text)
+        return tuple(segment for _, text in texts if text is not None for segment in text)
 
     def _call(self, node: ast.Call, names: Mapping[str, Any]) -> Text | None:
         function = node.func
@@ -192,18 +192,18 @@ def _fill(way: str, template: str, values: list[Any], words: dict[str, Any]) -> 
         raise IndexError("too few values") from error
 
 
-def _by_line(filled: bytes, template: Text) -> Iterator[Run]:
+def _by_line(filled: bytes, template: Text) -> Iterator[Segment]:
     places: list[tuple[int, int]] = []
     fresh = True
-    for run in template:
-        at = run.at
-        for line in run.text.splitlines(keepends=True):
+    for segment in template:
+        at = segment.at
+        for line in segment.text.splitlines(keepends=True):
             if fresh:
-                places.append((at, min(max(len(line), 1), run.size)))
+                places.append((at, min(max(len(line), 1), segment.size)))
             fresh = line.endswith(b"\n")
-            at += len(line) if len(run.text) == run.size else 0
+            at += len(line) if len(segment.text) == segment.size else 0
     for index, line in enumerate(filled.splitlines(keepends=True)):
-        yield Run(line, *places[min(index, len(places) - 1)])
+        yield Segment(line, *places[min(index, len(places) - 1)])
 
 
 def _decoded(value: Any) -> Any:

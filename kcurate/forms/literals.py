@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Generator, Iterator
 
-from kcurate.forms.parts import Run
+from kcurate.forms.parts import Segment
 
 _OPENING = re.compile(rb"(?P<prefix>[rRbBuUfF]{0,2})(?P<quote>'''|\"\"\"|'|\")")
 _BETWEEN = re.compile(rb"(?:\s|\\\r?\n|#[^\n]*)+")
@@ -20,8 +20,8 @@ _QUOTED = re.compile(rb"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[
 _BRACES = {b"{{": b"{", b"}}": b"}"}
 
 
-def pieces(source: bytes, at: int) -> Iterator[Run | int]:
-    """The runs of the literals one after another in `source`, which starts at `at` of the file.
+def pieces(source: bytes, at: int) -> Iterator[Segment | int]:
+    """The segments of the literals one after another in `source`, which starts at `at` of the file.
 
     In f-strings an int stands for each expression: its place in the file, that of the opening bracket.
     """
@@ -38,8 +38,8 @@ def _skipped(source: bytes, position: int) -> int:
 
 def _content(
     source: bytes, start: int, quote: bytes, raw: bool, braces: bool, shift: int
-) -> Generator[Run | int, None, int]:
-    """The runs of one literal's content; returns where it ends."""
+) -> Generator[Segment | int, None, int]:
+    """The segments of one literal's content; returns where it ends."""
     stops = [re.escape(quote), rb"\\."] + ([rb"\{\{", rb"\}\}", rb"\{"] if braces else [])
     stop, begun, position = re.compile(b"|".join(stops), re.DOTALL), start, start
     while match := stop.search(source, position):
@@ -58,14 +58,14 @@ def _content(
             yield match.start() + shift
             position = _closed(source, position)
         elif value:
-            yield Run(value, match.start() + shift, position - match.start())
+            yield Segment(value, match.start() + shift, position - match.start())
         begun = position
     return len(source)
 
 
-def _verbatim(source: bytes, start: int, end: int, shift: int) -> Iterator[Run]:
+def _verbatim(source: bytes, start: int, end: int, shift: int) -> Iterator[Segment]:
     if end > start:
-        yield Run(source[start:end], start + shift, end - start)
+        yield Segment(source[start:end], start + shift, end - start)
 
 
 def _closed(source: bytes, position: int) -> int:
@@ -88,12 +88,12 @@ def _unescaped(escape: bytes) -> bytes:
     return value.encode("utf-8", "replace")
 
 
-def json_runs(content: bytes, at: int, cell: int) -> Iterator[Run]:
-    """The runs of a JSON string without its quotes, which starts at `at` of the file."""
+def json_segments(content: bytes, at: int, cell: int) -> Iterator[Segment]:
+    """The segments of a JSON string without its quotes, which starts at `at` of the file."""
     begun = 0
     for escape in _JSON_ESCAPE.finditer(content):
         if escape.start() > begun:
-            yield Run(content[begun : escape.start()], at + begun, escape.start() - begun, cell)
+            yield Segment(content[begun : escape.start()], at + begun, escape.start() - begun, cell)
         begun, text = escape.end(), escape[0]
         if text == b"\\/":
             value = b"/"
@@ -102,6 +102,6 @@ def json_runs(content: bytes, at: int, cell: int) -> Iterator[Run]:
             value = bytes.fromhex(value.decode()).decode("utf-16-be", "replace").encode()
         else:
             value = _unescaped(text)
-        yield Run(value, at + escape.start(), len(text), cell)
+        yield Segment(value, at + escape.start(), len(text), cell)
     if begun < len(content):
-        yield Run(content[begun:], at + begun, len(content) - begun, cell)
+        yield Segment(content[begun:], at + begun, len(content) - begun, cell)

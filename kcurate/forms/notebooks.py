@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from json import decoder, scanner
 from typing import Any
 
-from kcurate.forms.literals import json_runs
-from kcurate.forms.parts import Part, Run, Text, joined, plain
+from kcurate.forms.literals import json_segments
+from kcurate.forms.parts import Part, Segment, Text, joined, plain
 
 PYTHON_NAME = "cells.py"
 _MAGIC = re.compile(rb"(?:[ \t]*\r?\n)*[ \t]*%%([^\r\n]*)\r?\n?")
@@ -110,14 +110,14 @@ def _cells(data: bytes) -> Iterator[_Cell]:
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
         source = cell.get("source", cell.get("input"))
-        runs: list[Run] = []
+        segments: list[Segment] = []
         for piece in source if isinstance(source, list) else [source]:
             if isinstance(piece, _Placed):
                 byte += len(text[last : piece.start].encode())
                 last = piece.start
                 content = text[last : _end(text, last)].encode()
-                runs += json_runs(content, byte, index)
-        yield _Cell(index, tuple(runs))
+                segments += json_segments(content, byte, index)
+        yield _Cell(index, tuple(segments))
 
 
 def _end(text: str, start: int) -> int:
@@ -151,8 +151,10 @@ def _blanked(text: Text, spans: Sequence[tuple[int, int]], first: bytes = b" ") 
     for start, end in spans:
         blank = re.sub(rb"[^\n]", b" ", code[start:end])
         code[start:end] = (first + blank[1:]) if blank[:1] == b" " else blank
-    runs, at = [], 0
-    for run in text:
-        runs.append(Run(bytes(code[at : at + len(run.text)]), run.at, run.size, run.cell))
-        at += len(run.text)
-    return tuple(runs)
+    segments, at = [], 0
+    for segment in text:
+        segments.append(
+            Segment(bytes(code[at : at + len(segment.text)]), segment.at, segment.size, segment.cell)
+        )
+        at += len(segment.text)
+    return tuple(segments)

@@ -1,4 +1,17 @@
-"""Parts of a file, and the way from their bytes and lines to the file's."""
+r"""A source map: from bytes and lines of code inside another file (a part) to those of that file.
+
+In a Python file that has
+
+    source = "__global__ void k(int *x)\n{ *x = 1; }"
+
+the part's text has a line break where the file has an escape. Its segments (text, at, size) are
+
+    (b"__global__ void k(int *x)", 10, 25)      the same bytes as in the file
+    (b"\n", 35, 2)                              one byte for two of the file
+    (b"{ *x = 1; }", 37, 11)
+
+so line 2 of the part is line 1 of the file, and `*x = 1`, at byte 28 of the part, is at byte 39 of the file.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +25,11 @@ from kcurate.records import Span
 
 
 @dataclass(frozen=True)
-class Run:
-    """Bytes of a part that `size` bytes of its container, from `at`, stand for; mostly the same bytes.
+class Segment:
+    """Neighbouring bytes of a part, `text`: its file (or outer part) has `size` bytes for them from `at` on.
 
-    `cell` counts the cells of a notebook from 0.
+    These are the same bytes if `size` is the length of `text`; else an escape sequence or a filled-in
+    template. `cell` counts a notebook's cells from 0.
     """
 
     text: bytes
@@ -24,51 +38,51 @@ class Run:
     cell: int | None = None
 
 
-Text = tuple[Run, ...]
+Text = tuple[Segment, ...]
 
 
 def plain(text: Text) -> bytes:
-    """The bytes of a text."""
-    return b"".join(run.text for run in text)
+    """The bytes of a text, without the map."""
+    return b"".join(segment.text for segment in text)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file in a file: its path in it, which ends like that of a source file, and its text.
+    """Code inside another file, read as a source file: its name (`source.cu`) and its text.
 
-    `why`: the text is not known, for this reason; it holds what is.
+    `why`: the reason why the text is incomplete (some is computed at run time); None: it is complete.
     """
 
     name: str
-    runs: Text
+    segments: Text
     why: str | None = None
 
     def within(self, outer: Part) -> Part:
-        """The part of a part, as one of the file that the outer one is in."""
-        starts = [0, *accumulate(len(run.text) for run in outer.runs)]
-        runs = (inner for run in self.runs for inner in _moved(run, outer.runs, starts))
-        return replace(self, name=f"{outer.name}/{self.name}", runs=tuple(runs))
+        """A part of `outer` (a string in a notebook's cell) as a part of the file that has `outer`."""
+        starts = [0, *accumulate(len(segment.text) for segment in outer.segments)]
+        segments = (inner for segment in self.segments for inner in _through(segment, outer.segments, starts))
+        return replace(self, name=f"{outer.name}/{self.name}", segments=tuple(segments))
 
 
-def _moved(run: Run, outer: Text, starts: Sequence[int]) -> Iterator[Run]:
-    """A run of a part's text as runs of the file."""
-    verbatim, taken = len(run.text) == run.size, 0
-    while taken < run.size and outer:
-        index = min(bisect_right(starts, run.at + taken) - 1, len(outer) - 1)
-        around, skipped = outer[index], run.at + taken - starts[index]
-        length = max(min(len(around.text) - skipped, run.size - taken), 1)
-        same = len(around.text) == around.size
-        at, size = (around.at + skipped, length) if same else (around.at, around.size)
+def _through(segment: Segment, outer: Text, starts: Sequence[int]) -> Iterator[Segment]:
+    """Composes two maps: a segment whose container is a part, as segments of the file that has that part."""
+    verbatim, taken = len(segment.text) == segment.size, 0
+    while taken < segment.size and outer:
+        index = min(bisect_right(starts, segment.at + taken) - 1, len(outer) - 1)
+        around, skipped = outer[index], segment.at + taken - starts[index]
+        length = max(min(len(around.text) - skipped, segment.size - taken), 1)
+        outer_verbatim = len(around.text) == around.size
+        at, size = (around.at + skipped, length) if outer_verbatim else (around.at, around.size)
         if not verbatim:
-            yield Run(run.text, at, size, around.cell)
+            yield Segment(segment.text, at, size, around.cell)
             return
-        yield Run(run.text[taken : taken + length], at, size, around.cell)
+        yield Segment(segment.text[taken : taken + length], at, size, around.cell)
         taken += length
 
 
 @dataclass(frozen=True)
-class Row:
-    """Where the text from byte `start` and line `line` on stands: at `at` and `file_line` of the file."""
+class MapEntry:
+    """A segment's start in the part (byte `start`, line `line`) and in the file (byte `at`, `file_line`)."""
 
     start: int
     line: int
@@ -79,30 +93,31 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The file that a part is in, and where its runs stand there."""
+class SourceMap:
+    """Translates lines and spans of a part to those of its file; `entries` in order of the part's bytes."""
 
     file: str
-    rows: tuple[Row, ...]
+    entries: tuple[MapEntry, ...]
 
     @classmethod
-    def of(cls, file: str, part: Part, breaks: Sequence[int]) -> Origin:
-        """`breaks` are the places of the line breaks in the file."""
-        rows, start, line = [], 0, 1
-        for run in part.runs:
-            rows.append(Row(start, line, run.at, run.size, bisect_right(breaks, run.at - 1) + 1, run.cell))
-            start += len(run.text)
-            line += run.text.count(b"\n")
-        return cls(file, tuple(rows))
+    def of(cls, file: str, part: Part, breaks: Sequence[int]) -> SourceMap:
+        """`breaks`: see `line_breaks` of the file."""
+        entries, start, line = [], 0, 1
+        for segment in part.segments:
+            file_line = bisect_right(breaks, segment.at - 1) + 1
+            entries.append(MapEntry(start, line, segment.at, segment.size, file_line, segment.cell))
+            start += len(segment.text)
+            line += segment.text.count(b"\n")
+        return cls(file, tuple(entries))
 
     def line(self, line: int) -> int:
-        """A line of the part as one of the file."""
-        index = bisect_right(self.rows, line, key=lambda row: row.line) - 1
-        row = self.rows[max(index, 0)]
-        return row.file_line + max(line - row.line, 0)
+        """The file's line for a line of the part, both from 1."""
+        index = bisect_right(self.entries, line, key=lambda entry: entry.line) - 1
+        entry = self.entries[max(index, 0)]
+        return entry.file_line + max(line - entry.line, 0)
 
     def span(self, span: Span) -> Span:
-        """A span of the part as one of the file."""
+        """The file's span for a span of the part."""
         (start, line, cell), (last, end_line, _) = (
             self._place(at, line)
             for at, line in ((span.start_byte, span.start_line), (span.end_byte - 1, span.end_line))
@@ -110,22 +125,23 @@ class Origin:
         return Span(self.file, start, last + 1, line, end_line, cell)
 
     def _place(self, at: int, line: int) -> tuple[int, int, int | None]:
-        index = bisect_right(self.rows, at, key=lambda row: row.start) - 1
-        row = self.rows[max(index, 0)]
-        return row.at + min(at - row.start, max(row.size - 1, 0)), row.file_line + line - row.line, row.cell
+        index = bisect_right(self.entries, at, key=lambda entry: entry.start) - 1
+        entry = self.entries[max(index, 0)]
+        within = min(at - entry.start, max(entry.size - 1, 0))
+        return entry.at + within, entry.file_line + line - entry.line, entry.cell
 
 
 def line_breaks(data: bytes) -> list[int]:
-    """The places of the line breaks."""
+    """The byte offsets of the line breaks."""
     return [match.start() for match in re.finditer(b"\n", data)]
 
 
 def joined(texts: Iterable[Text], between: bytes = b"\n") -> Text:
-    """Texts one after another, `between` them."""
-    runs: list[Run] = []
+    """Texts one after another, with `between` (which the file does not have) after all but the last."""
+    segments: list[Segment] = []
     for text in texts:
-        if runs and between:
-            last = runs[-1]
-            runs.append(Run(between, last.at + max(last.size - 1, 0), 0, last.cell))
-        runs += text
-    return tuple(runs)
+        if segments and between:
+            last = segments[-1]
+            segments.append(Segment(between, last.at + max(last.size - 1, 0), 0, last.cell))
+        segments += text
+    return tuple(segments)

@@ -66,7 +66,7 @@ class _Programs:
         taken: set[int] = set()
         kept = []
         for candidate in sorted(self._candidates, key=lambda each: (-len(each.text), each.why is None)):
-            places = {run.at for run in candidate.text if run.size}
+            places = {segment.at for segment in candidate.text if segment.size}
             if candidate.text not in self.expressions.templates and not places <= taken:
                 kept.append(candidate)
                 taken |= places

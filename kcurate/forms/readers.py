@@ -102,9 +102,9 @@ def parts(name: str, data: bytes, depth: int = MAX_DEPTH) -> Iterator[Part]:
             count += 1
             path = f"{stem}-{count}{ending}"
         taken.add(path)
-        outer = Part(path, part.runs, part.why)
+        outer = Part(path, part.segments, part.why)
         yield outer
-        for inner in parts(path, plain(part.runs), depth - 1) if not part.why else ():
+        for inner in parts(path, plain(part.segments), depth - 1) if not part.why else ():
             yield inner.within(outer)
 
 
@@ -122,7 +122,7 @@ def read_part(path: Path) -> bytes | None:
 @lru_cache(maxsize=4)
 def _texts(file: Path, changed: int, size: int) -> dict[str, bytes]:
     try:
-        return {part.name: plain(part.runs) for part in parts(file.name, file.read_bytes())}
+        return {part.name: plain(part.segments) for part in parts(file.name, file.read_bytes())}
     except (ReaderFailed, OSError):
         return {}
 

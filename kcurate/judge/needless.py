@@ -101,7 +101,7 @@ def suspects(runs: CountedRuns, candidate: Candidate, *, counted_only: bool = Fa
     until_s = time.perf_counter() + TRYING_S
     parts = ablations(candidate.slow, candidate.problem.buffers)
     if counted_only:
-        parts = tuple(part for part in parts if part.counted and not part.regridded)
+        parts = tuple(part for part in parts if part.visible_in_counts and not part.regridded)
     left_over, parts = parts[TRIED:], parts[:TRIED]
     wanted = [number for part in parts for number in part.numbers]
     compiled, numbers, unknown = _compiled(runs, candidate, wanted, until_s)
@@ -277,7 +277,7 @@ class _Runner:
 
     def _pairs(self, needed: Sequence[Ablation]) -> Iterator[Ablation]:
         """Pairs of the parts that cost the most, one of each kind a line, until the time is over."""
-        single = (part for part in needed if part.counted and part.numbers and not part.run)
+        single = (part for part in needed if part.visible_in_counts and part.numbers and not part.run)
         costly = sorted(single, key=self._gain, reverse=True)
         of_places = {(part.line, part.replaced): part for part in reversed(costly)}
         chosen = [part for part in costly if of_places[part.line, part.replaced] is part][:PAIRED]
@@ -318,7 +318,7 @@ class _Runner:
             yield suspect(joined, seen=False)
         for part in sorted((*right, *pairs), key=self._gain, reverse=True):
             if stays(part):
-                yield suspect(part, seen=part.counted)
+                yield suspect(part, seen=part.visible_in_counts)
 
     def _costs(self, part: Ablation) -> bool:
         """Whether a part may cost something that counts show, or something that they never show.
@@ -326,7 +326,7 @@ class _Runner:
         What other places cost is not the side's fault unless they are scattered, so counts must show that.
         """
         gain = self._gain(part)
-        costs = gain > (EXERCISED if part.replaced else 1) or not part.counted
+        costs = gain > (EXERCISED if part.replaced else 1) or not part.visible_in_counts
         return costs and not part.regridded
 
     def _gain(self, part: Ablation) -> float:

@@ -23,7 +23,7 @@ from kcurate.errors import ProblemError
 from kcurate.judge import negative_controls, trials
 from kcurate.judge.agreement import differs
 from kcurate.judge.trials import Trial
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.problem import program
 from kcurate.problem.compare import compare
 from kcurate.problem.dtypes import is_float
@@ -83,7 +83,7 @@ class ModuleUnderTest:
         """
         bound = program.bind(self.problem, self.side, trial.sizes)
         with contextlib.closing(EmulatorDevice()) as device:
-            prepared = Prepared(
+            prepared = DeviceProgram(
                 device, self._module, bound, values if values is not None else self.values(trial)
             )
             prepared.reset(poison)

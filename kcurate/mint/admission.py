@@ -20,7 +20,7 @@ from kcurate.backends.emulator.compiler import EmulatorCompiler
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
 from kcurate.judge.agreement import differs
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.kernelbench.strength import POISONS, ModuleUnderTest
 from kcurate.mint.answers import answers_of
 from kcurate.mint.graph import Graph
@@ -188,7 +188,7 @@ def _difference(module: ModuleUnderTest, candidate: Candidate) -> str | None:
             if trial.variation not in COMPARED:
                 continue
             bound = program.bind(problem, side, trial.sizes)
-            with contextlib.closing(Prepared(device, loaded, bound, module.values(trial))) as prepared:
+            with contextlib.closing(DeviceProgram(device, loaded, bound, module.values(trial))) as prepared:
                 prepared.reset(POISONS[0])
                 try:
                     prepared.run()

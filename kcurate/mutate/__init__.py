@@ -6,7 +6,7 @@
 | `broken` | mistakes that show without running the code, such as a lost semicolon |
 | `choosing` | samples from several operators that change a side |
 | `guards` | spans of a code that do not run, or run as something else, all in one text |
-| `replacements` | earlier values in the place of later ones |
+| `replacements` | computations replaced by a value that is already available |
 | `rounds` | loops with fewer rounds, and threads that all take one way |
 | `tables` | tables that a side reads though each entry is a formula of its place |
 | `spans` | device code as tokens with positions, for textual changes |

@@ -66,8 +66,8 @@ class Ablation:
     """A side without a part, or without several: what and, in the code, where.
 
     `numbers`: the parts' in `guarded`; none where the side differs in its plan or its attributes alone.
-    `counted`: the counts of the emulator show what the part costs. `regridded`: a few of its blocks are other
-    ones than the whole side's. `replaced`: an earlier value is in a later one's place, perhaps as an index,
+    `visible_in_counts`: the emulator's counts show what the part costs. `regridded`: a few of its blocks are
+    other ones than the whole side's. `replaced`: an earlier value replaces a later one, perhaps as an index,
     so that a block may work at other places. `run`: neighbouring statements.
     """
 
@@ -75,7 +75,7 @@ class Ablation:
     line: int | None
     side: Side
     numbers: tuple[int, ...] = ()
-    counted: bool = True
+    visible_in_counts: bool = True
     regridded: bool = False
     replaced: bool = False
     run: bool = False
@@ -90,7 +90,7 @@ def ablations(side: Side, buffers: Mapping[str, Buffer] | None = None) -> tuple[
             source.count(b"\n", 0, part.guards[0].start) + 1,
             replace(side, code=_without(side, (number,))),
             (number,),
-            part.counted,
+            part.visible_in_counts,
             replaced=part.replaced,
             run=part.run,
         )
@@ -111,7 +111,7 @@ def together(side: Side, parts: Sequence[Ablation]) -> Ablation | None:
         parts[0].line,
         replace(side, code=_without(side, numbers), plan=next(iter(plans), side.plan)),
         numbers,
-        all(part.counted for part in parts),
+        all(part.visible_in_counts for part in parts),
         any(part.regridded for part in parts),
         any(part.replaced for part in parts),
     )
@@ -262,9 +262,8 @@ def _of_order(tree: Tree, function: Node, listed: Node) -> Iterator[Part]:
         texts.pop()
     if len(texts) == _ORDERED.get(method) and b"atomic" in tree.source:
         call = f"{tree.text(function).decode()}({', '.join([*texts, _RELAXED])})"
-        yield Part(
-            f"the order of {shown(tree, listed.parent)}", (instead(listed.parent, call),), 2, counted=False
-        )
+        what = f"the order of {shown(tree, listed.parent)}"
+        yield Part(what, (instead(listed.parent, call),), 2, visible_in_counts=False)
 
 
 def _first_argument(tree: Tree, node: Node, numeric: Collection[bytes]) -> Node | None:
@@ -299,12 +298,13 @@ def _without_attributes(side: Side) -> Iterator[Ablation]:
     for match in _ATTRIBUTE.finditer(side.code):
         code = side.code[: match.start()] + side.code[match.end() :]
         line = side.code.count("\n", 0, match.start()) + 1
-        yield Ablation(match[0], line, replace(side, code=code), counted=False)
+        yield Ablation(match[0], line, replace(side, code=code), visible_in_counts=False)
 
 
 def _without_steps(side: Side, buffers: Mapping[str, Buffer]) -> Iterator[Ablation]:
     """The plan without a step, with one round of a loop, with half the blocks or less shared memory."""
-    for what, counted, plan in plans_without_a_part(side.plan, buffers):
+    for what, visible, plan in plans_without_a_part(side.plan, buffers):
         regridded = what.startswith(HALF_GRID)
         side_without = replace(side, plan=plan)
-        yield Ablation(f"in the plan: {what}", None, side_without, counted=counted, regridded=regridded)
+        what = f"in the plan: {what}"
+        yield Ablation(what, None, side_without, visible_in_counts=visible, regridded=regridded)

@@ -35,13 +35,13 @@ class Guard:
 class Part:
     """The guards that leave out a part, the one that its line is told by first.
 
-    `counted`, `replaced`, `run`: as in `ablations.Ablation`. Parts of the lowest `rank` are tried first.
+    `visible_in_counts`, `replaced`, `run`: as in `ablations.Ablation`. The lowest `rank` is tried first.
     """
 
     what: str
     guards: tuple[Guard, ...]
     rank: int
-    counted: bool = True
+    visible_in_counts: bool = True
     replaced: bool = False
     run: bool = False
 
@@ -92,8 +92,8 @@ def left_out(tree: Tree, statements: Sequence[Node], rank: int) -> Part:
     what = shown(tree, statements[0])
     if len(statements) > 1:
         what += f" to {shown(tree, statements[-1])}"
-    counted = not all(is_barrier(tree, node) for node in statements)
-    return Part(what, tuple(map(skipped, statements)), rank, counted, run=len(statements) > 1)
+    visible = not all(is_barrier(tree, node) for node in statements)
+    return Part(what, tuple(map(skipped, statements)), rank, visible, run=len(statements) > 1)
 
 
 def is_barrier(tree: Tree, node: Node) -> bool:

@@ -39,8 +39,8 @@ def plans_without_a_part(
         if isinstance(step, For | WhileNonzero):
             for what, fewer in _fewer_rounds(step):
                 yield f"{what} {_step_text(step)}", True, (*before, *fewer, *after)
-            for what, counted, inner in plans_without_a_part(step.do, buffers):
-                yield what, counted, (*before, replace(step, do=inner), *after)
+            for what, visible, inner in plans_without_a_part(step.do, buffers):
+                yield what, visible, (*before, replace(step, do=inner), *after)
         if isinstance(step, Launch):
             half = replace(step, grid=(f"ceil_div({step.grid[0]}, 2)", *step.grid[1:]))
             if step.grid[0] not in (1, "1"):

@@ -1,9 +1,24 @@
-"""Earlier values in the place of later ones, as parts of a side that might be needless.
+"""Finds computations that could be replaced by a value that is already available.
 
-Parts that need each other go together where an earlier value (a variable's, a load's) takes a later one's
-place, as a value or as an index: what comes between undoes itself. Counts show neither what a thread waits
-for (a place that depends on what was loaded), nor banks and local memory. Not covered: calls and their
-arguments (`kcurate.mutate.ablations`).
+Each yields a candidate removal (`Part`); whether outputs stay right without it is tried later. With
+
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float scaled = 2.0f * x[i];
+    int node = i;
+    for (int k = 0; k < 8; ++k) node = next[node + k];
+    int hops = node - i;
+    float result = scaled * w[i];
+    out[next[i + n]] = result * hops;
+
+the four generators try among others
+
+    _index_replacements        next[i + n]                ->  next[i]
+    _loop_carried_index_terms  next[node + k]             ->  next[k]
+    _value_replacements        result = scaled * w[i]     ->  result = scaled
+    _read_replacements         hops = node - i            ->  hops = i - i, and the loop is skipped
+
+Counts do not reveal stalls on dependent loads, bank conflicts or local-memory traffic. Not covered: calls and
+their arguments (`kcurate.mutate.ablations`).
 """
 
 from __future__ import annotations
@@ -26,55 +41,59 @@ from kcurate.mutate.guards import (
 )
 from kcurate.mutate.numbers_in_scope import NEAREST, Scope, is_real
 
-# Indexes that are computed, or looked up in a table.
-_COMPUTED = ("binary_expression", "parenthesized_expression", "subscript_expression")
+# Nodes of an index that is computed, or looked up in a table: a bare variable or constant costs nothing.
+_COMPUTED_INDEX = ("binary_expression", "parenthesized_expression", "subscript_expression")
+# The indexes that make neighbouring threads access neighbouring elements, in the grid and in a block.
 IN_ORDER = (b"blockIdx.x * blockDim.x + threadIdx.x", b"threadIdx.x")
+# Tried after whole loops (0) and loop rounds (1), which cost more, and before branch conditions (3).
+RANK = 2
 
 
 def replacements(tree: Tree) -> Iterator[Part]:
-    """Values, and earlier values of the same function in their place, of all functions in turn."""
-    of_functions = [_replaced_in(Scope(tree, function)) for function in tree.functions()]
-    return (part for parts in zip_longest(*of_functions) for part in parts if part is not None)
+    """The candidate removals of all functions, one of each function in turn."""
+    by_function = [_replaced_in(Scope(tree, function)) for function in tree.functions()]
+    return (part for parts in zip_longest(*by_function) for part in parts if part is not None)
 
 
 def _replaced_in(scope: Scope) -> Iterator[Part]:
     body = scope.function.body
-    yield from _replaced_places(scope)
-    yield from _places_that_wait(scope)
+    yield from _index_replacements(scope)
+    yield from _loop_carried_index_terms(scope)
     for node in scope.tree.nodes(*ASSIGNS, within=body):
-        yield from _replaced_values(scope, node)
-        yield from _replaced_uses(scope, node)
+        yield from _value_replacements(scope, node)
+        yield from _read_replacements(scope, node)
 
 
-def _replaced_values(scope: Scope, node: Node) -> Iterator[Part]:
-    """An earlier value in place of one that a variable gets."""
+def _value_replacements(scope: Scope, node: Node) -> Iterator[Part]:
+    """An earlier value instead of the expression that a statement assigns."""
     for target, value in assigned(scope, node):
         if value.type in ("identifier", "number_literal", "call_expression", "initializer_list"):
-            continue  # one that is copied costs nothing; calls have parts of their own
+            continue  # a copy costs nothing; `ablations` removes calls
         texts = [text for text, _ in scope.earlier(node, target)]
-        if b"threadIdx" in scope.tree.text(value):  # of threads' own numbers only their order can be needless
+        if b"threadIdx" in scope.tree.text(value):
+            # Each thread needs its own index, so only another order of the threads is tried.
             texts = [] if is_real(target) else list(IN_ORDER)
-        counted = is_real(target) or not _reads_any(scope.tree, value, _changing(scope.tree, node))
+        loop_carried = _reads_any(scope.tree, value, _set_in_loop_body(scope.tree, node))
+        visible_in_counts = is_real(target) or not loop_carried
         for text in texts:
             guards = (instead(value, cast(target, text)),)
-            yield _replaced(scope.tree, target, text, value, guards, counted=counted)
+            what = _replaced_value(scope.tree, target, text, value)
+            yield Part(what, guards, RANK, visible_in_counts, replaced=True)
 
 
-def _replaced(
-    tree: Tree, target: Declared, text: bytes, at: Node, guards: tuple[Guard, ...], *, counted: bool = True
-) -> Part:
+def _replaced_value(tree: Tree, target: Declared, text: bytes, at: Node) -> str:
     name = target.name.decode()
-    what = f"the value of {name} in {shown(tree, _statement(at))}, where {text.decode()} serves"
-    return Part(what, guards, 2, counted, replaced=True)
+    return f"the value of {name} in {shown(tree, _statement(at))}, where {text.decode()} serves"
 
 
-def _changing(tree: Tree, node: Node) -> frozenset[bytes]:
-    """The variables that the body of the loop around a node sets; counters change in its head."""
+def _set_in_loop_body(tree: Tree, node: Node) -> frozenset[bytes]:
+    """The variables assigned in the body of the innermost loop around a node (not in the loop's header)."""
     loop = next((parent for parent in ancestors(node) if parent.type in LOOPS), None)
     body = loop.child_by_field_name("body") if loop is not None else None
     if body is None:
         return frozenset()
-    targets = (one.child_by_field_name("left") for one in tree.nodes("assignment_expression", within=body))
+    assignments = tree.nodes("assignment_expression", within=body)
+    targets = (assignment.child_by_field_name("left") for assignment in assignments)
     return frozenset(tree.text(target) for target in targets if target.type == "identifier")
 
 
@@ -82,19 +101,20 @@ def _reads_any(tree: Tree, node: Node, names: frozenset[bytes]) -> bool:
     return any(tree.text(use) in names for use in tree.nodes("identifier", within=node))
 
 
-def _places_that_wait(scope: Scope) -> Iterator[Part]:
-    """An index without a term that depends on what earlier rounds of its loop have set."""
+def _loop_carried_index_terms(scope: Scope) -> Iterator[Part]:
+    """An index without the term that an earlier iteration of its loop computed (a dependent load)."""
     tree = scope.tree
     for index in tree.nodes("subscript_argument_list", within=scope.function.body):
-        names = _changing(tree, index)
+        names = _set_in_loop_body(tree, index)
         for term in tree.nodes("binary_expression", within=index) if names else ():
             left, operator, right = (term.child_by_field_name(f) for f in ("left", "operator", "right"))
             if tree.text(operator) not in (b"+", b"-", b"^", b"|"):
                 continue
-            for waits, rest in ((left, right), (right, left)):
-                if _reads_any(tree, waits, names):
-                    what = f"the term {shown(tree, waits)} of the place {shown(tree, index)}"
-                    yield Part(what, (instead(term, f"({tree.text(rest).decode()})"),), 2, counted=False)
+            for carried, rest in ((left, right), (right, left)):
+                if _reads_any(tree, carried, names):
+                    what = f"the term {shown(tree, carried)} of the place {shown(tree, index)}"
+                    guard = instead(term, f"({tree.text(rest).decode()})")
+                    yield Part(what, (guard,), RANK, visible_in_counts=False)
 
 
 def _statement(node: Node) -> Node:
@@ -102,11 +122,11 @@ def _statement(node: Node) -> Node:
 
 
 def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
-    """The numbers that a statement declares or assigns, with the expressions of their values."""
+    """The numeric variables that a statement declares or assigns, each with the expression assigned to it."""
     if node.type == "declaration":
         for number in scope.numbers:
-            fixed = number.qualifiers & {b"constexpr", b"static", b"__shared__"}
-            if number.declaration.id == node.id and number.value is not None and not fixed:
+            is_static = number.qualifiers & {b"constexpr", b"static", b"__shared__"}
+            if number.declaration.id == node.id and number.value is not None and not is_static:
                 yield number, number.value
         return
     assignment = node.named_children[0] if node.named_children else None
@@ -118,10 +138,11 @@ def assigned(scope: Scope, node: Node) -> Iterator[tuple[Declared, Node]]:
         yield target, right
 
 
-def _replaced_uses(scope: Scope, node: Node) -> Iterator[Part]:
-    """An earlier value where a statement reads a variable, and nothing of what ran between the two.
+def _read_replacements(scope: Scope, node: Node) -> Iterator[Part]:
+    """An earlier value where a statement reads a variable; the statements that are then unused are skipped.
 
-    Or nothing of what made the variable's own value, since both may have been made alike.
+    These are all between the earlier value and the read, or only those that use the variable: both values may
+    need the rest.
     """
     for use in _reads(scope.tree, node):
         target = scope.named(use)
@@ -129,51 +150,52 @@ def _replaced_uses(scope: Scope, node: Node) -> Iterator[Part]:
             continue
         before = [child for child in node.parent.named_children if child.end_byte <= node.start_byte]
         before = [child for child in before if can_be_skipped(child)]
-        makers = [child for child in before if any(True for _ in scope.tree.uses(target.name, within=child))]
+        using = [child for child in before if any(True for _ in scope.tree.uses(target.name, within=child))]
         for text, source in scope.earlier(node, target, first=True):
             between = [child for child in before if source.declaration.end_byte <= child.start_byte]
-            for idle in (between, makers) if makers != between else (between,):
-                if any(is_costly(scope.tree, child) for child in idle):
-                    guards = (instead(use, cast(target, text)), *map(skipped, idle))
-                    yield _replaced(scope.tree, target, text, use, guards)
+            for unused in (between, using) if using != between else (between,):
+                if any(is_costly(scope.tree, child) for child in unused):
+                    guards = (instead(use, cast(target, text)), *map(skipped, unused))
+                    what = _replaced_value(scope.tree, target, text, use)
+                    yield Part(what, guards, RANK, replaced=True)
 
 
-def _replaced_places(scope: Scope) -> Iterator[Part]:
-    """A variable for an index that is computed from it, wherever the function has that index, and for all."""
-    places: dict[bytes, list[Node]] = {}
+def _index_replacements(scope: Scope) -> Iterator[Part]:
+    """A variable instead of an index computed from it, wherever that index is used; then for all indexes."""
+    by_text: dict[bytes, list[Node]] = {}
     for node in scope.tree.nodes("subscript_argument_list", within=scope.function.body):
         index = node.named_children[0] if node.named_children else None
-        if index is not None and index.type in _COMPUTED:
-            places.setdefault(scope.tree.text(index), []).append(index)
+        if index is not None and index.type in _COMPUTED_INDEX:
+            by_text.setdefault(scope.tree.text(index), []).append(index)
     guards: list[Guard] = []
-    for text, nodes in places.items():
+    for text, nodes in by_text.items():
         uses = scope.tree.nodes("identifier", within=nodes[0])
         uniform = scope.function.params if scope.function.kernel else ()
         named = [scope.named(use) for use in uses]
         names = dict.fromkeys(number.name for number in named if number is not None and number not in uniform)
         for name in [*names, *(IN_ORDER if b"threadIdx" in text else ())][:NEAREST]:
-            of_name = tuple(instead(node, f"({name.decode()})") for node in nodes)
+            for_index = tuple(instead(node, f"({name.decode()})") for node in nodes)
             what = f"the place {shown(scope.tree, nodes[0])}, where {name.decode()} serves"
-            counted = not all(_on_chip(scope, node) for node in nodes)
-            yield Part(what, of_name, 2, counted, replaced=True)
-            guards += of_name if name == next(iter(names), None) else ()
-    if len(places) > 1 and guards:
-        yield Part("the order of all places", tuple(guards), 2, replaced=True)
+            visible_in_counts = not all(_on_chip(scope, node) for node in nodes)
+            yield Part(what, for_index, RANK, visible_in_counts, replaced=True)
+            guards += for_index if name == next(iter(names), None) else ()
+    if len(by_text) > 1 and guards:
+        yield Part("the order of all places", tuple(guards), RANK, replaced=True)
 
 
 def _on_chip(scope: Scope, index: Node) -> bool:
-    """Whether an index is a place of an array that the function declares: in local or shared memory."""
+    """Whether an index is into an array that the function declares: local or shared memory."""
     array = next(parent for parent in ancestors(index) if parent.type == "subscript_expression")
     while array.type == "subscript_expression":
         array = array.child_by_field_name("argument")
     name = scope.tree.text(array)
-    return any(one.sizes and one.name == name for one in scope.tree.declared(scope.function.body))
+    return any(local.sizes and local.name == name for local in scope.tree.declared(scope.function.body))
 
 
 def _reads(tree: Tree, node: Node) -> Iterator[Node]:
-    """The variables that the value of a declaration or an assignment reads, each once, outside calls."""
-    inner = node.named_children[-1] if node.named_children else None
-    value = inner.child_by_field_name("value" if node.type == "declaration" else "right") if inner else None
+    """The first read of each variable in the value of a declaration or assignment, outside calls."""
+    target = node.named_children[-1] if node.named_children else None
+    value = target.child_by_field_name("value" if node.type == "declaration" else "right") if target else None
     names: set[bytes] = set()
     for use in tree.nodes("identifier", within=value) if value is not None else ():
         if use.parent.type in ("argument_list", "update_expression", "pointer_expression", "call_expression"):

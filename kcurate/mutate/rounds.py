@@ -120,8 +120,7 @@ def _conditions_on(tree: Tree, counter: bytes, body: Node) -> Iterator[Node]:
 def one_way(tree: Tree, node: Node) -> Iterator[Part]:
     """All threads take the same branch of an `if` with two or of `a ? b : c`, or the same case of a `switch`.
 
-    That threads of one warp take turns where they take several is not counted, nor that they wait for what
-    tells the way.
+    Counts show neither divergence within a warp nor the wait for the condition.
     """
     condition = node.child_by_field_name("condition")
     what = f"other ways than one in {shown(tree, node)}"
@@ -129,8 +128,9 @@ def one_way(tree: Tree, node: Node) -> Iterator[Part]:
         if node.child_by_field_name("alternative") is None or _constant(tree, node):
             return
         for way in ("true", "false"):
-            yield Part(f"{what} ({way})", (_forced(condition, way),), 3, counted=False)
+            yield Part(f"{what} ({way})", (_forced(condition, way),), 3, visible_in_counts=False)
     elif node.type == "switch_statement":
         values = (case.child_by_field_name("value") for case in tree.nodes("case_statement", within=node))
         for value in islice((each for each in values if each is not None), 1):
-            yield Part(what, (_forced(condition, f"({tree.text(value).decode()})"),), 2, counted=False)
+            guard = _forced(condition, f"({tree.text(value).decode()})")
+            yield Part(what, (guard,), 2, visible_in_counts=False)

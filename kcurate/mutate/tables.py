@@ -62,7 +62,7 @@ def table_parts(tree: Tree, plan: Sequence[Step], tables: Tables) -> Iterator[Pa
         real = any(is_real(param) for kernel in kernels for param in kernel.reading(table))
         if guards:
             what = f"the table {table}, where the formula of its entries serves"
-            yield Part(what, guards, 1, counted=not real)
+            yield Part(what, guards, 1, visible_in_counts=not real)
 
 
 def _bound(tree: Tree, plan: Sequence[Step]) -> Iterator[_Bound]:

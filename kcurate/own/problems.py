@@ -31,11 +31,21 @@ from kcurate.suites.problems import PROBLEM_NAME, own_problem
 Ask = Callable[[str, str], str]
 # Beside a kernel: the launch that its draft was made for, if an option gave it.
 LAUNCH_NAME = "launch.txt"
+# Counted for a kernel without a launch, so that any draft with a plan is completed first.
+LAUNCHLESS_PLACES = 1000
+
+
+@dataclass(frozen=True)
+class _State:
+    """Whether a kernel needs a new draft; `why` the one on file was refused (None: it was not)."""
+
+    needs_draft: bool
+    why: str | None = None
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A kernel, and how it is launched if no host code tells (`GRID, BLOCK`; None: not said in `option`)."""
+    """A kernel, and its launch (`GRID, BLOCK`) from a command-line option named `option`; None: not given."""
 
     own: Own
     launch: str | None
@@ -43,12 +53,12 @@ class Wanted:
 
     @property
     def kernel(self) -> Kernel:
-        """The record, with the launch that was given for it."""
+        """Its record `kernel.json`, which also has the launch of the option."""
         return store.read_json(self.own.half.folder / "kernel.json", Kernel)
 
     @property
     def form(self) -> Path:
-        """The file of its draft."""
+        """The TOML file of its draft."""
         return self.own.half.folder / FORM_NAME
 
     @property
@@ -60,7 +70,7 @@ class Wanted:
 def find_problem(
     wanted: Sequence[Wanted], workspace: Path, *, ask: Ask | None, command: str, note: Note = silent
 ) -> None:
-    """See to it that one of the kernels has an admitted problem, and that each that is launched has a draft.
+    """Give one of the kernels an admitted problem, and each that is launched a draft.
 
     `ask` None: nobody is there to answer. `command` is what to run once a person has filled in the rest.
 
@@ -68,19 +78,19 @@ def find_problem(
         InputError: no problem is admitted; the message names the file to complete, `note` receives each open
             place.
     """
-    ready = [(target, *_prepared(target, workspace, note)) for target in wanted]
-    against = {target.form: why for target, _, why in ready if why is not None}
-    against |= _draft([target for target, undrafted, _ in ready if undrafted], workspace, note)
+    states = [(target, _state(target, workspace, note)) for target in wanted]
+    refusals = {target.form: state.why for target, state in states if state.why is not None}
+    refusals |= _draft([target for target, state in states if state.needs_draft], workspace, note)
     if ask is not None:
         _ask_launches(
             [target for target in wanted if launchless(target) and not target.known], workspace, ask, note
         )
         if not any(target.known for target in wanted):
-            asked = min(wanted, key=_open)
-            against |= {asked.form: _ask_fields(asked, workspace, ask, note)}
+            target = min(wanted, key=_open_places)
+            refusals |= {target.form: _ask_fields(target, workspace, ask, note)}
     if any(target.known for target in wanted):
         return
-    first = min(wanted, key=_open)
+    first = min(wanted, key=_open_places)
     if launchless(first):
         raise InputError(
             f"nothing launches {first.kernel.name}",
@@ -91,13 +101,13 @@ def find_problem(
     faults = toml_reader.read(first.form).faults
     for fault in faults:
         note(str(fault))
-    what = f"{len(faults)} places are open" if faults else against.get(first.form, "it was refused")
+    what = f"{len(faults)} places are open" if faults else refusals.get(first.form, "it was refused")
     again = f"complete the file, or delete it to have it drafted again; then: {command}"
     raise InputError(f"no problem yet for {first.own.name}: {what}", where=str(first.form), hint=again)
 
 
-def _open(target: Wanted) -> int:
-    return 1000 if launchless(target) else len(toml_reader.read(target.form).faults)
+def _open_places(target: Wanted) -> int:
+    return LAUNCHLESS_PLACES if launchless(target) else len(toml_reader.read(target.form).faults)
 
 
 def launchless(target: Wanted) -> bool:
@@ -109,44 +119,44 @@ def launchless(target: Wanted) -> bool:
         return False  # no draft, or none that can be read
 
 
-def _prepared(target: Wanted, workspace: Path, note: Note) -> tuple[bool, str | None]:
-    """Whether a kernel needs a new draft; else why its file is not admitted (None: it is).
+def _state(target: Wanted, workspace: Path, note: Note) -> _State:
+    """What a kernel needs, after writing what is known without a draft: launch, or problem of equal code.
 
-    A file that was edited since it was admitted is checked again; one for another launch is drafted anew.
+    A draft that was edited since it was admitted is checked again; one for another launch is drafted anew.
     """
-    if _launched(target):
-        return True, None
+    if _write_launch(target):
+        return _State(needs_draft=True)
     record = target.form.with_name(PROBLEM_NAME)
     edited = (
         store.exists(record)
         and store.exists(target.form)
         and target.form.stat().st_mtime_ns > record.stat().st_mtime_ns
     )
-    if not edited and (target.known or _same_code(target.own, workspace)):
-        return False, None
+    if not edited and (target.known or _take_over_problem(target.own, workspace)):
+        return _State(needs_draft=False)
     if not store.exists(target.form) or launchless(target):
-        _guess(target, workspace, note)
+        _write_guessed_launch(target, workspace, note)
         if not store.exists(target.form) or target.kernel.launch_sites:
-            return True, None
+            return _State(needs_draft=True)
     try:
         check((target.form,), workspace)
     except InputError as error:
-        return _recorded_since(target, workspace), error.what
-    return False, None
+        return _State(_recorded_since(target, workspace), error.what)
+    return _State(needs_draft=False)
 
 
 def _recorded_since(target: Wanted, workspace: Path) -> bool:
-    """Whether a running program launched the kernel after its draft was written."""
-    made_ns = target.form.stat().st_mtime_ns
+    """Whether a captured program launched the kernel after its draft was written."""
+    drafted_ns = target.form.stat().st_mtime_ns
     records = Workspace(workspace).captures.glob("*/*.json")
-    newer = any(path.stat().st_mtime_ns > made_ns for path in records)
+    newer = any(path.stat().st_mtime_ns > drafted_ns for path in records)
     return (
         newer and Captures(Workspace(workspace), silent).of(target.kernel, target.own.half.code) is not None
     )
 
 
 def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, str]:
-    """Draft what has no draft yet, or one without a launch; the message on each that is not admitted."""
+    """Draft these kernels anew; returns why each that is not admitted is not, by its draft's file."""
     if not wanted:
         return {}
     lines: dict[str, str] = {}
@@ -159,11 +169,13 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
     for target in wanted:
         if store.exists(target.form):
             target.form.replace(target.form.with_name(f"{FORM_NAME}.old"))
-    # A launch that the kernel's own file does not have was given or guessed: no host code is asked.
-    told = [target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites]
-    for some in (told, [target for target in wanted if target not in told]):
+    # `kernel.json` has a launch that the source file does not: given or guessed, so no host code is searched.
+    without_host = [
+        target for target in wanted if target.kernel.launch_sites != target.own.half.kernel.launch_sites
+    ]
+    for some in (without_host, [target for target in wanted if target not in without_host]):
         folders = tuple(str(target.own.half.folder) for target in some)
-        trees = () if some is told else tuple({target.own.path.parent for target in some})
+        trees = () if some is without_host else tuple({target.own.path.parent for target in some})
         try:
             if some:
                 draft(DraftConfig(workspace, folders, trees), note=noted)
@@ -173,8 +185,8 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
     return {target.form: lines.get(target.own.half.kernel.id, "") for target in wanted if not target.known}
 
 
-def _same_code(kernel_file: Own, workspace: Path) -> bool:
-    """Take over the admitted problem of the same kernel from elsewhere in the workspace, if there is one."""
+def _take_over_problem(kernel_file: Own, workspace: Path) -> bool:
+    """Copy the admitted problem of a kernel of equal code in the workspace; whether there was one."""
     code_id = store.content_id(kernel_file.half.code)
     for path in store.find(Workspace(workspace).kernels, PROBLEM_NAME):
         try:
@@ -186,17 +198,17 @@ def _same_code(kernel_file: Own, workspace: Path) -> bool:
             continue
         variant, mine = kernel.variant or "", kernel_file.half.kernel.variant or ""
         if known is not None and kernel.name == kernel_file.half.kernel.name and variant in known.sides:
-            taken = replace(known, sides={mine: known.sides[variant]})
-            store.write_json(kernel_file.half.folder / PROBLEM_NAME, taken)
+            problem = replace(known, sides={mine: known.sides[variant]})
+            store.write_json(kernel_file.half.folder / PROBLEM_NAME, problem)
             return True
     return False
 
 
-def _launched(target: Wanted) -> bool:
-    """Write the launch that an option gives into the kernel's record; whether its draft is for another one.
+def _write_launch(target: Wanted) -> bool:
+    """Write the option's launch into the kernel's record; whether its draft was made for another launch.
 
     Raises:
-        OptionError: the file has a launch already, or the text is none.
+        OptionError: the file has a launch already, or the text is not a launch.
     """
     if target.launch is None:
         return False
@@ -214,8 +226,8 @@ def _launched(target: Wanted) -> bool:
     return True
 
 
-def _guess(target: Wanted, workspace: Path, note: Note) -> None:
-    """Write the launch that the kernel's code leaves into its record, if nothing in sight launches it."""
+def _write_guessed_launch(target: Wanted, workspace: Path, note: Note) -> None:
+    """Write a launch guessed from the code into the kernel's record, if no host code or capture has one."""
     kernel, place = target.kernel, Workspace(workspace)
     hosts = host_files.hosts(kernel, host_files.roots((target.own.path.parent,), place))
     launched = any(
@@ -232,7 +244,7 @@ def _guess(target: Wanted, workspace: Path, note: Note) -> None:
 
 
 def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Note) -> None:
-    """Ask how the kernels that nothing launches are launched, and draft them; without an answer one stays."""
+    """Ask for the launches of kernels that nothing launches, and draft those that get an answer."""
     answered = []
     for target in wanted:
         name = target.own.half.kernel.name
@@ -240,14 +252,14 @@ def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Not
         if grid.strip():
             answered.append(replace(target, launch=f"{grid}, {ask(f'the block of {name}', '128')}"))
     for target in answered:
-        _launched(target)
+        _write_launch(target)
     _draft(answered, workspace, note)
 
 
 def _ask_fields(target: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
-    """Ask for what is open, place after place; each answer is in the file before the next question.
+    """Ask for each open place of a draft; each answer is written before the next question.
 
-    Returns why the file is not admitted even so (empty: it is).
+    Returns why the problem is not admitted even then (empty: it is).
     """
     unanswered: set[int] = set()
     while fields := [field for field in open_fields(_text(target)) if field.line not in unanswered]:

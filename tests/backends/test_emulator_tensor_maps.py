@@ -30,7 +30,7 @@ from tensor_boxes import (
 
 from kcurate.backends.base import KernelFault, ScalarValue
 from kcurate.backends.emulator.device import EmulatorDevice
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.program import bind
 from kcurate.problem.tensor_maps import BoundTensorMap
@@ -432,7 +432,7 @@ def test_a_plan_with_tensor_maps_runs(m: int, n: int) -> None:
     program = bind(problem, Side(RING, plan), sizes)
     host = Program(RING, ["scale"])
     array = RANDOM.random((m, n), np.float32)
-    prepared = Prepared(host.device, host.module, program, {"a": array, "b": np.zeros_like(array)})
+    prepared = DeviceProgram(host.device, host.module, program, {"a": array, "b": np.zeros_like(array)})
     prepared.reset(0x7FC0DEAD)
     prepared.run()
     assert prepared.integrity() == ()

@@ -11,9 +11,12 @@ import numpy as np
 from draft.test_recorded import FIXED, SAXPY, At, captured, i32, launch, reals, saxpy
 
 from kcurate.core import store
+from kcurate.core.runs import recorded
 from kcurate.core.workspace import Workspace
 from kcurate.deopt.starts import starts
 from kcurate.draft.captured.launch_records import Captures
+from kcurate.draft.run_results import FIXED as FIXED_SIZE
+from kcurate.draft.run_results import SECOND, SINGLE_SIZE, add_kernel
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
@@ -108,6 +111,15 @@ def test_kernel_of_one_size_is_counted_apart(tmp_path: Path) -> None:
     assert known is not None
     assert known.problem.single_size
     assert any("kcurate capture --also" in line for line in lines)
+
+
+def test_a_second_run_is_advised_only_for_recorded_sizes(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with recorded("problem draft", tmp_path, note=lines.append) as run:
+        for of_launches in (True, False):
+            name, line = str(of_launches), "admitted at its one size (recorded)"
+            add_kernel(run, tmp_path / "kernel.json", name, SINGLE_SIZE, line, recorded=of_launches)
+    assert [line.partition(")")[2] for line in lines] == [f"; {SECOND}", f"; {FIXED_SIZE}"]
 
 
 def test_refusal_of_the_recorded_size_is_told_not_what_the_text_leaves_open(tmp_path: Path) -> None:

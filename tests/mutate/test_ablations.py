@@ -52,9 +52,9 @@ def test_a_part_can_be_left_out(what: str) -> None:
 
 
 def test_counts_do_not_show_what_barriers_and_attributes_cost() -> None:
-    assert not parts()["__syncthreads();"].counted
-    assert not parts()["__launch_bounds__(64)"].counted
-    assert parts()["v += i;"].counted
+    assert not parts()["__syncthreads();"].visible_in_counts
+    assert not parts()["__launch_bounds__(64)"].visible_in_counts
+    assert parts()["v += i;"].visible_in_counts
 
 
 def test_a_part_has_its_line_in_the_code() -> None:
@@ -164,7 +164,7 @@ __global__ void f(const float* x, float* y, int* z, int n) {
     ],
 )
 def test_counts_do_not_show_what_a_thread_waits_for(what: str) -> None:
-    assert not parts(Side(WAITS, ()))[what].counted
+    assert not parts(Side(WAITS, ()))[what].visible_in_counts
 
 
 def test_an_order_that_the_code_relaxes_stays() -> None:
@@ -228,7 +228,7 @@ def test_parts_of_the_code_and_one_of_the_plan_go_together() -> None:
     loop, barrier = all_parts["for (int i = 0; i < n; i++) v += i;"], all_parts["__syncthreads();"]
     half = all_parts["in the plan: half the blocks of f"]
     joined = together(SIDE, (loop, barrier, half))
-    assert joined is not None and not joined.counted and joined.regridded
+    assert joined is not None and not joined.visible_in_counts and joined.regridded
     assert joined.numbers == tuple(sorted((*loop.numbers, *barrier.numbers)))
     assert joined.side.plan == half.side.plan and joined.side.code.count("true") == 2
     assert together(SIDE, (loop, all_parts["__launch_bounds__(64)"])) is None
@@ -310,8 +310,8 @@ def test_loads_from_tables_of_formulas_may_be_computed() -> None:
         for name in ("steps", "weights")
     )
     assert len(of_tables) == 2  # the kernel that fills `after` reads it, and `step` has no name in `jump`
-    assert "(int)(m - ((long long)(m)) / 3)" in steps.side.code and steps.counted
-    assert "(float)(((long long)(threadIdx.x)))" in weights.side.code and not weights.counted
+    assert "(int)(m - ((long long)(m)) / 3)" in steps.side.code and steps.visible_in_counts
+    assert "(float)(((long long)(threadIdx.x)))" in weights.side.code and not weights.visible_in_counts
 
 
 def test_a_table_that_a_kernel_writes_down_may_be_computed() -> None:

@@ -1,5 +1,19 @@
 """The draft that one launch of a kernel gives: buffers, scalars, arguments, launch step, remarks.
 
+`draft_of` fills in `Parts` step by step; the example is `scale<<<(n + 255) / 256, 256>>>(x, 0.5f, n)` of a
+kernel `scale(float *x, float factor, int n)` that does `if (i < n) x[i] *= factor`:
+
+| step | fills in | in the example |
+|---|---|---|
+| `Configuration.read` | block, grid | `(256,)`, `(ceil_div(n, 256),)` |
+| `record_value` | `values`: integers that the host passes | `n` |
+| `Bounds`, `settled` | the range of every index; a grid that the host code leaves open | `0 <= i < n` |
+| `_arguments` | `pointers`, `scalars`, then `counts`: elements of each buffer | `x` has `n` |
+| `uploads` | steps that fill `__constant__` memory | none |
+| `add_buffers` | `buffers`: shape, role, contents | `x`: inout |
+| `shared_of` | dynamic shared memory | 0 |
+| `_draft` | sizes to test and bench from counts and grid; what is still open | `n` |
+
 Not covered: choosing the launch (`from_code`), buffer contents (`buffer_contents`).
 """
 
@@ -20,19 +34,21 @@ from kcurate.records import Arg, KnownProblem, KnownSide, Launch, Problem, Sizes
 
 
 def draft_of(parts: Parts, name: str, template: tuple[str, ...]) -> Draft:
-    """The draft for the launch in `parts`, of the kernel's instance that `name` and `template` give."""
+    """The draft for the launch in `parts`; `name`, `template`: the kernel as the plan launches it."""
     site, params = parts.site, parts.kernel.params
     site.taken = frozenset(
         param.name for param in params if param.pointer or scalar_parameters.real_type(parts, param)
     )
-    shaping = Configuration(parts.kernel, parts.device, parts.function, site, parts.remarks, parts.values)
-    block, grid = shaping.read()
+    configuration = Configuration(
+        parts.kernel, parts.device, parts.function, site, parts.remarks, parts.values
+    )
+    block, grid = configuration.read()
     texts = [argument.expression for argument in site.launch.arguments]
     for param, text in zip(params, texts, strict=False):
         if not param.pointer:
             scalar_parameters.record_value(parts, param, text)
     bounds = Bounds(parts.device, parts.function, parts.values, block, grid or ())
-    grid = shaping.settled(grid, bounds, block)
+    grid = configuration.settled(grid, bounds, block)
     bounds.grid = grid
     args = _arguments(parts, texts, bounds)
     if len(texts) != len(params):
@@ -47,7 +63,7 @@ def draft_of(parts: Parts, name: str, template: tuple[str, ...]) -> Draft:
 
 
 def _arguments(parts: Parts, texts: Sequence[str], bounds: Bounds) -> tuple[Arg, ...]:
-    """What the launch step passes; the extents of buffers are counted when all pointers are known."""
+    """The launch step's arguments; buffers are sized in a second pass, when all pointers are known."""
     args: list[Arg] = []
     for param, text in zip(parts.kernel.params, texts, strict=False):
         if param.pointer:
@@ -77,21 +93,22 @@ def _draft(
         parts.note("plan", "the texture that the kernel reads is not bound", Reason.TEXTURE)
     test = ladder[0].test if ladder else ({name: value or 64 for name, value in limits.items()},)
     sizes = Sizes(test, size_settings.bench(limits, counts))
-    followed = frozenset[str]().union(*map(launch_configuration.names_of, (*parts.counts.values(), *grid)))
+    # The sizes that a buffer's extent or the grid depends on.
+    shaping = frozenset[str]().union(*map(launch_configuration.names_of, (*parts.counts.values(), *grid)))
     return Draft(
         parts.kernel.id,
         _known_problem(parts, steps, sizes, single_size=not limits),
         tuple(parts.remarks),
         ladder,
         pointer_parameters.needed_elements(parts, bounds),
-        tuple(name for name, value in limits.items() if value is None and name not in followed),
+        tuple(name for name, value in limits.items() if value is None and name not in shaping),
         tuple(limits.items()),
     )
 
 
 def _known_problem(parts: Parts, steps: tuple[Step, ...], sizes: Sizes, single_size: bool) -> KnownProblem:
-    # Atomic adds to floats come in any order, so that their results differ from run to run.
-    loose = tuple(
+    # Atomic adds to floats come in any order, and their rounding depends on it: results differ between runs.
+    nondeterministic = tuple(
         name
         for name, usage in parts.usages.items()
         if usage.atomic and parts.elements[name].dtype in types.FLOATS
@@ -100,6 +117,6 @@ def _known_problem(parts: Parts, steps: tuple[Step, ...], sizes: Sizes, single_s
         parts.kernel.source.suite,
         parts.kernel.benchmark,
         Problem(sizes, parts.buffers, parts.scalars, single_size=single_size),
-        {parts.kernel.variant or "": KnownSide(steps, nondeterministic=loose)},
+        {parts.kernel.variant or "": KnownSide(steps, nondeterministic=nondeterministic)},
         (parts.kernel.span.path,),
     )

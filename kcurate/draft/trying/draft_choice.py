@@ -32,11 +32,12 @@ Complete = Callable[[str, str, Try], None]
 
 
 class Settled(NamedTuple):
-    """A kernel's outcome, the reason if it has one, and a message."""
+    """A kernel's outcome, its reason if any, and a message; `recorded`: sizes are of recorded launches."""
 
     outcome: str
     why: str
     line: str
+    recorded: bool = False
 
     @property
     def admitted(self) -> bool:
@@ -131,7 +132,8 @@ class Settling:
             draft = make()
             if best is not None and not admit.stricter(draft.known.problem, best):
                 continue
-            if draft is text:
+            from_text = draft is text
+            if from_text:
                 draft = measured_extents.measured(draft, self.code, self.judge.reach)
             problem = draft.known.problem
             early = problem.single_size and source is not sources[-1][1]
@@ -140,7 +142,7 @@ class Settling:
             tried.append(draft.known)
             before = own_files.read(self.path) if settled is not None else b""
             outcome = self.settle(draft, (f"Source: {source}.",))
-            outcome = outcome._replace(line=f"{outcome.line} ({source})")
+            outcome = outcome._replace(line=f"{outcome.line} ({source})", recorded=not from_text)
             outcome = outcome._replace(why=source) if outcome.admitted else outcome
             # The first source counts; but a recorded launch that is refused says more than an open text.
             last = settled is not None and settled.outcome == "open" and source is sources[-1][1]

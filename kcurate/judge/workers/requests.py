@@ -174,9 +174,9 @@ class HideAnswer:
 
 @dataclass(frozen=True)
 class Hide(Request[HideAnswer]):
-    """Keep hidden copies of outputs of the slot's last run on the device, for comparisons.
+    """Keep encrypted copies of outputs of the slot's last run on the device, for comparisons.
 
-    `hiding`: by output, (salt, key). Two copies hidden alike would show the xor of the outputs.
+    `hiding`: by output, (salt, key). Two copies with the same would show the xor of the outputs.
     """
 
     slot: str
@@ -185,7 +185,7 @@ class Hide(Request[HideAnswer]):
 
 @dataclass(frozen=True)
 class Bring(Request[Done]):
-    """Copy hidden copies to the host, for `Fetch`."""
+    """Copy encrypted copies to the host, for `Fetch`."""
 
     slot: str
     names: tuple[str, ...]
@@ -200,7 +200,7 @@ class Fetch(Request[Done]):
 
 @dataclass(frozen=True)
 class Expect(Request[Done]):
-    """Take hidden copies from another worker (the arrays `<name>`); this does not use the device."""
+    """Take encrypted copies from another worker (the arrays `<name>`); this does not use the device."""
 
     slot: str
     hiding: Mapping[str, tuple[int, int]]
@@ -236,7 +236,7 @@ class CompareAnswer:
 
 @dataclass(frozen=True)
 class Compare(Request[CompareAnswer]):
-    """Compare outputs of the slot's last run with the hidden copies of the slot `against`."""
+    """Compare outputs of the slot's last run with the encrypted copies of the slot `against`."""
 
     slot: str
     against: str
@@ -270,7 +270,7 @@ class ReadOutputs(Request[Done]):
 
 @dataclass(frozen=True)
 class Forget(Request[Done]):
-    """Free the hidden copies of slots, and with `inputs` their inputs."""
+    """Free the encrypted copies of slots, and with `inputs` their inputs."""
 
     slots: tuple[str, ...]
     inputs: bool = True

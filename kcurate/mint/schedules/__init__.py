@@ -5,7 +5,7 @@
 | `fusing` | which nodes share a kernel |
 | `choice` | which schedule a kernel gets |
 | `writer` | expressions of nodes inside kernels |
-| `tidy` | nothing unused, nothing computed twice in a scope |
+| `tidy` | dead declarations, copies and repeated subexpressions removed from generated text |
 | `kernels` | elements, rows, columns, scans |
 | `products` | tiles of matrix products and convolutions |
 | `helpers` | reductions and scans of warps and blocks |

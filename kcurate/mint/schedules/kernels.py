@@ -27,7 +27,7 @@ from kcurate.mint.axes import product
 from kcurate.mint.graph import REST, Fold, Graph
 from kcurate.mint.naive import C_TYPES, FIRST, indented
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.schedules.choice import cacheable, outer_axes
+from kcurate.mint.schedules.choice import Schedule, cacheable, outer_axes
 from kcurate.mint.schedules.fusing import Group
 from kcurate.mint.schedules.writer import Needs, Writer, kind_of
 from kcurate.problem.expressions import evaluate
@@ -43,7 +43,7 @@ INDENT = "    "
 class Kernel:
     """A kernel's text and launch. `schedule` names how it runs."""
 
-    schedule: str
+    schedule: Schedule
     text: str
     launch: Launch
     needs: Needs
@@ -101,7 +101,7 @@ class Body:
 
     def kernel(
         self,
-        schedule: str,
+        schedule: Schedule,
         lines: Sequence[str],
         grid: Sequence[Expr],
         block: Sequence[Expr],
@@ -281,7 +281,7 @@ def strided(writer: Writer, axes: Sequence[str], inner: Sequence[str], first: st
     return [head, *indented([*writer.coordinates("flat", present), *inner]), "}"]
 
 
-def rows(body: Body, schedule: str) -> Kernel:
+def rows(body: Body, schedule: Schedule) -> Kernel:
     """A block or a warp computes what one row of sums needs, then the row's elements."""
     operator, writer = body.operator, body.writer()
     outer, row = outer_axes(writer), _Row(body, writer, schedule)
@@ -319,7 +319,7 @@ def rows(body: Body, schedule: str) -> Kernel:
 class _Row:
     """How the threads of a block, or the lanes of a warp, go along a row, and what they keep of it."""
 
-    def __init__(self, body: Body, writer: Writer, schedule: str) -> None:
+    def __init__(self, body: Body, writer: Writer, schedule: Schedule) -> None:
         self.writer, self.schedule = writer, schedule
         self.group = "warp" if schedule in ("warp-row", "register-row") else "block"
         self.first, self.step = ("lane", "32") if self.group == "warp" else ("threadIdx.x", str(body.block))

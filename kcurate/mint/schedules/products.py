@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcurate.mint.naive import C_TYPES, STORES, indented
-from kcurate.mint.schedules.choice import Factors, factors, narrow_product
+from kcurate.mint.schedules.choice import Factors, Schedule, factors, has_16_bit_factors
 from kcurate.mint.schedules.kernels import Body, Kernel
 from kcurate.mint.schedules.writer import names_of
 
@@ -21,7 +21,7 @@ def tiles(body: Body) -> Kernel:
     node, writer = body.group.root, body.writer()
     parts = factors(writer)
     assert parts is not None, "it was chosen for tiles"
-    return _Tiles(body, parts, node.dtype if narrow_product(body.graph, writer) else None).kernel()
+    return _Tiles(body, parts, node.dtype if has_16_bit_factors(body.graph, writer) else None).kernel()
 
 
 class _Tiles:
@@ -52,7 +52,7 @@ class _Tiles:
             name: counts.total(axes) for name, axes in (("x", parts.columns), ("y", parts.rows), ("z", batch))
         }
         grid = (f"ceil_div({extent['x']}, 64)", f"ceil_div({extent['y']}, 64)", extent["z"])
-        schedule = "tensor-cores" if self.narrow else "tiles"
+        schedule: Schedule = "tensor-cores" if self.narrow else "tiles"
         return body.kernel(schedule, lines, grid, (128 if self.narrow else 256,))
 
     def load(

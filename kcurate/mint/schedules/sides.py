@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kcurate.mint.graph import Graph
 from kcurate.mint.naive import HEADERS, scratch_buffers
 from kcurate.mint.schedules import kernels
-from kcurate.mint.schedules.choice import outer_axes, schedule_of
+from kcurate.mint.schedules.choice import Schedule, outer_axes, schedule_of
 from kcurate.mint.schedules.fusing import Group, groups
 from kcurate.mint.schedules.helpers import helper_text
 from kcurate.mint.schedules.kernels import Body, Kernel
@@ -19,7 +19,7 @@ from kcurate.records import Side
 BLOCKS = (128, 256)
 LONELY_BLOCK = 1024
 # All others are rows.
-SCHEDULES: Mapping[str, Callable[[Body], Kernel]] = {
+SCHEDULES: Mapping[Schedule, Callable[[Body], Kernel]] = {
     "elements": kernels.elements, "outputs": kernels.outputs, "tiles": tiles,
     "tensor-cores": tiles, "scan": kernels.scan, "columns": kernels.columns,
 }  # fmt: skip

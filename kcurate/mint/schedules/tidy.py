@@ -1,8 +1,24 @@
-"""Makes the lines of a kernel what a person would leave: nothing unused, nothing computed twice in a scope.
+"""A small optimiser of generated kernel text, so that a kernel reads as a person would write it.
 
-Scopes are indentation, in C++ and in Triton alike. A declaration gives a value to a name that nothing assigns
-again; copies of names go, equal ones are shared, indices and loads that stand twice get a name. Not covered:
-what is computed (`writer`, `kernels`).
+It works line by line with regular expressions, on CUDA C++ and Triton alike: their scopes are indentation.
+Passes, in order: common subexpressions (loads, then indexes) get a variable; `i / n * n + i % n` becomes `i`;
+then dead declarations go, copies are propagated and equal declarations merged until nothing changes; last,
+`row_2` becomes `row` where that name is free. `tidied` turns
+
+    int item = blockIdx.x * blockDim.x + threadIdx.x;
+    int i = item / n;
+    int j = item % n;
+    int next = i + 1;
+    int column = j;
+    out[i * n + j] = x[i * n + j] * w[j] + w[column];
+
+into
+
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    int j = at % n;
+    out[at] = x[at] * w[j] + w[j];
+
+Only single-assignment variables take part. Not covered: what is computed (`writer`, `kernels`).
 """
 
 from __future__ import annotations
@@ -12,22 +28,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-# Names of places that say nothing about what stands there: a name of an axis is better.
+# Index names that say nothing about the axis; a copy propagated from one keeps the copy's name instead.
 GENERIC = frozenset(
     {"e", "item", "flat", "inner", "row_at", "column_at", "down", "across"}
     | {"row_a", "deep_a", "column_b", "deep_b"}
 )
+# `int i = item / n;` or Triton's `i = item // n`: indentation, type, name, value, semicolon.
 _DECLARATION = re.compile(r"( *)((?:int |float )?)([A-Za-z_]\w*) = (.+?)(;?)$")
-_SEVERAL = re.compile(r", \w+ = \w")
+# A second declarator: `= 0, j = 1`.
+_SECOND_DECLARATOR = re.compile(r", \w+ = \w")
+# `i =`, `out[i] +=`, `&i`, `++i`: whatever writes a variable or may write it; not the member in `s.i = 0`.
 _ASSIGNED = re.compile(r"(?<![\w.])(\w+)(?:\[[^=\n]*\])? [-+*/]?= |&(\w+)\b|\+\+(\w+)\b")
-_TYPED = re.compile(r"(?:\bint |\bfloat |, )(\w+) = ")
-_LOOPED = re.compile(r"\bfor (\w+) in ")
+# The name in a C++ declaration, first or further declarator.
+_DECLARED_CPP = re.compile(r"(?:\bint |\bfloat |, )(\w+) = ")
+# The variable of a Triton loop.
+_LOOP_VARIABLE = re.compile(r"\bfor (\w+) in ")
+# An identifier.
 _WORD = re.compile(r"[A-Za-z_]\w*")
+# A name that a counter made unique: `row_2`.
 _NUMBERED = re.compile(r"([A-Za-z_]\w*?_)(\d+)$")
 
 
 @dataclass(frozen=True)
 class _Declared:
+    """A declaration on line `at`, indented by `depth`; `kind` is its C++ type (`int `), empty in Triton."""
+
     at: int
     depth: int
     kind: str
@@ -35,31 +60,33 @@ class _Declared:
     value: str
 
 
-def tidied(lines: Sequence[str], places: Iterable[str], loads: Iterable[tuple[str, str]]) -> list[str]:
-    """The lines of a kernel's body, shorter.
+def tidied(lines: Sequence[str], indexes: Iterable[str], loads: Iterable[tuple[str, str]]) -> list[str]:
+    """The lines of a kernel's body, simplified.
 
-    `places`: texts of indices; `loads`: texts of elements that may be read wherever the line stands, each
-    with the name of its array.
+    `indexes`: their texts; `loads`: texts of elements (`w[j]`) that are safe to read earlier in the same
+    block, each with the name of its array.
     """
     text = list(lines)
     for load, array in sorted(loads):
-        text = _shared(text, load, f"{array}_value", rf"(?<![\w.]){re.escape(load)}(?![\w(\[.])")
-    for place in sorted(places, key=lambda text: (-len(text), text)):
-        if not _WORD.fullmatch(place):
-            text = _shared(text, place, "at", rf"(?:(?<=\w\[)|(?<=\w \+ )){re.escape(place)}(?=[\],)])")
-    text = _whole(text)
-    while (shorter := _step(text)) is not None:
+        text = _hoist_repeated(text, load, f"{array}_value", rf"(?<![\w.]){re.escape(load)}(?![\w(\[.])")
+    for index in sorted(indexes, key=lambda text: (-len(text), text)):
+        if not _WORD.fullmatch(index):
+            where = rf"(?:(?<=\w\[)|(?<=\w \+ )){re.escape(index)}(?=[\],)])"  # all of it, or after `x + `
+            text = _hoist_repeated(text, index, "at", where)
+    text = _undo_div_mod(text)
+    while (shorter := _simplify_once(text)) is not None:
         text = shorter
-    return _renumbered(text)
+    return _without_numbers(text)
 
 
-def _whole(lines: list[str]) -> list[str]:
-    """The lines with the index that was divided where its parts are put together again."""
+def _undo_div_mod(lines: list[str]) -> list[str]:
+    """`i / n * n + i % n` becomes `i`, through the variables that hold quotient and remainder."""
     values = {entry.value: entry.name for entry in _declarations(lines)}
     for value, quotient in values.items():
         match = re.fullmatch(r"(\w+) //? (\w+)", value)
         remainder = match and values.get(f"{match[1]} % {match[2]}")
         if match and remainder:
+            # Bare only where the sum is a whole operand: not in `k * i * n + j`, nor in `i * n + j % 2`.
             parts = rf"{quotient} \* {match[2]} \+ {remainder}(?![\w.])(?! [*/%])"
             pattern = re.compile(rf"\({parts}\)|(?<![*/%] )(?<![\w.]){parts}")
             lines = [pattern.sub(match[1], line) for line in lines]
@@ -67,32 +94,34 @@ def _whole(lines: list[str]) -> list[str]:
 
 
 def uses(text: str, name: str) -> bool:
-    """Whether a name stands in a text."""
+    """Whether a text has this identifier."""
     return name in text and re.search(rf"\b{name}\b", text) is not None
 
 
 def _declarations(lines: Sequence[str]) -> list[_Declared]:
-    """The declarations of names that are given a value once, or anew in scopes of their own."""
-    typed = any(line.endswith(";") for line in lines)
-    changed = _changed("\n".join(lines), typed=typed)
+    """The declarations of single-assignment variables (a name may be declared again in another scope)."""
+    cpp = any(line.endswith(";") for line in lines)
+    reassigned = _reassigned("\n".join(lines), cpp=cpp)
     matches = ((at, match) for at, line in enumerate(lines) if (match := _DECLARATION.match(line)))
     return [
         _Declared(at, len(match[1]), match[2], match[3], match[4])
         for at, match in matches
-        if bool(match[2]) == typed and match[3] not in changed and not (typed and _SEVERAL.search(match[4]))
+        if bool(match[2]) == cpp
+        and match[3] not in reassigned
+        and not (cpp and _SECOND_DECLARATOR.search(match[4]))
     ]
 
 
-def _changed(text: str, *, typed: bool) -> set[str]:
-    """The names that something assigns when they have a value, or whose address it takes."""
+def _reassigned(text: str, *, cpp: bool) -> set[str]:
+    """The names assigned after their declaration, incremented, or whose address is taken; loop variables."""
     assigned = Counter(next(filter(None, match.groups())) for match in _ASSIGNED.finditer(text))
-    declared = Counter(_TYPED.findall(text)) if typed else Counter(dict.fromkeys(assigned, 1))
-    looped = set() if typed else set(_LOOPED.findall(text))
-    return {name for name, count in assigned.items() if count > declared[name]} | looped
+    declared = Counter(_DECLARED_CPP.findall(text)) if cpp else Counter(dict.fromkeys(assigned, 1))
+    loop_variables = set() if cpp else set(_LOOP_VARIABLE.findall(text))
+    return {name for name, count in assigned.items() if count > declared[name]} | loop_variables
 
 
-def _region(depths: Sequence[int], declared: _Declared) -> range:
-    """The lines behind a declaration that are in its scope; `depths` as of `_depths`."""
+def _scope_after(depths: Sequence[int], declared: _Declared) -> range:
+    """The lines after a declaration in its scope; `depths`: the indentation of each line."""
     end = declared.at + 1
     while end < len(depths) and depths[end] >= declared.depth:
         end += 1
@@ -103,10 +132,10 @@ def _depths(lines: Sequence[str]) -> list[int]:
     return [len(line) - len(line.lstrip(" ")) for line in lines]
 
 
-def _step(lines: list[str]) -> list[str] | None:
-    """The lines without one that is not needed; None if all are."""
+def _simplify_once(lines: list[str]) -> list[str] | None:
+    """Removes a dead declaration, propagates a copy or merges equal declarations; None: nothing to do."""
     declared, depths = _declarations(lines), _depths(lines)
-    regions = {entry.at: _region(depths, entry) for entry in declared}
+    regions = {entry.at: _scope_after(depths, entry) for entry in declared}
     for entry in declared:
         region = regions[entry.at]
         if not any(uses(lines[at], entry.name) for at in region):
@@ -121,31 +150,31 @@ def _step(lines: list[str]) -> list[str] | None:
         source = entry.value if _WORD.fullmatch(entry.value) else next(equal, None)
         if source is None:
             continue
-        if source in GENERIC and entry.name not in GENERIC and _may_be_called(lines, source, entry):
+        if source in GENERIC and entry.name not in GENERIC and _can_rename(lines, source, entry):
             renamed = [re.sub(rf"\b{source}\b", entry.name, line) for line in lines]
             return [line for line in renamed if not _assigns_itself(line, entry.name)]
-        if any(_gives(lines[at], source) for at in region):
+        if any(_assigns(lines[at], source) for at in region):
             continue
         inside = [re.sub(rf"\b{entry.name}\b", source, lines[at]) for at in region]
         return [*lines[: entry.at], *inside, *lines[region.stop :]]
     return None
 
 
-def _gives(line: str, name: str) -> bool:
+def _assigns(line: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){name} [-+*/]?= ", line) is not None
 
 
-def _may_be_called(lines: Sequence[str], source: str, copy: _Declared) -> bool:
-    """Whether all of a text may say the copy's name for its source: the copy's name means nothing else."""
+def _can_rename(lines: Sequence[str], source: str, copy: _Declared) -> bool:
+    """Whether `source` may take the name of its copy everywhere: nothing else has that name."""
     copies = {at for at, line in enumerate(lines) if re.search(rf"\b{copy.name} = {source};?$", line)}
     depths = _depths(lines)
     regions = {
         at
         for number in copies
-        for at in _region(depths, _Declared(number, depths[number], "", copy.name, source))
+        for at in _scope_after(depths, _Declared(number, depths[number], "", copy.name, source))
     }
     elsewhere = set(range(len(lines))) - copies - regions
-    again = [at for at in regions - copies if _gives(lines[at], copy.name)]
+    again = [at for at in regions - copies if _assigns(lines[at], copy.name)]
     return not again and not any(uses(lines[at], copy.name) for at in elsewhere)
 
 
@@ -153,16 +182,16 @@ def _assigns_itself(line: str, name: str) -> bool:
     return re.fullmatch(rf" *(int |float )?{name} = {name};?", line) is not None
 
 
-def _shared(lines: list[str], repeated: str, name: str, where: str) -> list[str]:
-    """The lines with a name for a text that stands in them more than once in a block (`where` finds it)."""
+def _hoist_repeated(lines: list[str], repeated: str, name: str, where: str) -> list[str]:
+    """A subexpression that a block repeats, computed once into a variable; the regex `where` finds it."""
     if sum(line.count(repeated) for line in lines) < 2:
         return lines
     pattern = re.compile(where)
-    typed = any(line.rstrip().endswith(";") for line in lines)
-    done = 0
+    cpp = any(line.rstrip().endswith(";") for line in lines)
+    start = 0
     while True:
         blocks = [
-            block for block in _blocks(lines, done) if sum(len(pattern.findall(lines[i])) for i in block) > 1
+            block for block in _blocks(lines, start) if sum(len(pattern.findall(lines[i])) for i in block) > 1
         ]
         if not blocks:
             return lines
@@ -173,16 +202,16 @@ def _shared(lines: list[str], repeated: str, name: str, where: str) -> list[str]
             number += 1
             label = f"{name}_{number}"
         integer = name == "at" or repeated.startswith("(int)")
-        kind = ("int " if integer else "float ") if typed else ""
-        line = f"{' ' * _depths(lines)[first]}{kind}{label} = {repeated}{';' * typed}"
+        kind = ("int " if integer else "float ") if cpp else ""
+        line = f"{' ' * _depths(lines)[first]}{kind}{label} = {repeated}{';' * cpp}"
         for i in block:
             lines[i] = pattern.sub(label, lines[i])
         lines = [*lines[:first], line, *lines[first:]]
-        done = first + 1
+        start = first + 1
 
 
 def _blocks(lines: Sequence[str], start: int) -> Iterator[list[int]]:
-    """Runs of neighbouring statements of one depth."""
+    """Basic blocks: runs of neighbouring statements of one depth, as line numbers."""
     run: list[int] = []
     depths = _depths(lines)
     for at in range(start, len(lines)):
@@ -196,17 +225,17 @@ def _blocks(lines: Sequence[str], start: int) -> Iterator[list[int]]:
         yield run
 
 
-def _renumbered(lines: list[str]) -> list[str]:
-    """Names without numbers where nothing else in their scope has the name."""
+def _without_numbers(lines: list[str]) -> list[str]:
+    """`row_2` becomes `row` where nothing else in its scope has that name."""
     for entry in _declarations(lines):
         match = _NUMBERED.match(entry.name)
         if match is None:
             continue
         plain, depths = match[1].rstrip("_"), _depths(lines)
-        region = [entry.at, *_region(depths, entry)] if entry.kind else range(len(lines))
-        visible = [other.name for other in _declarations(lines) if entry.at in _region(depths, other)]
-        looped = any(f"for (int {plain} =" in line for line in lines)
-        if plain not in visible and not looped and not any(uses(lines[at], plain) for at in region):
+        region = [entry.at, *_scope_after(depths, entry)] if entry.kind else range(len(lines))
+        visible = [other.name for other in _declarations(lines) if entry.at in _scope_after(depths, other)]
+        is_counter = any(f"for (int {plain} =" in line for line in lines)
+        if plain not in visible and not is_counter and not any(uses(lines[at], plain) for at in region):
             for at in region:
                 lines[at] = re.sub(rf"\b{entry.name}\b", plain, lines[at])
     return lines

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from kcurate.mint.graph import Fold, Graph
 from kcurate.mint.naive import indented, scratch_buffers
 from kcurate.mint.operators import OPERATORS
-from kcurate.mint.schedules.choice import factors, narrow_product, outer_axes, schedule_of
+from kcurate.mint.schedules.choice import factors, has_16_bit_factors, outer_axes, schedule_of
 from kcurate.mint.schedules.fusing import Group, groups
 from kcurate.mint.schedules.kernels import without_uniform
 from kcurate.mint.schedules.sides import Answer
@@ -385,7 +385,7 @@ class _Kernel:
         else:
             cast = (
                 f".to({TYPES[narrow]})"
-                if narrow_product(self.graph, writer)
+                if has_16_bit_factors(self.graph, writer)
                 else ".to(tl.float32)"
                 if "int8" in dtypes
                 else ""

@@ -1,4 +1,4 @@
-"""Prepared programs: reset, run, read back, and report every out-of-bounds write."""
+"""Programs on a device: reset, run, read back, and report every out-of-bounds write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kcurate import backends
 from kcurate.backends.base import Compiled, Device, EntryPoint, KernelFault
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.judge.workers.inside.input_sets import add_fingerprint
 from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
@@ -60,7 +60,7 @@ PROBLEM = Problem(
     },
 )
 ARANGE = [float(i) for i in range(N)]
-Make = Callable[..., Prepared]
+Make = Callable[..., DeviceProgram]
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +80,13 @@ def compiled() -> Compiled:
 
 @pytest.fixture
 def prepare(device: Device, compiled: Compiled) -> Iterator[Make]:
-    made: list[Prepared] = []
+    made: list[DeviceProgram] = []
     module = device.load(compiled)
 
-    def make(*plan: Step, **side: Any) -> Prepared:
+    def make(*plan: Step, **side: Any) -> DeviceProgram:
         record = Side(CODE, plan, **side)
         sizes = PROBLEM.sizes.headline
-        one = Prepared(device, module, bind(PROBLEM, record, sizes), generate(PROBLEM, record, sizes, 1))
+        one = DeviceProgram(device, module, bind(PROBLEM, record, sizes), generate(PROBLEM, record, sizes, 1))
         one.reset(1)
         made.append(one)
         return one
@@ -151,7 +151,7 @@ def test_noise_differs_between_buffers_and_from_run_to_run(prepare: Make) -> Non
 
 def test_buffers_start_at_any_multiple_of_256_bytes(prepare: Make) -> None:
     starts = [
-        slot.memory.address + slot.before
+        slot.memory.address + slot.content_offset
         for _ in range(6)
         for slot in prepare(launch("nothing")).slots.values()
     ]
@@ -165,7 +165,7 @@ def test_a_tight_buffer_ends_where_its_memory_ends(device: Device, compiled: Com
     loose.run()
     sizes = PROBLEM.sizes.headline
     bound = bind(PROBLEM, Side(CODE, plan), sizes)
-    tight = Prepared(device, device.load(compiled), bound, generate(PROBLEM, None, sizes, 1), tight=True)
+    tight = DeviceProgram(device, device.load(compiled), bound, generate(PROBLEM, None, sizes, 1), tight=True)
     tight.reset(1)
     with pytest.raises(KernelFault, match="past the end"):
         tight.run()
@@ -342,7 +342,7 @@ def test_rows_in_any_order_are_fingerprinted_as_records(
     joined = (tuple(members),) if len(members) > 1 else ()
     problem = Problem(PROBLEM.sizes, {**PROBLEM.buffers, **members}, records=joined)
     program = bind(problem, Side(CODE, (launch("nothing"),)), PROBLEM.sizes.headline)
-    prepared = Prepared(device, device.load(compiled), program, generate(problem, None, {"n": N}, 1))
+    prepared = DeviceProgram(device, device.load(compiled), program, generate(problem, None, {"n": N}, 1))
     prints: Any = Prints()
     add_fingerprint(prints, prepared, list(members), 0, 1)
     prepared.close()

@@ -11,7 +11,7 @@ import pytest
 from kcurate import backends
 from kcurate.backends.base import Compiled, Device, EntryPoint, Memory
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
 from kcurate.records import (
@@ -97,13 +97,13 @@ def device() -> Iterator[Device]:
 
 def prepared(
     device: Device, problem: Problem, code: str, plan: tuple[Step, ...], symbols: Sequence[str] = ()
-) -> Prepared:
+) -> DeviceProgram:
     side, sizes = Side(code, plan), problem.sizes.test[0]
     program = bind(problem, side, sizes)
     entries = [EntryPoint(*entry) for entry in program.entry_points]
     made = backends.open_compiler("emulator").compile(code, entries, symbols)
     assert isinstance(made, Compiled), made.log
-    one = Prepared(device, device.load(made), program, generate(problem, side, sizes, 3))
+    one = DeviceProgram(device, device.load(made), program, generate(problem, side, sizes, 3))
     one.reset(1)
     return one
 
@@ -143,7 +143,7 @@ def test_pointers_lead_to_the_buffers_wherever_they_lie(device: Device) -> None:
         return [Memory(slab.address + start, size) for start, size in zip(starts, sizes, strict=True)]
 
     values = generate(PICTURE_PROBLEM, None, PICTURE_PROBLEM.sizes.test[0], 3)
-    other = Prepared(device, one.module, one.program, values, allocate=allocate)
+    other = DeviceProgram(device, one.module, one.program, values, allocate=allocate)
     for each in (one, other):
         each.reset(2)
         each.run()

@@ -55,7 +55,7 @@ class OwnMemory:
 
 
 class Arena:
-    """Memory for the buffers of one run at a time; grows on demand. It makes noise for `Prepared`.
+    """Memory for the buffers of one run at a time; grows on demand. It makes noise for `DeviceProgram`.
 
     `own`: our own memory beside it.
     """

@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from kcurate.backends.base import Module
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, flat
+from kcurate.judge.workers.inside.execute import STARTS, Array, DeviceProgram, flat
 from kcurate.judge.workers.inside.input_sets import (
-    CLOSE_BYTES,
-    Hidden,
+    ANSWER_BYTES,
+    Copies,
+    EncryptedCopy,
     InputSet,
     add_fingerprint,
-    hidden_copy,
-    peek,
-    read_close,
+    encrypted_copy,
+    read_range,
     region_of,
+    unpack_answers,
 )
 from kcurate.judge.workers.inside.sampler import DeviceSampler
 from kcurate.judge.workers.protocol import Blob
@@ -53,6 +54,8 @@ from kcurate.problem.outputs import checked, close_bound
 from kcurate.records import Problem, Side
 
 DONE: Reply[Done] = Reply(Done())
+# An output of the first run, how far elements of later runs may be off, and the norm of all differences.
+FirstOutput = tuple[EncryptedCopy, Close, float]
 
 
 class BenchSlots:
@@ -75,46 +78,49 @@ class BenchSlots:
         self._arena.close()
         self._timer.device.shrink()
 
-    def fill(self, slot: str, program: Program, made: Mapping[str, Array | Recipe], spoiled: Spoiled) -> None:
-        """Make a slot's inputs on the device."""
+    def fill(
+        self, slot: str, program: Program, inputs: Mapping[str, Array | Recipe], spoiled: Spoiled
+    ) -> None:
+        """Generate a slot's inputs on the device."""
         if slot in self._slots:
             self._slots.pop(slot).close()
-        self._slots[slot] = InputSet(self._timer, program, made, spoiled, self._arena)
+        self._slots[slot] = InputSet(self._timer, program, inputs, spoiled, self._arena)
 
-    def run(self, asked: Run, module: Module, problem: Problem, side: Side) -> Reply[RunAnswer]:
+    def run(self, request: Run, module: Module, problem: Problem, side: Side) -> Reply[RunAnswer]:
         """Run a filled slot once for each salt; see `Run`."""
-        assert asked.fingerprint is not None, "a run on the device"
-        one, outputs = self._slots[asked.slot], checked(problem, side)
+        assert request.fingerprint is not None, "a run on the device"
+        input_set, outputs = self._slots[request.slot], checked(problem, side)
         damage: list[str] = []
         prints: list[tuple[int, ...]] = []
         drifted: list[str] = []
         blobs: dict[str, Blob] = {}
-        own: dict[str, tuple[Hidden, Close, float]] = {}
-        prepared: Prepared | None = None
-        for index, salt in enumerate(asked.salts):
-            start = STARTS[index % len(STARTS)]
+        first: dict[str, FirstOutput] = {}
+        prepared: DeviceProgram | None = None
+        for index, asked_salt in enumerate(request.salts):
+            start, salt = STARTS[index % len(STARTS)], asked_salt
             if prepared is None or start != "kept":
                 self._arena.renew()
-                prepared, salt = one.place(module), self._arena.salt
+                # `renew` has just made the noise of this salt, also between the buffers: `reset` need not.
+                prepared, salt = input_set.at_new_addresses(module), self._arena.salt
             prepared.reset(salt, start)
             prepared.run()
             prepared.finish()
             pieces = [slot.memory for slot in prepared.slots.values()]
             damage += (*prepared.integrity(), *self._arena.damage(pieces))
-            prints.append(self._prints(prepared, outputs.by_fingerprint, asked.fingerprint))
+            prints.append(self._prints(prepared, outputs.by_fingerprint, request.fingerprint))
             if index == 0:
-                own = {name: self._own(problem, prepared, name) for name in outputs.by_element}
+                first = {name: self._first_output(problem, prepared, name) for name in outputs.by_element}
             else:
-                drifted += self._drifted(one, prepared, own)
+                drifted += self._drifted(input_set, prepared, first)
             whole = prepared.outputs(prepared.slots.keys() - set(outputs.read_back))
             blobs |= {f"{index}/{name}": flat(array) for name, array in whole.items()}
-        one.last = prepared
-        for hidden, _, _ in own.values():
-            if hidden.memory is not None:
-                self._timer.device.free(hidden.memory)
+        input_set.last = prepared
+        for copy, _, _ in first.values():
+            if copy.memory is not None:
+                self._timer.device.free(copy.memory)
         return Reply(RunAnswer(tuple(damage), tuple(prints), tuple(dict.fromkeys(drifted))), blobs)
 
-    def _prints(self, prepared: Prepared, names: Sequence[str], salt: int) -> tuple[int, ...]:
+    def _prints(self, prepared: DeviceProgram, names: Sequence[str], salt: int) -> tuple[int, ...]:
         """One fingerprint for each output."""
 
         def printed(name: str) -> int:
@@ -122,118 +128,122 @@ class BenchSlots:
 
         return tuple(printed(name) for name in names)
 
-    def _own(self, problem: Problem, prepared: Prepared, name: str) -> tuple[Hidden, Close, float]:
+    def _first_output(self, problem: Problem, prepared: DeviceProgram, name: str) -> FirstOutput:
         """An output of the first run, and how far those of later runs may be off."""
         hiding = (secrets.randbits(64), secrets.randbits(64))
-        hidden, size = hidden_copy(self._timer, region_of(prepared, name), hiding)
+        copy, size = encrypted_copy(self._timer, region_of(prepared, name), hiding)
         whole = Magnitudes(size.largest, size.rms)
         sizes = prepared.program.sizes
         bound, norm = close_bound(problem, sizes, name, whole, size.count, exact=False)
-        return hidden, Close(name, bound), norm
+        return copy, Close(name, bound), norm
 
     def _drifted(
-        self, one: InputSet, prepared: Prepared, own: Mapping[str, tuple[Hidden, Close, float]]
+        self, input_set: InputSet, prepared: DeviceProgram, first: Mapping[str, FirstOutput]
     ) -> list[str]:
-        """The outputs of which a later run is too far from the first."""
-        if not own:
+        """The outputs of a later run that differ too much from the first run's."""
+        if not first:
             return []
-        close = [each for _, each, _ in own.values()]
-        hidden = {name: copy for name, (copy, _, _) in own.items()}
-        answers = self._compared(one, prepared, close, hidden)
-        allowed = [norm for _, _, norm in own.values()]
+        bounds = [bound for _, bound, _ in first.values()]
+        expected = {name: copy for name, (copy, _, _) in first.items()}
+        answers = self._compared(input_set, prepared, bounds, expected)
+        norms = [norm for _, _, norm in first.values()]
         return [
-            each.name
-            for each, answer, norm in zip(close, answers, allowed, strict=True)
+            output.name
+            for output, answer, norm in zip(bounds, answers, norms, strict=True)
             if not answer.within(norm)
         ]
 
     def _compared(
-        self, one: InputSet, prepared: Prepared, close: Sequence[Close], hidden: Mapping[str, Hidden]
+        self, input_set: InputSet, prepared: DeviceProgram, bounds: Sequence[Close], expected: Copies
     ) -> tuple[CloseAnswer, ...]:
-        device, size = self._timer.device, CLOSE_BYTES * len(close)
-        found = device.allocate(size)
-        device.fill(found, 0, size, b"\0")
-        one.compare(prepared, close, hidden, found.address)
-        answers = read_close(device.read(found, 0, size))
-        device.free(found)
-        return answers
+        device, size = self._timer.device, ANSWER_BYTES * len(bounds)
+        answers = device.allocate(size)
+        device.fill(answers, 0, size, b"\0")
+        input_set.compare(prepared, bounds, expected, answers.address)
+        data = device.read(answers, 0, size)
+        device.free(answers)
+        return unpack_answers(data)
 
-    def _last(self, slot: str) -> Prepared:
+    def _last(self, slot: str) -> DeviceProgram:
         last = self._slots[slot].last
         assert last is not None, "the slot has run"
         return last
 
-    def hide(self, asked: Hide, _: Mapping[str, Blob]) -> Reply[HideAnswer]:
+    def hide(self, request: Hide, _: Mapping[str, Blob]) -> Reply[HideAnswer]:
         """See `Hide`."""
-        one = self._slots[asked.slot]
-        return Reply(HideAnswer(tuple(one.hide(name, hiding) for name, hiding in asked.hiding.items())))
+        input_set = self._slots[request.slot]
+        return Reply(
+            HideAnswer(tuple(input_set.hide(name, hiding) for name, hiding in request.hiding.items()))
+        )
 
-    def bring(self, asked: Bring, _: Mapping[str, Blob]) -> Reply[Done]:
+    def bring(self, request: Bring, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Bring`."""
-        for name in asked.names:
-            self._slots[asked.slot].bring(name)
+        for name in request.names:
+            self._slots[request.slot].bring(name)
         return DONE
 
-    def fetch(self, asked: Fetch, _: Mapping[str, Blob]) -> Reply[Done]:
+    def fetch(self, request: Fetch, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Fetch`."""
-        held = self._slots[asked.slot].hidden
-        found = {name: one.host for name, one in held.items() if one.host is not None}
-        for one in held.values():
-            one.host = None
-        return Reply(Done(), found)
+        copies = self._slots[request.slot].encrypted
+        arrays = {name: copy.host for name, copy in copies.items() if copy.host is not None}
+        for copy in copies.values():
+            copy.host = None
+        return Reply(Done(), arrays)
 
-    def expect(self, asked: Expect, blobs: Mapping[str, Blob]) -> Reply[Done]:
+    def expect(self, request: Expect, blobs: Mapping[str, Blob]) -> Reply[Done]:
         """See `Expect`."""
         for name, data in blobs.items():
-            self._slots[asked.slot].expect(name, asked.hiding[name], data)
+            self._slots[request.slot].expect(name, request.hiding[name], data)
         return DONE
 
-    def compare(self, asked: Compare, _: Mapping[str, Blob]) -> Reply[CompareAnswer]:
+    def compare(self, request: Compare, _: Mapping[str, Blob]) -> Reply[CompareAnswer]:
         """See `Compare`."""
-        one, hidden = self._slots[asked.slot], self._slots[asked.against].hidden
-        return Reply(CompareAnswer(self._compared(one, self._last(asked.slot), asked.close, hidden)))
+        input_set, expected = self._slots[request.slot], self._slots[request.against].encrypted
+        answers = self._compared(input_set, self._last(request.slot), request.close, expected)
+        return Reply(CompareAnswer(answers))
 
-    def peek(self, asked: Peek, _: Mapping[str, Blob]) -> Reply[Done]:
+    def peek(self, request: Peek, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Peek`."""
-        last = self._last(asked.slot)
-        return Reply(Done(), {str(number): peek(last, place) for number, place in enumerate(asked.places)})
+        last = self._last(request.slot)
+        arrays = {str(number): read_range(last, elements) for number, elements in enumerate(request.places)}
+        return Reply(Done(), arrays)
 
-    def read_outputs(self, asked: ReadOutputs, _: Mapping[str, Blob]) -> Reply[Done]:
+    def read_outputs(self, request: ReadOutputs, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `ReadOutputs`."""
-        last = self._last(asked.slot)
-        found = last.outputs(last.slots.keys() - set(asked.names))
-        return Reply(Done(), {name: flat(array) for name, array in found.items()})
+        last = self._last(request.slot)
+        outputs = last.outputs(last.slots.keys() - set(request.names))
+        return Reply(Done(), {name: flat(array) for name, array in outputs.items()})
 
-    def forget(self, asked: Forget, _: Mapping[str, Blob]) -> Reply[Done]:
+    def forget(self, request: Forget, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Forget`."""
-        for slot in asked.slots:
+        for slot in request.slots:
             if slot not in self._slots:
                 continue
-            if asked.inputs:
+            if request.inputs:
                 self._slots.pop(slot).close()
             else:
-                self._slots[slot].forget_hidden()
+                self._slots[slot].forget_copies()
         return DONE
 
-    def time(self, asked: Time, module: Module) -> Reply[TimeAnswer]:
+    def time(self, request: Time, module: Module) -> Reply[TimeAnswer]:
         """See `Time`."""
-        for slot in asked.slots:
-            self._slots[slot].watch(asked.close.get(slot, ()))
-            self._slots[slot].places = asked.places.get(slot, ())
+        for slot in request.slots:
+            self._slots[slot].watch(request.close.get(slot, ()))
+            self._slots[slot].peek_ranges = request.places.get(slot, ())
         self._timed = DeviceSampler(
             self._timer,
             self._arena,
             module,
-            [self._slots[slot] for slot in asked.slots],
-            asked.by_fingerprint,
-            asked.read_back,
-            salts=asked.fingerprints,
+            [self._slots[slot] for slot in request.slots],
+            request.by_fingerprint,
+            request.read_back,
+            salts=request.fingerprints,
             local_bytes=module.compiled.local_bytes,
         )
         return Reply(self._timed.describe())
 
-    def block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
+    def block(self, request: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
         """See `Block`."""
         assert self._timed is not None, "time comes first"
-        samples, outputs = self._timed.block(asked.samples, asked.first)
+        samples, outputs = self._timed.block(request.samples, request.first)
         return Reply(BlockAnswer(tuple(samples)), {name: flat(array) for name, array in outputs.items()})

@@ -1,9 +1,19 @@
 """A bound program on a device: reset its buffers, run its plan, read outputs back, check redzones.
 
-Each buffer has its own piece of memory: redzone, declared pad, contents, pad, redzone; the contents start
-at any multiple of 256 bytes. `reset` restores the initial state of all buffers and module globals, so that a
-side cannot keep state between runs. `run` waits for the device only where the plan reads a flag. Not covered:
-binding (`kcurate.problem.program`), comparing outputs (`kcurate.judge.agreement`).
+Each buffer has its own allocation; the contents start at a random multiple of 256 bytes:
+
+    | redzone | pad (zeros) | contents | pad (zeros) | redzone |
+
+`DeviceProgram.reset` restores all of it, and module globals, so that a side cannot keep state between runs;
+`integrity` finds out-of-bounds writes afterwards. `start` varies what stray reads see:
+
+| start | redzones of inputs | other redzones | outputs and scratch |
+|---|---|---|---|
+| noise | noise | noise | noise |
+| zeros | all bits set: NaN, or -1 | noise | zeros; half the time noise from a random byte on |
+| kept | the input's values, rotated; noise if these are on the device | noise | as the last run left them |
+
+Not covered: binding (`kcurate.problem.program`), comparing outputs (`kcurate.judge.agreement`).
 """
 
 from __future__ import annotations
@@ -53,13 +63,13 @@ from kcurate.problem.tensor_maps import BoundTensorMap
 REDZONE_BYTES = 4096
 # Buffers start at any multiple of this, the alignment that cudaMalloc promises.
 ALIGNMENT = 256
-# How many different multiples.
+# How many different multiples of it are drawn from.
 SHIFTS = 4
-# Around inputs all bits may be set: NaN as a float, -1 as an integer, so that an out-of-bounds read shows.
+# As a float NaN, as an integer -1: an out-of-bounds read shows in the outputs.
 ALL_SET = np.full(1, 0xFF, np.uint8)
-# How outputs and scratch start a run: with noise, with zeros, or as the last run left them.
+# The rows of the table above.
 Start = Literal["noise", "zeros", "kept"]
-# In the runs of a trial. The last two runs share their memory; a run on other inputs may come between them.
+# The runs of a trial, in order. The last two have the same addresses; other inputs may run between them.
 STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
 Array = npt.NDArray[Any]
 
@@ -73,39 +83,39 @@ class Image:
 
 
 class _Slot:
-    """One buffer on the device; its contents begin `before` bytes into the allocation."""
+    """One buffer on the device; its contents begin `content_offset` bytes into the allocation."""
 
     def __init__(self, buffer: BoundBuffer, *, tight: bool) -> None:
         self.buffer = buffer
         self.image: Image | None = None
-        # What the redzones hold if they hold values like the buffer's.
-        self.alike: list[Bytes] = []
+        # The contents of both redzones with `start` kept; empty: they hold something else.
+        self.lookalike_redzones: list[Bytes] = []
         before, after = (
             0 if tight else REDZONE_BYTES + secrets.randbelow(SHIFTS) * ALIGNMENT for _ in range(2)
         )
         pads = [count * buffer.itemsize for count in buffer.pad]
-        self.before = before - (-pads[0] // ALIGNMENT * ALIGNMENT)
-        self.memory = Memory(0, self.before + buffer.size_bytes + pads[1] + after)
+        self.content_offset = before - (-pads[0] // ALIGNMENT * ALIGNMENT)
+        self.memory = Memory(0, self.content_offset + buffer.size_bytes + pads[1] + after)
 
     @property
     def redzones(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """(offset, size) of the bytes before and after the contents and their pads."""
         pads = [count * self.buffer.itemsize for count in self.buffer.pad]
-        end = self.before + self.buffer.size_bytes + pads[1]
-        return (0, self.before - pads[0]), (end, self.memory.size_bytes - end)
+        end = self.content_offset + self.buffer.size_bytes + pads[1]
+        return (0, self.content_offset - pads[0]), (end, self.memory.size_bytes - end)
 
     @property
     def pads(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """(offset, size) of the zeros before and after the contents."""
         before, after = (count * self.buffer.itemsize for count in self.buffer.pad)
-        return (self.before - before, before), (self.before + self.buffer.size_bytes, after)
+        return (self.content_offset - before, before), (self.content_offset + self.buffer.size_bytes, after)
 
 
-class Prepared:
+class DeviceProgram:
     """A program's buffers on a device, ready to run any number of times.
 
-    `values` are logical arrays or images on the device. `allocate` gives memory for all buffers, which then
-    belongs to another. `tight`: buffers end where their memory ends, without redzones.
+    `values` are logical arrays or images on the device. `allocate` gives memory for all buffers that others
+    free. `tight`: buffers end where their memory ends, without redzones.
     """
 
     def __init__(
@@ -127,39 +137,40 @@ class Prepared:
         places = allocate(sizes) if allocate is not None else _in_any_order(device, sizes)
         for slot, memory in zip(self.slots.values(), places, strict=True):
             slot.memory = memory
-        self.use(values)
+        self.set_values(values)
         self.bound = dict(self.slots)
-        self._salt, self._around_inputs = 0, False
+        self._salt, self._start = 0, STARTS[0]
         self._forward: Forward | None = None
 
-    def use(self, values: Mapping[str, Array | Image]) -> None:
-        """Take other initial values; tables of pointers get the addresses of this program's buffers."""
+    def set_values(self, values: Mapping[str, Array | Image]) -> None:
+        """Set what `reset` writes; tables of pointers get the addresses of this program's buffers."""
 
         def address(name: str) -> int:
-            return self.slots[name].memory.address + self.slots[name].before
+            return self.slots[name].memory.address + self.slots[name].content_offset
 
         for name, slot in self.slots.items():
-            held = values.get(name)
-            if isinstance(held, np.ndarray) and is_table(slot.buffer):
-                slot.image = Image(aimed(slot.buffer, held, self.program.buffers, address))
+            value = values.get(name)
+            if not isinstance(value, np.ndarray):
+                slot.image = value
+            elif is_table(slot.buffer):
+                slot.image = Image(aimed(slot.buffer, value, self.program.buffers, address))
             else:
-                slot.image = Image(to_physical(slot.buffer, held)) if isinstance(held, np.ndarray) else held
+                slot.image = Image(to_physical(slot.buffer, value))
 
     def reset(self, salt: int, start: Start = "noise") -> None:
         """Restore every buffer and module global to its state before a first run.
 
-        Inputs get their values, padding zeros, redzones noise that depends on `salt`. With `start` zeros, the
-        redzones of inputs have all bits set, and zeros may end in noise; with `start` kept, the redzones of
-        inputs from the host hold values like theirs.
+        Inputs get their values, pads zeros, all else what the table above says. `salt` makes the noise differ
+        from run to run, so that a side cannot know it from an earlier one.
         """
-        self._salt, self._around_inputs = salt, start == "zeros"
+        self._salt, self._start = salt, start
         self.bound = dict(self.slots)
         for slot in self.slots.values():
-            slot.alike = _alike(slot) if start == "kept" else []
+            slot.lookalike_redzones = _lookalikes(slot) if start == "kept" else []
             for which, (at, size) in enumerate(slot.redzones):
-                if slot.alike:
-                    self.device.write(slot.memory, at, slot.alike[which])
-                elif self._all_set(slot):
+                if slot.lookalike_redzones:
+                    self.device.write(slot.memory, at, slot.lookalike_redzones[which])
+                elif self._has_all_set_redzones(slot):
                     self.device.fill(slot.memory, at, size, ALL_SET.tobytes())
                 else:
                     self._noise.noise(slot.memory, at, size, salt)
@@ -168,16 +179,16 @@ class Prepared:
             if slot.image is not None:
                 self._write(slot, slot.image)
             elif start == "noise":
-                self._noise.noise(slot.memory, slot.before, slot.buffer.size_bytes, salt)
+                self._noise.noise(slot.memory, slot.content_offset, slot.buffer.size_bytes, salt)
             elif start == "zeros":
                 size = slot.buffer.size_bytes
                 zeros = secrets.choice((size, secrets.randbelow(size + 1)))
-                self.device.fill(slot.memory, slot.before, zeros, b"\0")
-                self._noise.noise(slot.memory, slot.before + zeros, size - zeros, salt)
+                self.device.fill(slot.memory, slot.content_offset, zeros, b"\0")
+                self._noise.noise(slot.memory, slot.content_offset + zeros, size - zeros, salt)
         self.reset_state()
 
-    def _all_set(self, slot: _Slot) -> bool:
-        return self._around_inputs and slot.buffer.record.role == "in"
+    def _has_all_set_redzones(self, slot: _Slot) -> bool:
+        return self._start == "zeros" and slot.buffer.record.role == "in"
 
     def reset_state(self) -> None:
         """Restore the module's globals (a PyTorch module has none)."""
@@ -186,9 +197,9 @@ class Prepared:
 
     def _write(self, slot: _Slot, image: Image) -> None:
         if image.copy is not None:
-            self.device.copy(slot.memory, slot.before, image.copy, 0, slot.buffer.size_bytes)
+            self.device.copy(slot.memory, slot.content_offset, image.copy, 0, slot.buffer.size_bytes)
         elif image.host is not None:
-            self.device.write(slot.memory, slot.before, flat(image.host))
+            self.device.write(slot.memory, slot.content_offset, flat(image.host))
 
     def run(self) -> None:
         """Issue the plan's operations in order; waits only where the plan reads a flag.
@@ -219,7 +230,7 @@ class Prepared:
         for _ in range(op.limit):
             self._issue(op.body)
             slot = self.bound[op.flag]
-            if not self.device.read(slot.memory, slot.before, 4).any():
+            if not self.device.read(slot.memory, slot.content_offset, 4).any():
                 return
         raise KernelFault("timeout", f"while_nonzero {op.flag}: still not zero after {op.limit} iterations")
 
@@ -251,7 +262,11 @@ class Prepared:
     def _place(self, name: str) -> Place:
         slot = self.slots[name]
         return Place(
-            slot.memory, slot.before, slot.buffer.size_bytes, slot.buffer.shape, slot.buffer.record.dtype
+            slot.memory,
+            slot.content_offset,
+            slot.buffer.size_bytes,
+            slot.buffer.shape,
+            slot.buffer.record.dtype,
         )
 
     def finish(self) -> None:
@@ -266,7 +281,7 @@ class Prepared:
 
     def _pointer(self, argument: BoundPointer) -> Pointer:
         slot = self.bound[argument.buffer]
-        return Pointer(slot.memory, slot.before + argument.offset_bytes)
+        return Pointer(slot.memory, slot.content_offset + argument.offset_bytes)
 
     def _address(self, argument: BoundPointer) -> int:
         place = self._pointer(argument)
@@ -275,18 +290,20 @@ class Prepared:
     def _move(self, op: FillOp | CopyOp | UploadOp | TextureOp) -> None:
         if isinstance(op, FillOp):
             slot = self.bound[op.buffer]
-            self.device.fill(slot.memory, slot.before + op.offset_bytes, op.size_bytes, op.pattern)
+            self.device.fill(slot.memory, slot.content_offset + op.offset_bytes, op.size_bytes, op.pattern)
         elif isinstance(op, CopyOp):
             source, to = self.bound[op.source], self.bound[op.to]
-            start, target = source.before + op.offset_bytes, to.before + op.to_offset_bytes
+            start, target = source.content_offset + op.offset_bytes, to.content_offset + op.to_offset_bytes
             self.device.copy(to.memory, target, source.memory, start, op.size_bytes)
         elif isinstance(op, UploadOp):
             slot = self.bound[op.source]
-            start = slot.before + op.offset_bytes
+            start = slot.content_offset + op.offset_bytes
             self.device.upload(self.module, op.symbol, op.to_offset_bytes, slot.memory, start, op.size_bytes)
         else:
             slot = self.bound[op.buffer]
-            self.device.bind_texture(self.module, op.symbol, slot.memory, slot.before, op.width, op.height)
+            self.device.bind_texture(
+                self.module, op.symbol, slot.memory, slot.content_offset, op.width, op.height
+            )
 
     def outputs(self, without: Collection[str] = ()) -> dict[str, Array]:
         """Every `out` and `inout` buffer as its logical array, except those in `without`."""
@@ -297,50 +314,50 @@ class Prepared:
         }
 
     def _contents(self, slot: _Slot) -> Bytes:
-        return self.device.read(slot.memory, slot.before, slot.buffer.size_bytes)
+        return self.device.read(slot.memory, slot.content_offset, slot.buffer.size_bytes)
 
     def integrity(self) -> tuple[str, ...]:
         """Writes to redzones, padding or inputs, one line each."""
         ranges: list[tuple[str, Held]] = []
-        found = []
+        faults = []
         for name, slot in self.slots.items():
             outside = f"wrote outside the buffer {name!r}"
-            if slot.alike or self._all_set(slot):
-                held = slot.alike or [ALL_SET] * 2
+            if slot.lookalike_redzones or self._has_all_set_redzones(slot):
+                held = slot.lookalike_redzones or [ALL_SET] * 2
                 for (at, size), wanted in zip(slot.redzones, held, strict=True):
-                    found += [outside] * bool((self.device.read(slot.memory, at, size) != wanted).any())
+                    faults += [outside] * bool((self.device.read(slot.memory, at, size) != wanted).any())
             else:
                 ranges += [(outside, Held(slot.memory, *zone, self._salt)) for zone in slot.redzones]
             if any(self.device.read(slot.memory, at, size).any() for at, size in slot.pads if size):
-                found.append(f"wrote into the padding of {name!r}")
+                faults.append(f"wrote into the padding of {name!r}")
             if slot.image is None or slot.buffer.record.role != "in":
                 continue
             changed = f"changed the input {name!r}"
             if slot.image.copy is not None:
                 size = slot.buffer.size_bytes
-                ranges.append((changed, Held(slot.memory, slot.before, size, slot.image.copy)))
+                ranges.append((changed, Held(slot.memory, slot.content_offset, size, slot.image.copy)))
             elif slot.image.host is not None:
-                found += [changed] * (not np.array_equal(self._contents(slot), flat(slot.image.host)))
+                faults += [changed] * (not np.array_equal(self._contents(slot), flat(slot.image.host)))
         tested = self._noise.changed([held for _, held in ranges])
-        found += [text for (text, _), changed in zip(ranges, tested, strict=True) if changed]
-        return tuple(dict.fromkeys(found))
+        faults += [text for (text, _), changed in zip(ranges, tested, strict=True) if changed]
+        return tuple(dict.fromkeys(faults))
 
     def close(self) -> None:
-        """Free the buffers, unless their memory is owned by another."""
+        """Free the buffers, unless `allocate` gave their memory."""
         if self._owned:
             for slot in self.slots.values():
                 self.device.free(slot.memory)
 
 
 def _in_any_order(device: Device, sizes: Sequence[int]) -> list[Memory]:
-    """Memory of each size, allocated one after the other in random order."""
+    """Memory of each size, allocated in random order: no side can tell a buffer by its address."""
     order = secrets.SystemRandom().sample(range(len(sizes)), len(sizes))
     places = {at: device.allocate(sizes[at]) for at in order}
     return [place for _, place in sorted(places.items())]
 
 
-def _alike(slot: _Slot) -> list[Bytes]:
-    """Contents of an input's redzones that look like its own: what is there, from another element on."""
+def _lookalikes(slot: _Slot) -> list[Bytes]:
+    """An input's own values, rotated by a random number of elements, as the contents of its redzones."""
     host = slot.image.host if slot.image is not None else None
     if host is None or not host.size or slot.buffer.record.role != "in":
         return []

@@ -20,7 +20,7 @@ from kcurate.backends.cuda.recorded_launches import ProfiledDevice, spread
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.judge.workers.inside.input_sets import InputSet
 from kcurate.judge.workers.messages import read_request, unpack_compiled
 from kcurate.judge.workers.requests import Generate, Load
@@ -81,7 +81,7 @@ def profile(
     device.recorded = []
     counts: Counter[EntryPoint] = Counter()
     for recording in (False, True):
-        prepared: Prepared = input_set.place(module)
+        prepared: DeviceProgram = input_set.at_new_addresses(module)
         arena.renew()
         prepared.reset(arena.salt)
         timer.reset_persisting()

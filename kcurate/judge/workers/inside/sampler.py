@@ -21,12 +21,12 @@ from kcurate.backends.cuda.arrays import WORD_BYTES
 from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
 from kcurate.judge.workers.inside.arena import Arena
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import DeviceProgram
 from kcurate.judge.workers.inside.input_sets import (
     InputSet,
     add_fingerprint,
-    peek,
-    read_close,
+    read_range,
+    unpack_answers,
 )
 from kcurate.judge.workers.timing_requests import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import WhileOp
@@ -39,7 +39,7 @@ MOVED_OPERATIONS = 64
 class Work:
     """A placed input set and how its plan is queued: one operation after the other, or as a graph."""
 
-    def __init__(self, timer: GpuTimer, prepared: Prepared) -> None:
+    def __init__(self, timer: GpuTimer, prepared: DeviceProgram) -> None:
         self.prepared = prepared
         ops = prepared.program.ops
         self.fixed = isinstance(prepared.module, TorchModule) or len(ops) > MOVED_OPERATIONS
@@ -129,7 +129,7 @@ class DeviceSampler:
             if work.fixed:
                 return work
             work.close()
-        prepared = self._sets[pick].place(self._module)
+        prepared = self._sets[pick].at_new_addresses(self._module)
         if isinstance(prepared.module, TorchModule):  # what it does once must not be part of a graph
             prepared.reset(self._arena.salt)
             prepared.run()
@@ -155,14 +155,14 @@ class DeviceSampler:
         damage = (*prepared.integrity(), *self._arena.damage(pieces)) if last else ()
         outputs = prepared.outputs(prepared.slots.keys() - self._read_back)
         arrays = {f"/{name}": array for name, array in outputs.items()}
-        place = secrets.randbelow(len(chosen.places)) if chosen.places else -1
+        place = secrets.randbelow(len(chosen.peek_ranges)) if chosen.peek_ranges else -1
         if place >= 0:
-            arrays[""] = peek(prepared, chosen.places[place])
+            arrays[""] = read_range(prepared, chosen.peek_ranges[place])
         answer = SampleAnswer(
             timer.elapsed_us(*self._events),
             pick,
             int(data[:WORD_BYTES].view(np.uint64)[0]),
-            read_close(data[WORD_BYTES:]),
+            unpack_answers(data[WORD_BYTES:]),
             damage,
             place,
         )

@@ -19,7 +19,7 @@ import numpy as np
 from kcurate.backends.base import Device, Module
 from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
-from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, Start, flat
+from kcurate.judge.workers.inside.execute import STARTS, Array, DeviceProgram, Start, flat
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
@@ -169,7 +169,7 @@ class SideServer:
         damage: list[str] = []
         blobs: dict[str, Blob] = {}
         places = self._places(asked)
-        prepared: Prepared | None = None
+        prepared: DeviceProgram | None = None
         for index, salt in enumerate(asked.salts):
             start = STARTS[0] if asked.orders else STARTS[index % len(STARTS)]
             if prepared is None or start != "kept":
@@ -186,7 +186,7 @@ class SideServer:
         places.close()
         return Reply(RunAnswer(tuple(damage)), blobs)
 
-    def _run_others(self, asked: Run, prepared: Prepared, salt: int) -> None:
+    def _run_others(self, asked: Run, prepared: DeviceProgram, salt: int) -> None:
         """Run on an earlier trial's inputs, if one had the same sizes, and on the slot's own with a few
         elements changed, so that what is kept is of no use, however a side recognises inputs."""
         own, rng = self._inputs[asked.slot], np.random.default_rng(salt)
@@ -199,19 +199,21 @@ class SideServer:
         }
         start: Start = "noise"
         for arrays in (*others, *([{**own.arrays, **few}] if few else [])):
-            prepared.use(arrays)
+            prepared.set_values(arrays)
             prepared.reset(salt, start)
             prepared.run()
             start = "kept"
-        prepared.use(own.arrays)
+        prepared.set_values(own.arrays)
 
-    def _places(self, asked: Run) -> Generator[Prepared]:
+    def _places(self, asked: Run) -> Generator[DeviceProgram]:
         """The slot's program again and again, each time at another place; closes the last one."""
         inputs, module = self._inputs[asked.slot], self._module(asked.text)
         emulated = self._device.name == "emulator"
         first = self.tight or (emulated and asked.text == "turns")  # whose accesses end where a buffer does
         for tight in itertools.cycle((first, self.tight or emulated)):
-            prepared = Prepared(self._device, module, inputs.program, inputs.arrays, self._timer, tight=tight)
+            prepared = DeviceProgram(
+                self._device, module, inputs.program, inputs.arrays, self._timer, tight=tight
+            )
             try:
                 yield prepared
             finally:
@@ -227,14 +229,16 @@ class SideServer:
         device = self._emulator()
         module, inputs = self._module("own"), self._inputs[asked.slot]
         device.counts(module, asked.sample, asked.seed, asked.ablated)
-        prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
+        prepared = DeviceProgram(self._device, module, inputs.program, inputs.arrays)
         try:
             prepared.reset(asked.seed, "noise" if asked.outputs and not asked.sample else "zeros")
             for slot in prepared.slots.values() if asked.sample else ():
                 if slot.image is None:  # all zeros, so that outputs of runs of a few blocks can be compared
-                    self._device.fill(slot.memory, slot.before, slot.buffer.size_bytes, b"\0")
+                    self._device.fill(slot.memory, slot.content_offset, slot.buffer.size_bytes, b"\0")
             slots = prepared.slots if asked.follow else {}
-            places = [(one.memory.address + one.before, one.buffer.size_bytes) for one in slots.values()]
+            places = [
+                (slot.memory.address + slot.content_offset, slot.buffer.size_bytes) for slot in slots.values()
+            ]
             device.follow(module, places)
             prepared.run()
             reached = dict(zip(slots, device.reached(module), strict=True))
