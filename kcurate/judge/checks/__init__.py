@@ -17,5 +17,5 @@
 | `spelling` | spelling tricks |
 | `static` | the static checks by name, before compiling and on the binary |
 | `unread` | evidence from the compiled kernels of a slow side that was made |
-| `word_lists` | the lists behind the static checks: forbidden and fixed words |
+| `word_lists` | the word lists behind the static checks: what a side must not name, and what it may |
 """
