@@ -4,7 +4,7 @@
 `wasted` reads counts of code, threads and shared memory (at the bench size, if it could be run there), `grew`
 and `above_cap` read times, `unexplained` both. Where the limits come from: docs/judge.md. Not covered:
 counting (`kcurate.judge.counted_runs`), parts that could be left out (`kcurate.judge.needless`), patterns in
-the text (`checks.padded_work`), what kernels never read (`checks.unread`). Sides that nobody made are never
+the text (`checks.sham_work`), what kernels never read (`checks.unread`). Sides that nobody made are never
 asked.
 """
 

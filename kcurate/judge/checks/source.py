@@ -2,7 +2,7 @@
 
 Directives are searched too, since a macro's body becomes code. Not covered: spelling tricks
 (`checks.spelling`), inline PTX (`checks.assembly`), addresses (`checks.pointers`), state
-(`checks.global_state`), padded work (`checks.padded_work`), the lists (`checks.word_lists`).
+(`checks.global_state`), sham work (`checks.sham_work`), the lists (`checks.word_lists`).
 """
 
 from __future__ import annotations
