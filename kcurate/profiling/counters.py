@@ -1,6 +1,6 @@
 """The counters of a profile, the metrics of each, and how the values of several launches combine.
 
-Example: `l2_hit_pct` is 100 times the sum of `lts__t_sectors_lookup_hit.sum` over a side's launches, over that
+Example: `l2_hit_pct` is 100 times the sum of `lts__t_sectors_lookup_hit.sum` over a side's launches over that
 of `lts__t_sectors.sum`. Metric names are those of Nsight Compute (Profiling Guide, "Metrics Decoder"). Not
 covered: the tool's output (`kcurate.profiling.ncu`), counting (`kcurate.profiling.profiler`).
 """
